@@ -3,6 +3,11 @@
 it is installed, on tensors so small that nothing else takes time. Prints the least of several runs, in microseconds a call.
 
     python_host.py --package build/release/python --library build/release/lib/libligerdsl.so [--device cuda:0]
+
+With --beside, another build of the package is timed too, in a process of its own that takes turns with the first, row by row. Then
+what is printed are medians, and how many times as long as torch's layer_norm of the same process, forward and grad(), each took.
+
+    python_host.py --package build/release/python --beside before/build/release/python
 """
 
 import argparse
@@ -10,11 +15,14 @@ import datetime
 import json
 import os
 import pathlib
+import statistics
+import subprocess
 import sys
 import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("--package", default="build/release/python")
+parser.add_argument("--beside", help="the package of another build")
 parser.add_argument("--library", default="build/release/lib/libligerdsl.so")
 parser.add_argument("--device", default="cpu")
 parser.add_argument("--dtype", default="float32")
@@ -22,79 +30,168 @@ parser.add_argument("--width", type=int, default=64)
 parser.add_argument("--calls", type=int, default=2000)
 parser.add_argument("--repeats", type=int, default=15)
 parser.add_argument("--out", type=pathlib.Path, help="the same as JSON")
+parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
 options = parser.parse_args()
-sys.path[:0] = [options.package, str(pathlib.Path(__file__).resolve().parent)]
-
-import torch  # noqa: E402
-import torch.nn.functional as F  # noqa: E402
-
-import ligerdsl  # noqa: E402
-import ligerdsl.torch as lt  # noqa: E402
-from ligerdsl import _bind  # noqa: E402
-from ligerdsl_ctypes import Library  # noqa: E402
-
-torch.set_num_threads(1)
-device, dtype, width = torch.device(options.device), getattr(torch, options.dtype), options.width
+YARDSTICK = "torch's layer_norm, forward and grad()"
 
 
-def microseconds(call):
-    """The least of the repeats: what another process takes is no cost of the call."""
-    wait = torch.cuda.synchronize if device.type == "cuda" else lambda: None
+def rows_of():
+    """Names of rows and what each calls."""
+    import torch
+    import torch.nn.functional as F
+
+    import ligerdsl.torch as lt
+    from ligerdsl import _bind
+    from ligerdsl_ctypes import Library
+
+    torch.set_num_threads(1)
+    device, dtype, width = torch.device(options.device), getattr(torch, options.dtype), options.width
+    leaf = lambda t: t.to(dtype=dtype, device=device).requires_grad_()
+    x, r, up, w, b = (leaf(t) for t in (torch.randn(4, width), torch.randn(4, width), torch.randn(4, width), torch.ones(width), torch.zeros(width)))
+    wide = leaf(torch.randn(4, 2 * width))
+    labels = torch.randint(0, width, (4,), device=device)
+    g, one = torch.randn(4, width, dtype=dtype, device=device), torch.ones((), device=device)
+    xd, wd, bd = x.detach(), w.detach(), b.detach()
+    y, rstd = lt.ops.rms_norm_forward(xd, wd, with_rstd=True)
+
+    context = Library(options.library).context(device)
+    code = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}[options.dtype]
+    plan = context.plan("rms_norm_forward", n_cols=width, dtype=code, weight_dtype=code, with_rstd=1)
+    bound = plan.bind(4, x=xd, weight=wd, y=y, rstd=rstd)
+
+    grad = torch.autograd.grad
+    rows = {
+        "ctypes: execute, descriptors bound before": bound,
+        "ctypes: descriptors made for the call": lambda: plan.bind(4, x=xd, weight=wd, y=y, rstd=rstd)(),
+        "_bind.rms_norm_forward, the results given": lambda: _bind.rms_norm_forward(xd, wd, y, rstd, 0, 1e-6, 0.0),
+        "ligerdsl.torch.ops.rms_norm_forward, two results": lambda: lt.ops.rms_norm_forward(xd, wd, with_rstd=True),
+        "torch.ops.ligerdsl.rms_norm_forward, two results": lambda: torch.ops.ligerdsl.rms_norm_forward(xd, wd, with_rstd=True),
+        "rms_norm without gradients": lambda: lt.rms_norm(xd, wd),
+        "layer_norm without gradients": lambda: lt.layer_norm(xd, wd, bd),
+        "torch's layer_norm without gradients": lambda: F.layer_norm(xd, (width,), wd, bd),
+        "rms_norm, forward and grad()": lambda: grad(lt.rms_norm(x, w), (x, w), g),
+        "layer_norm, forward and grad()": lambda: grad(lt.layer_norm(x, w, b), (x, w, b), g),
+        "fused_add_rms_norm, forward and grad()": lambda: grad(lt.fused_add_rms_norm(x, r, w), (x, r, w), (g, g)),
+        "swiglu, forward and grad()": lambda: grad(lt.swiglu(x, up), (x, up), g),
+        "swiglu of one tensor, forward and grad()": lambda: grad(lt.swiglu(wide), (wide,), g),
+        "geglu, forward and grad()": lambda: grad(lt.geglu(x, up), (x, up), g),
+        "cross_entropy, forward and grad()": lambda: grad(lt.cross_entropy(x, labels), (x,), one),
+        YARDSTICK: lambda: grad(F.layer_norm(x, (width,), w, b), (x, w, b), g),
+        "torch's silu and product, forward and grad()": lambda: grad(F.silu(x) * up, (x, up), g),
+        "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
+    }
+    if device.type == "cuda" and os.environ.get("LIGER_KERNEL_IMPL", "").lower() != "ligerdsl":
+        try:
+            from liger_kernel.ops import LigerLayerNormFunction, LigerRMSNormFunction
+            rows |= {
+                "Liger-Kernel's rms_norm, forward and grad()": lambda: grad(LigerRMSNormFunction.apply(x, w, 1e-6), (x, w), g),
+                "Liger-Kernel's layer_norm, forward and grad()": lambda: grad(LigerLayerNormFunction.apply(x, w, b, 1e-6), (x, w, b), g),
+            }
+        except ImportError:
+            pass
+    return rows
+
+
+def described():
+    """What was measured where."""
+    import torch
+
+    import ligerdsl
+
+    cuda = torch.device(options.device).type == "cuda"
+    return {"device": torch.cuda.get_device_name(options.device) if cuda else "cpu", "torch": torch.__version__,
+            "library": ligerdsl.build_info()}
+
+
+def timed(call):
+    """Microseconds a call, once."""
+    import torch
+
+    if torch.device(options.device).type == "cuda":
+        torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(options.calls):
+        call()
+    return (time.perf_counter() - start) / options.calls * 1e6
+
+
+def warm(call):
     for _ in range(200):
         call()
-    best = float("inf")
-    for _ in range(options.repeats):
-        wait()
-        start = time.perf_counter()
-        for _ in range(options.calls):
+
+
+def least(call):
+    """The least of the repeats: what another process takes is no cost of the call."""
+    warm(call)
+    return min(timed(call) for _ in range(options.repeats))
+
+
+def serve():
+    """A process of --beside: a row's name comes in, its microseconds go out."""
+    rows = rows_of()
+    for call in rows.values():
+        warm(call)
+    print(json.dumps([described(), list(rows)]), flush=True)
+    for line in sys.stdin:
+        call = rows[line.rstrip("\n")]
+        for _ in range(5):  # the other process had the caches
             call()
-        best = min(best, (time.perf_counter() - start) / options.calls * 1e6)
-    return best
+        print(timed(call), flush=True)
 
 
-x = torch.randn(4, width, dtype=dtype, device=device, requires_grad=True)
-w = torch.ones(width, dtype=dtype, device=device, requires_grad=True)
-b = torch.zeros(width, dtype=dtype, device=device, requires_grad=True)
-g = torch.randn(4, width, dtype=dtype, device=device)
-xd, wd, bd = x.detach(), w.detach(), b.detach()
-y, rstd = lt.ops.rms_norm_forward(xd, wd, with_rstd=True)
+def worker(package):
+    passed = [f"--{name}={getattr(options, name)}" for name in ("library", "device", "dtype", "width", "calls")]
+    process = subprocess.Popen([sys.executable, __file__, "--worker", f"--package={package}", *passed], stdin=subprocess.PIPE,
+                               stdout=subprocess.PIPE, text=True)
+    return process, *json.loads(process.stdout.readline())
 
-context = Library(options.library).context(device)
-code = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}[options.dtype]
-plan = context.plan("rms_norm_forward", n_cols=width, dtype=code, weight_dtype=code, with_rstd=1)
-bound = plan.bind(4, x=xd, weight=wd, y=y, rstd=rstd)
 
-norms = (x, w), (x, w, b)
-rows = [
-    ("ctypes: execute, descriptors bound before", bound),
-    ("ctypes: descriptors made for the call", lambda: plan.bind(4, x=xd, weight=wd, y=y, rstd=rstd)()),
-    ("_bind.rms_norm_forward, the results given", lambda: _bind.rms_norm_forward(xd, wd, y, rstd, 0, 1e-6, 0.0)),
-    ("ligerdsl.torch.ops.rms_norm_forward, two results", lambda: lt.ops.rms_norm_forward(xd, wd, with_rstd=True)),
-    ("torch.ops.ligerdsl.rms_norm_forward, two results", lambda: torch.ops.ligerdsl.rms_norm_forward(xd, wd, with_rstd=True)),
-    ("rms_norm without gradients", lambda: lt.rms_norm(xd, wd)),
-    ("layer_norm without gradients", lambda: lt.layer_norm(xd, wd, bd)),
-    ("torch's layer_norm without gradients", lambda: F.layer_norm(xd, (width,), wd, bd)),
-    ("rms_norm, forward and grad()", lambda: torch.autograd.grad(lt.rms_norm(x, w), norms[0], g)),
-    ("layer_norm, forward and grad()", lambda: torch.autograd.grad(lt.layer_norm(x, w, b), norms[1], g)),
-    ("torch's layer_norm, forward and grad()", lambda: torch.autograd.grad(F.layer_norm(x, (width,), w, b), norms[1], g)),
-]
-if device.type == "cuda" and os.environ.get("LIGER_KERNEL_IMPL", "").lower() != "ligerdsl":
-    try:
-        from liger_kernel.ops import LigerLayerNormFunction, LigerRMSNormFunction
-        rows += [
-            ("Liger-Kernel's rms_norm, forward and grad()", lambda: torch.autograd.grad(LigerRMSNormFunction.apply(x, w, 1e-6), norms[0], g)),
-            ("Liger-Kernel's layer_norm, forward and grad()", lambda: torch.autograd.grad(LigerLayerNormFunction.apply(x, w, b, 1e-6), norms[1], g)),
-        ]
-    except ImportError:
-        pass
-name_of_device = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
-print(f"torch {torch.__version__}, {name_of_device}, {options.dtype}, 4 x {width}")
-found = {}
-for name, call in rows:
-    found[name] = round(microseconds(call), 2)
-    print(f"{found[name]:8.1f}  {name}", flush=True)
+def ask(process, row):
+    process.stdin.write(row + "\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
+
+
+def beside():
+    """Both packages' medians, by row: microseconds, and over torch's layer_norm of the same process."""
+    workers = {"package": worker(options.package), "beside": worker(options.beside)}
+    names = workers["package"][2]
+    taken = {which: {name: [] for name in names} for which in workers}
+    for _ in range(options.repeats):
+        for name in names:
+            for which, (process, *_) in workers.items():
+                taken[which][name].append(ask(process, name))
+    for process, *_ in workers.values():
+        process.stdin.close()
+        process.wait()
+    found = {}
+    for which, rows in taken.items():
+        medians = {name: statistics.median(times) for name, times in rows.items()}
+        found[which] = {**workers[which][1], "microseconds": {name: round(us, 2) for name, us in medians.items()},
+                        "over_torch_layer_norm": {name: round(us / medians[YARDSTICK], 3) for name, us in medians.items()}}
+    return found
+
+
+sys.path[:0] = [options.package, str(pathlib.Path(__file__).resolve().parent)]
+if options.worker:
+    serve()
+    sys.exit()
+result = {"what": "microseconds that a call costs the host", "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
+          "dtype": options.dtype, "shape": [4, options.width]}
+if options.beside:
+    result |= beside()
+    one, other = result["package"], result["beside"]
+    print(f"package: {one['library']}\nbeside: {other['library']}\ntorch {one['torch']}, {one['device']}, {options.dtype}, 4 x {options.width}")
+    print("package, beside: microseconds; both over torch's layer_norm, forward and grad()")
+    for name, us in one["microseconds"].items():
+        ratios = one["over_torch_layer_norm"][name], other["over_torch_layer_norm"][name]
+        print(f"{us:8.1f} {other['microseconds'][name]:8.1f} {ratios[0]:7.2f} {ratios[1]:7.2f}  {name}")
+else:
+    result |= described()
+    print(f"torch {result['torch']}, {result['device']}, {options.dtype}, 4 x {options.width}")
+    result["microseconds"] = {}
+    for name, call in rows_of().items():
+        result["microseconds"][name] = round(least(call), 2)
+        print(f"{result['microseconds'][name]:8.1f}  {name}", flush=True)
 if options.out:
-    options.out.write_text(json.dumps({
-        "what": "microseconds that a call costs the host", "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"),
-        "device": name_of_device, "torch": torch.__version__, "library": ligerdsl.build_info(), "dtype": options.dtype, "shape": [4, width],
-        "microseconds": found}, indent=1) + "\n")
+    options.out.write_text(json.dumps(result, indent=1) + "\n")

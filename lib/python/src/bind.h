@@ -58,13 +58,14 @@ PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* plain(*tensors): True where every argument is None or a torch.Tensor that nothing is wrapped around, and no dispatch
  * mode is active: memory that may be read behind torch's back. */
 PyObject* bind_plain(PyObject* self, PyObject* const* args, Py_ssize_t n);
+int bind_are_plain(PyObject* const* tensors, Py_ssize_t n); /* the same; -1 with an exception set */
 
 /* ---- context.c: one context for each device, made when it is first used -------------------------------------------- */
 
 ligerdsl_context_t bind_context(ligerdsl_device_t device); /* NULL with an exception set */
 /* Raises what a failing call left: an allocator's own exception, else that of the status. */
 PyObject* bind_raise_call(ligerdsl_status_t status);
-/* set_workspace(callable): callable(bytes, device index) gives an array of GPU memory for one call. */
+/* set_workspace(callable): callable(device index) gives a function, and that (bytes) an array of GPU memory for one call. */
 PyObject* bind_set_workspace(PyObject* self, PyObject* source);
 enum { BIND_LABELS_OFF = 0, BIND_LABELS_LAZY = 1, BIND_LABELS_SYNC = 2 };
 extern int bind_check_labels;
@@ -112,6 +113,17 @@ extern PyMethodDef bind_operation_methods[]; /* generated: one method for each o
 
 /* operation(*tensors, *numbers): None stands for a tensor that is not passed. Returns None. */
 PyObject* bind_call(int operation, PyObject* const* args, Py_ssize_t n);
+
+/* ---- direct.c: Functions of autograd without a frame of Python --------------------------------------------------------- */
+
+/* set_autograd(is_grad_enabled, empty_like, float32): when ligerdsl.torch is imported. */
+PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n);
+/* set_main_grad(bool): gradients are added to parameters' main_grad, which the Functions' own backward does. */
+PyObject* bind_set_main_grad(PyObject* self, PyObject* on);
+/* direct_forward(forward, ...): a function that takes the place of a Function's forward, which it calls for what it does
+ * not take; ligerdsl/torch/direct.py says what the rest is. direct_backward(that, class of the Function's nodes). */
+PyObject* bind_direct_forward(PyObject* self, PyObject* args);
+PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t n);
 
 /* ---- kernel.c: kernels of their own, by programs as ligerdsl/dsl.h records them ------------------------------------ */
 

@@ -10,6 +10,7 @@ int bind_check_labels = BIND_LABELS_LAZY;
 /* ---- Workspace. A call takes at most one block; a GPU's is an array that is kept until the call has been launched. */
 
 static PyObject* workspace_source;
+static PyObject* workspace_of[MAX_DEVICES]; /* what the source gave for a GPU */
 static __thread PyObject* held;
 static __thread PyObject *pending_type, *pending_value, *pending_traceback; /* an allocator's exception */
 
@@ -29,7 +30,10 @@ static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align) {
     PyErr_SetString(PyExc_RuntimeError, "workspace on a GPU: import ligerdsl.torch first");
     return NULL;
   }
-  PyObject* array = PyObject_CallFunction(workspace_source, "ni", (Py_ssize_t)(bytes + align), (int)device);
+  if (!workspace_of[device]) workspace_of[device] = PyObject_CallFunction(workspace_source, "i", (int)device);
+  PyObject* size = workspace_of[device] ? PyLong_FromSize_t(bytes + align) : NULL;
+  PyObject* array = size ? PyObject_CallFunctionObjArgs(workspace_of[device], size, NULL) : NULL;
+  Py_XDECREF(size);
   Described described;
   if (!array || !bind_describe(array, "workspace", "memory", &described)) {
     Py_XDECREF(array);
@@ -67,6 +71,7 @@ PyObject* bind_set_workspace(PyObject* self, PyObject* source) {
   PyObject* before = workspace_source;
   workspace_source = source;
   Py_XDECREF(before);
+  for (int id = 0; id < MAX_DEVICES; ++id) Py_CLEAR(workspace_of[id]);
   Py_RETURN_NONE;
 }
 

@@ -33,19 +33,23 @@ PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   Py_RETURN_NONE;
 }
 
-PyObject* bind_plain(PyObject* self, PyObject* const* args, Py_ssize_t n) {
-  (void)self;
+int bind_are_plain(PyObject* const* tensors, Py_ssize_t n) {
   for (Py_ssize_t i = 0; i < n; ++i) {
-    const PyTypeObject* type = Py_TYPE(args[i]);
-    if (args[i] != Py_None && type != torch_tensor && type != torch_parameter) Py_RETURN_FALSE;
+    const PyTypeObject* type = Py_TYPE(tensors[i]);
+    if (tensors[i] != Py_None && type != torch_tensor && type != torch_parameter) return 0;
   }
-  if (!torch_modes) Py_RETURN_FALSE;
+  if (!torch_modes) return 0;
   PyObject* modes = PyObject_CallNoArgs(torch_modes);
-  if (!modes) return NULL;
+  if (!modes) return -1;
   const long active = PyLong_AsLong(modes);
   Py_DECREF(modes);
-  if (active == -1 && PyErr_Occurred()) return NULL;
-  return PyBool_FromLong(active == 0);
+  return active == -1 && PyErr_Occurred() ? -1 : active == 0;
+}
+
+PyObject* bind_plain(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  (void)self;
+  const int plain = bind_are_plain(args, n);
+  return plain < 0 ? NULL : PyBool_FromLong(plain);
 }
 
 /* 1: the type overrides what operators do with it, so that its memory is not what it stands for; -1: an exception. */

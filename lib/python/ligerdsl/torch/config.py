@@ -13,8 +13,17 @@ class Config:
 
     def __init__(self):
         self.max_workspace_bytes = None
-        self.main_grad = False
+        self._main_grad = False
         self._check_labels = "lazy"
+
+    @property
+    def main_grad(self):
+        return self._main_grad
+
+    @main_grad.setter
+    def main_grad(self, on):
+        _bind.set_main_grad(on)
+        self._main_grad = on
 
     @property
     def check_labels(self):

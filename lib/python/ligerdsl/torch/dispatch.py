@@ -54,16 +54,18 @@ def wants_grad(*tensors):
 
 
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-_direct = {}
+_applies = {}
 
 
-def call(function, *arguments):
-    """function.apply(*arguments), without what that looks for in each argument where none of torch.func's transforms is active."""
+def call(function, *arguments, within=None):
+    """function.apply(*arguments), without what that looks for in each argument where none of torch.func's transforms is active; there it
+    is `within`, if given, that is called: the same Function as `direct` makes it."""
     if is_compiling() or _transforms_active():
         return function.apply(*arguments)
-    apply = _direct.get(function)
+    function = within or function
+    apply = _applies.get(function)
     if apply is None:
-        apply = _direct[function] = super(Function, function).apply
+        apply = _applies[function] = super(Function, function).apply
     return apply(*arguments)
 
 

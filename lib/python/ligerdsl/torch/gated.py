@@ -5,6 +5,7 @@ from torch.autograd.graph import increment_version
 
 from .. import ops as arrays
 from ..errors import NotSupported
+from .direct import direct
 from .dispatch import call, first_order, gradient, is_direct, operations, wants_grad
 
 
@@ -18,48 +19,61 @@ def _overwriting(name, d_out, inputs, numbers):
     return results
 
 
-def _forward(ctx, name, gate, up, gate_up, in_place, numbers):
-    """`gate_up` is None, or gate and up are."""
-    ctx.save_for_backward(gate, up, gate_up)
-    ctx.numbers, ctx.in_place = numbers, in_place
-    return getattr(operations(gate, up, gate_up), name)(gate, up, gate_up, **numbers)
-
-
-def _backward(ctx, name, d_out):
+def _backward(ctx, name, d_out, in_place, numbers):
     if getattr(ctx, "spent", False):
         raise NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the gradients over the inputs, by an inplace "
                            "operation; pass in_place=False")
     gate, up, gate_up = ctx.saved_tensors
     d_out = gradient(d_out)
-    if ctx.in_place and is_direct(d_out, gate, up, gate_up):
+    if in_place and is_direct(d_out, gate, up, gate_up):
         ctx.spent = True
-        results = _overwriting(name, d_out, (gate, up, gate_up), ctx.numbers)
+        results = _overwriting(name, d_out, (gate, up, gate_up), numbers)
     else:
-        results = getattr(operations(d_out, gate, up, gate_up), name)(d_out, gate, up, gate_up, **ctx.numbers)
+        results = getattr(operations(d_out, gate, up, gate_up), name)(d_out, gate, up, gate_up, **numbers)
     return [result if needed else None for result, needed in zip(results, ctx.needs_input_grad)]
 
 
 class SwiGLUFunction(Function):
+    """`gate_up` is None, or gate and up are."""
+
     @staticmethod
-    def forward(ctx, gate, up, gate_up, in_place, gate_multiplier, down_multiplier):
-        numbers = {"gate_multiplier": gate_multiplier, "down_multiplier": down_multiplier}
-        return _forward(ctx, "swiglu_forward", gate, up, gate_up, in_place, numbers)
+    def forward(ctx, gate, up, gate_up, numbers):
+        gate_multiplier, down_multiplier, _ = ctx.numbers = numbers
+        ctx.save_for_backward(gate, up, gate_up)
+        return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
+                                                            down_multiplier=down_multiplier)
 
     @staticmethod
     @first_order
     def backward(ctx, d_out):
-        return (*_backward(ctx, "swiglu_backward", d_out), None, None, None)
+        gate_multiplier, down_multiplier, in_place = ctx.numbers
+        numbers = {"gate_multiplier": gate_multiplier, "down_multiplier": down_multiplier}
+        return (*_backward(ctx, "swiglu_backward", d_out, in_place, numbers), None)
 
 
 class GeGLUFunction(Function):
     @staticmethod
-    def forward(ctx, gate, up, gate_up, in_place):
-        return _forward(ctx, "geglu_forward", gate, up, gate_up, in_place, {})
+    def forward(ctx, gate, up, gate_up, numbers):
+        ctx.numbers = numbers
+        ctx.save_for_backward(gate, up, gate_up)
+        return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)
 
     @staticmethod
     @first_order
     def backward(ctx, d_out):
-        return (*_backward(ctx, "geglu_backward", d_out), None)
+        return (*_backward(ctx, "geglu_backward", d_out, *ctx.numbers, {}), None)
+
+
+def _directly(function, name, numbers):
+    multipliers = "".join(f" .{number}" for number in numbers.split())
+    return direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out", saved="gate up gate_up",
+                  forward=f"{name}_forward gate up gate_up out=gated(gate)" + multipliers,
+                  backward=f"{name}_backward d_out gate up gate_up d_gate=gate d_up=up d_gate_up=gate_up" + multipliers,
+                  gradients="d_gate d_up d_gate_up")
+
+
+_direct_swiglu = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")
+_direct_geglu = _directly(GeGLUFunction, "geglu", "")
 
 
 def _halves(gate, up):
@@ -71,7 +85,8 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
     over gate and up, which nothing else may use then."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return call(SwiGLUFunction, gate, up, gate_up, in_place, gate_multiplier, down_multiplier)
+        numbers = (gate_multiplier, down_multiplier, in_place)
+        return call(SwiGLUFunction, gate, up, gate_up, numbers, within=None if in_place else _direct_swiglu)
     return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
                                                         down_multiplier=down_multiplier)
 
@@ -80,5 +95,5 @@ def geglu(gate, up=None, *, in_place=False):
     """GELU(gate) * up with the tanh form of GELU. One tensor, in_place: as of swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return call(GeGLUFunction, gate, up, gate_up, in_place)
+        return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=None if in_place else _direct_geglu)
     return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)

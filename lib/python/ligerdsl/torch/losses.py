@@ -11,7 +11,8 @@ from .. import ops as arrays
 from ..enums import Reduction
 from ..errors import NotSupported
 from .config import config
-from .dispatch import choice, first_order, gradient, is_compiling, is_direct, names_of, operations, wants_grad
+from .direct import direct
+from .dispatch import call, choice, first_order, gradient, is_compiling, is_direct, names_of, operations, wants_grad
 
 REDUCTIONS = names_of(Reduction)
 _OF_CROSS_ENTROPY = {name: REDUCTIONS[name] for name in ("none", "sum", "mean")}
@@ -39,18 +40,27 @@ def numbers_of(ignore_index, reduction, label_smoothing, lse_square_scale, softc
             "temperature": temperature or 0.0}
 
 
+_NUMBERS = ("ignore_index", "reduction", "label_smoothing", "lse_square_scale", "softcap", "temperature")
+_WORDS = " ".join("." + name for name in _NUMBERS)
+
+
+def _by_name(numbers):
+    """Of the numbers of CrossEntropyFunction; behind them is a dict of extras."""
+    return dict(zip(_NUMBERS, numbers))
+
+
 def mark(ctx, *tensors):
     ctx.mark_non_differentiable(*[tensor for tensor in tensors if tensor is not None])
 
 
 class CrossEntropyFunction(Function):
     @staticmethod
-    def forward(ctx, logits, labels, class_weight, numbers, extras):
+    def forward(ctx, logits, labels, class_weight, numbers):
         ctx.set_materialize_grads(False)
+        ctx.numbers = numbers
         loss, z_loss, accuracy, predictions, _, _, entropy = operations(logits, labels, class_weight).cross_entropy(
-            logits, labels, class_weight, **numbers, **extras)
+            logits, labels, class_weight, **_by_name(numbers), **numbers[-1])
         ctx.save_for_backward(logits, labels, class_weight)
-        ctx.numbers, ctx.with_entropy = numbers, extras["with_entropy"]
         mark(ctx, z_loss, accuracy, predictions)
         return loss, z_loss, accuracy, predictions, entropy
 
@@ -59,15 +69,24 @@ class CrossEntropyFunction(Function):
     def backward(ctx, d_loss, _z, _accuracy, _predictions, d_entropy):
         report_labels()
         logits, labels, class_weight = ctx.saved_tensors
-        if not ctx.with_entropy:  # compiled, it is zeros of no rows
+        if not ctx.numbers[-1].get("with_entropy"):  # compiled, it is zeros of no rows
             d_entropy = None
         if d_loss is None and d_entropy is None:
-            return None, None, None, None, None
+            return None, None, None, None
+        numbers = _by_name(ctx.numbers)
         if d_loss is None:
-            d_loss = logits.new_zeros(labels.shape if ctx.numbers["reduction"] == 0 else (), dtype=d_entropy.dtype)
+            d_loss = logits.new_zeros(labels.shape if numbers["reduction"] == 0 else (), dtype=d_entropy.dtype)
         results = operations(logits, labels, class_weight, d_loss, d_entropy).cross_entropy(
-            logits, labels, class_weight, gradient(d_entropy), gradient(d_loss), **ctx.numbers, with_d_logits=True, without_loss=True)
-        return results[5], None, None, None, None
+            logits, labels, class_weight, gradient(d_entropy), gradient(d_loss), **numbers, with_d_logits=True, without_loss=True)
+        return results[5], None, None, None
+
+
+_direct_cross_entropy = direct(
+    CrossEntropyFunction, "logits labels class_weight", " ".join(_NUMBERS) + " extras", "d_loss d_z d_accuracy d_predictions d_entropy",
+    forward="cross_entropy logits labels class_weight loss=loss(logits) None None None None None None None None " + _WORDS,
+    saved="logits labels class_weight", returned="loss None None None None",
+    backward="cross_entropy logits labels class_weight None None None None None d_logits=logits None None d_loss " + _WORDS,
+    gradients="d_logits None None")
 
 
 class CrossEntropyInPlaceFunction(Function):
@@ -109,7 +128,11 @@ def cross_entropy(logits, labels, *, class_weight=None, ignore_index=-100, reduc
         if in_place and with_entropy:
             raise NotSupported("cross_entropy: entropy has no gradient with in_place=True")
         overwrite = in_place and is_direct(logits, labels, class_weight)
-        results = (CrossEntropyInPlaceFunction if overwrite else CrossEntropyFunction).apply(logits, labels, class_weight, numbers, extras)
+        if overwrite:
+            results = CrossEntropyInPlaceFunction.apply(logits, labels, class_weight, numbers, extras)
+        else:
+            results = call(CrossEntropyFunction, logits, labels, class_weight, (*numbers.values(), extras),
+                           within=None if any(extras.values()) else _direct_cross_entropy)
     else:
         loss, z_loss, accuracy, predictions, _, _, entropy = operations(logits, labels, class_weight).cross_entropy(
             logits, labels, class_weight, **numbers, **extras)

@@ -6,6 +6,7 @@ from torch.autograd.graph import increment_version
 from .. import ops as arrays
 from ..enums import Casting
 from .config import config
+from .direct import direct
 from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_direct, main_grad_of, names_of, operations, wants_grad
 
 _CASTING = names_of(Casting)
@@ -60,32 +61,38 @@ class RMSNormFunction(Function):
         return d_x if needs_x else None, d_weight if needs_weight else None, None
 
 
+_direct_rms_norm = direct(
+    RMSNormFunction, "x weight", "eps offset casting in_place", "d_y",
+    forward="rms_norm_forward x weight y=x rstd=rows(x) .casting .eps .offset", saved="x weight rstd",
+    backward="rms_norm_backward d_y x weight rstd d_x=x?x d_weight=weight?weight .casting .offset 0", gradients="d_x d_weight")
+
+
 def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
     """RMSNorm over the last dimension. `offset` is added to the weight (1: Gemma); `casting` says where it rounds: "llama", "gemma",
     "none". in_place: backward writes the gradient of x over that of the result, which nothing else may use then."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight):
-        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place))
+        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place), within=None if in_place else _direct_rms_norm)
     return operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting)[0]
 
 
 class FusedAddRMSNormFunction(Function):
     @staticmethod
-    def forward(ctx, x, residual, weight, eps, offset, casting):
+    def forward(ctx, x, residual, weight, numbers):
         ctx.set_materialize_grads(False)
+        eps, offset, casting = ctx.numbers = numbers
         y, sum, rstd = operations(x, residual, weight).fused_add_rms_norm_forward(x, residual, weight, eps=eps, offset=offset,
                                                                                   casting=casting, with_rstd=True)
         ctx.save_for_backward(sum, weight, rstd)
-        ctx.numbers = (offset, casting)
         return y, sum
 
     @staticmethod
     @first_order
     def backward(ctx, d_y, d_sum):
         if d_y is None:  # only the sum was used
-            return d_sum, d_sum, None, None, None, None
+            return d_sum, d_sum, None, None
         sum, weight, rstd = ctx.saved_tensors
-        offset, casting = ctx.numbers
+        _, offset, casting = ctx.numbers
         needs_x, needs_residual, needs_weight, *_ = ctx.needs_input_grad
         either = needs_x or needs_residual
         inputs = (gradient(d_y), gradient(d_sum) if either else None, sum, weight, rstd)
@@ -96,14 +103,22 @@ class FusedAddRMSNormFunction(Function):
             d_x, d_weight = operations(*inputs).fused_add_rms_norm_backward(
                 *inputs, casting=casting, offset=offset, without_d_x=not either,
                 d_weight_dtype=weight.dtype if needs_weight else None)
-        return (d_x if needs_x else None, d_x if needs_residual else None, d_weight if needs_weight else None, None, None, None)
+        return d_x if needs_x else None, d_x if needs_residual else None, d_weight if needs_weight else None, None
+
+
+_direct_fused_add_rms_norm = direct(
+    FusedAddRMSNormFunction, "x residual weight", "eps offset casting", "d_y d_sum",
+    forward="fused_add_rms_norm_forward x residual weight y=x sum=x rstd=rows(x) .casting .eps .offset",
+    saved="sum weight rstd", returned="y sum",
+    backward="fused_add_rms_norm_backward d_y d_sum?x,residual sum weight rstd d_x=sum?x,residual d_weight=weight?weight .casting .offset 0",
+    gradients="d_x d_x d_weight")
 
 
 def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
     """RMSNorm of x + residual, and that sum: (y, sum)."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, residual, weight):
-        return call(FusedAddRMSNormFunction, x, residual, weight, eps, offset, casting)
+        return call(FusedAddRMSNormFunction, x, residual, weight, (eps, offset, casting), within=_direct_fused_add_rms_norm)
     return operations(x, residual, weight).fused_add_rms_norm_forward(x, residual, weight, eps=eps, offset=offset,
                                                                       casting=casting)[:2]
 
@@ -113,7 +128,6 @@ class LayerNormFunction(Function):
     def forward(ctx, x, weight, bias, numbers):
         eps, in_place = ctx.numbers = numbers
         y, mean, rstd = operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps, with_mean=True, with_rstd=True)
-        ctx.bias_dtype = None if bias is None else bias.dtype
         bias_itself = (bias,) if in_place or config.main_grad else ()
         ctx.save_for_backward(x, weight, mean, rstd, *bias_itself)
         return y
@@ -132,21 +146,29 @@ class LayerNormFunction(Function):
         else:
             d_x, d_weight, d_bias = operations(d_y, x, weight, mean, rstd).layer_norm_backward(
                 d_y, x, weight, mean, rstd, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
-                d_bias_dtype=ctx.bias_dtype if needs_bias else None)
+                d_bias_dtype=dtype_if(needs_bias, weight))
         return d_x if needs_x else None, d_weight if needs_weight else None, d_bias if needs_bias else None, None
+
+
+_direct_layer_norm = direct(
+    LayerNormFunction, "x weight bias", "eps in_place", "d_y",
+    forward="layer_norm_forward x weight bias y=x mean=rows(x) rstd=mean .eps", saved="x weight mean rstd",
+    backward="layer_norm_backward d_y x weight mean rstd d_x=x?x d_weight=weight?weight d_bias=weight?bias 0", gradients="d_x d_weight d_bias")
 
 
 def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
     """LayerNorm over the last dimension. in_place: as of rms_norm."""
     if wants_grad(x, weight, bias):
-        return call(LayerNormFunction, x, weight, bias, (eps, in_place))
+        return call(LayerNormFunction, x, weight, bias, (eps, in_place),
+                    within=None if in_place or config.main_grad else _direct_layer_norm)
     return operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps)[0]
 
 
 class FusedAddLayerNormFunction(Function):
     @staticmethod
-    def forward(ctx, x, residual, weight, bias, eps):
+    def forward(ctx, x, residual, weight, bias, numbers):
         ctx.set_materialize_grads(False)
+        eps, = ctx.numbers = numbers
         y, sum, mean, rstd = operations(x, residual, weight, bias).fused_add_layer_norm_forward(
             x, residual, weight, bias, eps=eps, with_mean=True, with_rstd=True)
         ctx.save_for_backward(sum, weight, bias, mean, rstd)
@@ -166,8 +188,16 @@ class FusedAddLayerNormFunction(Function):
         return d_x if needs_x else None, d_x if needs_residual else None, d_weight, d_bias, None
 
 
+_direct_fused_add_layer_norm = direct(
+    FusedAddLayerNormFunction, "x residual weight bias", "eps", "d_y d_sum",
+    forward="fused_add_layer_norm_forward x residual weight bias y=x sum=x mean=rows(x) rstd=mean .eps",
+    saved="sum weight bias mean rstd", returned="y sum",
+    backward="fused_add_layer_norm_backward d_y d_sum?x,residual sum weight mean rstd d_x=sum?x,residual d_weight=weight?weight "
+             "d_bias=bias?bias 0", gradients="d_x d_x d_weight d_bias")
+
+
 def fused_add_layer_norm(x, residual, weight, bias=None, eps=1e-5):
     """LayerNorm of x + residual, and that sum: (y, sum)."""
     if wants_grad(x, residual, weight, bias):
-        return call(FusedAddLayerNormFunction, x, residual, weight, bias, eps)
+        return call(FusedAddLayerNormFunction, x, residual, weight, bias, (eps,), within=_direct_fused_add_layer_norm)
     return operations(x, residual, weight, bias).fused_add_layer_norm_forward(x, residual, weight, bias, eps=eps)[:2]

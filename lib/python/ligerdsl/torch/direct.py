@@ -1,0 +1,67 @@
+"""Functions of autograd that _bind runs without a frame of Python, for tensors that are memory and nothing else.
+
+A plan says in words where each argument of the two operations comes from, in the order of the C ABI:
+
+    name            a tensor: an input, a gradient, what was saved
+    .name           of the Function's numbers, which are one tuple
+    0, None         this
+    new=name        made like a tensor; rows(name): f32 of its leading sizes; gated(name): like it, or where it is None half of the
+                    tensor two inputs on; loss(name): f32, of the labels behind it or no dimension
+    ...?a,b         only where the gradient of a or of b is wanted
+
+The Function's own forward and backward have to do the same. They do it for all other tensors, and backward for second derivatives,
+`config.main_grad` and where the first gradient is missing."""
+
+import re
+
+from torch import empty_like, float32, is_grad_enabled
+
+from .. import _bind
+
+_SLOT, _NUMBER, _ZERO, _NONE, _LIKE, _ROWS, _GATED, _LOSS = range(8)  # src/direct.c has the same
+_NOTHING = 255
+_MAKERS = {None: _LIKE, "rows": _ROWS, "gated": _GATED, "loss": _LOSS}
+_bind.set_autograd(is_grad_enabled, empty_like, float32)
+
+
+def _encoded(words, slots, numbers, inputs):
+    """Three bytes for each argument. What is made gets the next slot."""
+    out = []
+    for word in words:
+        word, _, wanted = word.partition("?")
+        mask = sum(1 << inputs.index(name) for name in wanted.split(",")) if wanted else 0
+        made = re.fullmatch(r"(\w+)=(?:(\w+)\((\w+)\)|(\w+))", word)
+        if made:
+            code = _MAKERS[made[2]], slots.index(made[3] or made[4])
+            slots.append(made[1])
+        elif word.startswith("."):
+            code = _NUMBER, numbers.index(word[1:])
+        elif word in ("0", "None"):
+            code = (_ZERO if word == "0" else _NONE), 0
+        else:
+            code = _SLOT, slots.index(word)
+        out += [*code, mask]
+    return bytes(out)
+
+
+def _indices(names, slots):
+    return bytes(_NOTHING if name == "None" else slots.index(name) for name in names.split())
+
+
+def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y", backward, gradients):
+    """What apply() of this Function is to be in its place. It takes `inputs`, which are tensors or None, and the tuple of numbers.
+
+    `upstream`: names of the gradients that backward gets, the first of which must be there."""
+    inputs, numbers, upstream = inputs.split(), numbers.split(), upstream.split()
+    operation, *words = forward.split()
+    slots = list(inputs)
+    forward_bytes = _encoded(words, slots, numbers, inputs)
+    of_saved, of_returned = _indices(saved, slots), _indices(returned, slots)
+    behind, *words = backward.split()
+    slots = upstream + saved.split()
+    backward_bytes = _encoded(words, slots, numbers, inputs)
+    run = _bind.direct_forward(function.forward, len(inputs), len(upstream), int(len(upstream) > 1), operation, forward_bytes,
+                               behind, backward_bytes, of_saved, of_returned, _indices(gradients, slots))
+    twin = type(function)(function.__name__, (function,), {"forward": run, "__module__": function.__module__})
+    _bind.direct_backward(run, twin._backward_cls)
+    return twin

@@ -1,0 +1,459 @@
+/* Functions of autograd whose forward and backward run here, without a frame of Python: where every tensor is memory and
+ * nothing else and no second derivative is asked for. Everything else goes to the Function's own forward and backward.
+ *
+ * A plan says where each argument of the two operations comes from. Tensors have slots: in the forward the inputs and
+ * then what is made for the results; in backward the gradients, what was saved, and what is made. */
+#include <string.h>
+
+#include "bind.h"
+#include "call_limits.h"
+
+enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_PLANS = 64, BYTES_OF_ARGUMENT = 3 };
+enum { NOTHING = 255 }; /* in place of a slot */
+
+/* ligerdsl/torch/direct.py has the same numbers. */
+typedef enum {
+  FROM_SLOT,   /* a tensor that is there */
+  FROM_NUMBER, /* of the Function's tuple of numbers */
+  FROM_ZERO,
+  FROM_NONE,
+  NEW_LIKE,  /* shape and dtype of a slot */
+  NEW_ROWS,  /* f32, the leading sizes of a slot */
+  NEW_GATED, /* like a slot, or where that is None the halves of the rows of the one two slots on */
+  NEW_LOSS,  /* f32 for cross-entropy: of all rows, or with reduction 0 like the labels, which are the next slot */
+} Origin;
+
+typedef struct {
+  uint8_t origin, source;
+  uint8_t wanted; /* bits of inputs; nothing is passed or made unless one of them wants a gradient. 0: always */
+} Argument;
+
+typedef struct {
+  int operation, n;
+  Argument arguments[MAX_ARGUMENTS];
+} Step;
+
+typedef struct {
+  uint8_t n, slots[MAX_SLOTS];
+} Slots;
+
+typedef struct {
+  PyTypeObject* backward_class;
+  PyObject *forward, *apply; /* the Function's own */
+  int n_inputs, n_gradients;
+  int keeps_none; /* missing gradients are None, not zeros */
+  Step forward_step, backward_step;
+  Slots saved, returned, gradients;
+} Plan;
+
+static Plan* plans[MAX_PLANS]; /* never freed: classes live as long as the process */
+static int n_plans;
+
+static PyObject *grad_enabled, *empty_like, *kwargs_f32, *zero;
+static PyObject *name_numbers, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty, *name_shape,
+    *name_contiguous;
+int bind_main_grad;
+
+PyObject* bind_set_main_grad(PyObject* self, PyObject* on) {
+  (void)self;
+  const int value = PyObject_IsTrue(on);
+  if (value < 0) return NULL;
+  bind_main_grad = value;
+  Py_RETURN_NONE;
+}
+
+/* ---- Results ---------------------------------------------------------------------------------------------------------- */
+
+/* like.new_empty(*sizes, dtype=f32 or that of `like`). Takes the reference to sizes, which is not empty. */
+static PyObject* new_empty(PyObject* like, PyObject* sizes, int f32) {
+  PyObject* method = sizes ? PyObject_GetAttr(like, name_new_empty) : NULL;
+  PyObject* made = method ? PyObject_Call(method, sizes, f32 ? kwargs_f32 : NULL) : NULL;
+  Py_XDECREF(method);
+  Py_XDECREF(sizes);
+  return made;
+}
+
+/* A tuple of the first n sizes, and behind them one more unless it is negative. One empty tuple stands for no sizes. */
+static PyObject* sizes_of(PyObject* shape, Py_ssize_t n, int64_t last) {
+  PyObject* sizes = PyTuple_New(n + (last >= 0) ? n + (last >= 0) : 1);
+  for (Py_ssize_t i = 0; sizes && i < n; ++i) {
+    PyObject* size = PyTuple_GetItem(shape, i);
+    Py_XINCREF(size);
+    PyTuple_SetItem(sizes, i, size);
+  }
+  if (sizes && last >= 0)
+    PyTuple_SetItem(sizes, n, PyLong_FromLongLong(last));
+  else if (sizes && n == 0)
+    PyTuple_SetItem(sizes, 0, PyTuple_New(0));
+  return sizes;
+}
+
+/* Sizes of a tensor without the last, or with half of it. */
+static PyObject* leading_sizes(PyObject* tensor, int and_half) {
+  PyObject* shape = PyObject_GetAttr(tensor, name_shape);
+  const Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
+  PyObject* sizes = NULL;
+  if (rank > 0) {
+    const int64_t last = and_half ? PyLong_AsLongLong(PyTuple_GetItem(shape, rank - 1)) / 2 : -1;
+    sizes = sizes_of(shape, rank - 1, last);
+  } else if (rank == 0) {
+    PyErr_SetString(PyExc_ValueError, "expected a tensor with at least one dimension, got one without");
+  }
+  Py_XDECREF(shape);
+  return sizes;
+}
+
+static PyObject* new_loss(PyObject* logits, PyObject* labels, PyObject* numbers) {
+  const long reduction = PyLong_AsLong(PyTuple_GetItem(numbers, 1));
+  if (reduction == -1 && PyErr_Occurred()) return NULL;
+  PyObject* shape = reduction == 0 ? PyObject_GetAttr(labels, name_shape) : PyTuple_New(0);
+  PyObject* sizes = shape ? sizes_of(shape, PyTuple_Size(shape), -1) : NULL;
+  Py_XDECREF(shape);
+  return new_empty(logits, sizes, 1);
+}
+
+static PyObject* make(const Argument* a, PyObject* const* slots, PyObject* numbers) {
+  PyObject* source = slots[a->source];
+  if (source == Py_None && a->origin == NEW_GATED) {
+    source = slots[a->source + 2];
+    return new_empty(source, leading_sizes(source, 1), 0);
+  }
+  if (source == Py_None) {
+    Py_INCREF(source);
+    return source;
+  }
+  switch (a->origin) {
+    case NEW_ROWS:
+      return new_empty(source, leading_sizes(source, 0), 1);
+    case NEW_LOSS:
+      return new_loss(source, slots[a->source + 1], numbers);
+    default:
+      return PyObject_CallFunctionObjArgs(empty_like, source, NULL);
+  }
+}
+
+/* ---- A step ----------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+  PyObject* items[MAX_SLOTS];
+  int n, borrowed; /* the first are the caller's, the others are owned */
+} Values;
+
+static void release(Values* values) {
+  for (int i = values->borrowed; i < values->n; ++i) Py_DECREF(values->items[i]);
+}
+
+/* Calls the operation; what is made for it follows in `values`. Returns 0 with an exception set. */
+static int run(const Step* step, Values* values, PyObject* numbers, unsigned wanted) {
+  PyObject* args[MAX_ARGUMENTS];
+  for (int i = 0; i < step->n; ++i) {
+    const Argument* a = &step->arguments[i];
+    const int left_out = a->wanted && !(a->wanted & wanted);
+    if (a->origin == FROM_SLOT) {
+      args[i] = left_out ? Py_None : values->items[a->source];
+    } else if (a->origin == FROM_NUMBER) {
+      args[i] = PyTuple_GetItem(numbers, a->source);
+    } else if (a->origin == FROM_ZERO) {
+      args[i] = zero;
+    } else if (a->origin == FROM_NONE) {
+      args[i] = Py_None;
+    } else {
+      PyObject* made = left_out ? Py_None : make(a, values->items, numbers);
+      if (!made) return 0;
+      if (left_out) Py_INCREF(made);
+      args[i] = values->items[values->n++] = made;
+    }
+    if (!args[i]) return 0;
+  }
+  PyObject* nothing = bind_call(step->operation, args, step->n);
+  Py_XDECREF(nothing);
+  return nothing != NULL;
+}
+
+/* A tuple of n: what the slots hold, then None. */
+static PyObject* tuple_of(const Slots* slots, const Values* values, Py_ssize_t n, unsigned wanted) {
+  PyObject* tuple = PyTuple_New(n);
+  for (Py_ssize_t i = 0; tuple && i < n; ++i) {
+    const int there = i < slots->n && slots->slots[i] != NOTHING && (wanted >> i & 1);
+    PyObject* item = there ? values->items[slots->slots[i]] : Py_None;
+    Py_INCREF(item);
+    PyTuple_SetItem(tuple, i, item);
+  }
+  return tuple;
+}
+
+static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const* args, Py_ssize_t n) {
+  PyObject* all = PyTuple_New(n + (first != NULL));
+  for (Py_ssize_t i = 0; all && i < n + (first != NULL); ++i) {
+    PyObject* item = first ? (i ? args[i - 1] : first) : args[i];
+    Py_INCREF(item);
+    PyTuple_SetItem(all, i, item);
+  }
+  PyObject* result = all ? PyObject_CallObject(function, all) : NULL;
+  Py_XDECREF(all);
+  return result;
+}
+
+/* ---- Forward: (ctx, *inputs, numbers) --------------------------------------------------------------------------------- */
+
+static int call_method(PyObject* object, PyObject* name, PyObject* args) {
+  PyObject* method = args ? PyObject_GetAttr(object, name) : NULL;
+  PyObject* nothing = method ? PyObject_CallObject(method, args) : NULL;
+  Py_XDECREF(method);
+  Py_XDECREF(nothing);
+  Py_XDECREF(args);
+  return nothing != NULL;
+}
+
+static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  const Plan* plan = PyCapsule_GetPointer(self, NULL);
+  if (!plan) return NULL;
+  const int is_plain = n == plan->n_inputs + 2 && PyTuple_Check(args[n - 1]) ? bind_are_plain(args + 1, n - 2) : 0;
+  if (is_plain < 0) return NULL;
+  if (!is_plain) return call_with(plan->forward, NULL, args, n);
+  PyObject *ctx = args[0], *numbers = args[n - 1], *result = NULL;
+  Values values = {{0}, plan->n_inputs, plan->n_inputs};
+  memcpy(values.items, args + 1, (size_t)plan->n_inputs * sizeof *args);
+  if (run(&plan->forward_step, &values, numbers, ~0u) && PyObject_SetAttr(ctx, name_numbers, numbers) == 0 &&
+      call_method(ctx, name_save, tuple_of(&plan->saved, &values, plan->saved.n, ~0u)) &&
+      (!plan->keeps_none || call_method(ctx, name_keep_none, Py_BuildValue("(O)", Py_False)))) {
+    if (plan->returned.n == 1) {
+      result = values.items[plan->returned.slots[0]];
+      Py_INCREF(result);
+    } else {
+      result = tuple_of(&plan->returned, &values, plan->returned.n, ~0u);
+    }
+  }
+  release(&values);
+  return result;
+}
+
+/* ---- Backward: what autograd calls as apply() of the node --------------------------------------------------------------- */
+
+static const Plan* plan_of(PyTypeObject* type) {
+  for (int i = 0; i < n_plans; ++i) {
+    if (plans[i]->backward_class == type) return plans[i];
+  }
+  return NULL;
+}
+
+/* 1: gradients of gradients are asked for, -1: an exception. */
+static int differentiates(void) {
+  PyObject* enabled = PyObject_CallNoArgs(grad_enabled);
+  if (!enabled) return -1;
+  Py_DECREF(enabled);
+  return enabled == Py_True;
+}
+
+/* Whether autograd has given what the operation reads. */
+static int suits(const Plan* plan, PyObject* const* gradients, Py_ssize_t n) {
+  if (bind_main_grad || n != plan->n_gradients || gradients[0] == Py_None) return 0;
+  const int again = differentiates();
+  return again ? (again < 0 ? -1 : 0) : bind_are_plain(gradients, n);
+}
+
+static int wanted_of(PyObject* ctx, unsigned* wanted) {
+  PyObject* needs = PyObject_GetAttr(ctx, name_needs);
+  const Py_ssize_t n = needs ? PyTuple_Size(needs) : -1;
+  *wanted = 0;
+  for (Py_ssize_t i = 0; i < n && i < 32; ++i) *wanted |= (unsigned)(PyTuple_GetItem(needs, i) == Py_True) << i;
+  Py_XDECREF(needs);
+  return n >= 0;
+}
+
+/* Gradients as the kernels take them: autograd may give one element for all of them, with strides of 0. */
+static int read_gradients(PyObject* const* gradients, int n, Values* values) {
+  for (int i = 0; i < n; ++i) {
+    PyObject* given = gradients[i];
+    if (given == Py_None)
+      Py_INCREF(given);
+    else if (!(given = PyObject_CallMethodObjArgs(given, name_contiguous, NULL)))
+      return 0;
+    values->items[values->n++] = given;
+  }
+  return 1;
+}
+
+static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, PyObject* const* gradients) {
+  Values values = {{0}, 0, 0};
+  unsigned wanted;
+  PyObject *numbers = PyObject_GetAttr(ctx, name_numbers), *result = NULL;
+  int ok = numbers && wanted_of(ctx, &wanted) && read_gradients(gradients, plan->n_gradients, &values);
+  for (int i = 0; ok && i < plan->saved.n; ++i) {
+    PyObject* item = PyTuple_GetItem(saved, i);
+    Py_INCREF(item);
+    values.items[values.n++] = item;
+  }
+  if (ok && run(&plan->backward_step, &values, numbers, wanted))
+    result = tuple_of(&plan->gradients, &values, plan->n_inputs + 1, wanted);
+  Py_XDECREF(numbers);
+  release(&values);
+  return result;
+}
+
+static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
+  const Plan* plan = plan_of(Py_TYPE(ctx));
+  if (!plan) {
+    PyErr_SetString(PyExc_RuntimeError, "apply: a node of no Function that the library knows");
+    return NULL;
+  }
+  int suitable = suits(plan, args, n);
+  if (suitable < 0) return NULL;
+  if (!suitable) return call_with(plan->apply, ctx, args, n);
+  PyObject* saved = PyObject_GetAttr(ctx, name_saved);
+  if (!saved) return NULL;
+  PyObject* items[MAX_SLOTS];
+  suitable = PyTuple_Size(saved) == plan->saved.n;
+  for (int i = 0; suitable && i < plan->saved.n; ++i) items[i] = PyTuple_GetItem(saved, i);
+  if (suitable) suitable = bind_are_plain(items, plan->saved.n); /* hooks may have put something else there */
+  PyObject* result = NULL;
+  if (suitable > 0)
+    result = run_backward(plan, ctx, saved, args);
+  else if (suitable == 0)
+    result = call_with(plan->apply, ctx, args, n);
+  Py_DECREF(saved);
+  return result;
+}
+
+/* ---- Plans ------------------------------------------------------------------------------------------------------------ */
+
+PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  (void)self;
+  if (n != 3 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1])) {
+    PyErr_SetString(PyExc_TypeError, "set_autograd: expected is_grad_enabled, empty_like and float32");
+    return NULL;
+  }
+  static const struct {
+    PyObject** name;
+    const char* text;
+  } names[] = {{&name_numbers, "numbers"}, {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
+               {&name_needs, "needs_input_grad"}, {&name_keep_none, "set_materialize_grads"},
+               {&name_new_empty, "new_empty"}, {&name_shape, "shape"}, {&name_contiguous, "contiguous"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
+    if (!*names[i].name && !(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
+  }
+  kwargs_f32 = Py_BuildValue("{s:O}", "dtype", args[2]);
+  zero = PyLong_FromLong(0);
+  if (!kwargs_f32 || !zero) return NULL;
+  Py_INCREF(args[0]);
+  Py_INCREF(args[1]);
+  grad_enabled = args[0];
+  empty_like = args[1];
+  Py_RETURN_NONE;
+}
+
+static int read_step(const char* name, const char* bytes, Py_ssize_t size, Step* step) {
+  step->n = (int)(size / BYTES_OF_ARGUMENT);
+  for (step->operation = 0; step->operation < bind_n_operations; ++step->operation) {
+    const Operation* op = &bind_operations[step->operation];
+    if (strcmp(op->name, name) != 0) continue;
+    if (size % BYTES_OF_ARGUMENT || step->n != op->n_tensors + op->n_numbers || step->n > MAX_ARGUMENTS) break;
+    for (int i = 0; i < step->n; ++i)
+      step->arguments[i] = (Argument){(uint8_t)bytes[3 * i], (uint8_t)bytes[3 * i + 1], (uint8_t)bytes[3 * i + 2]};
+    return 1;
+  }
+  PyErr_Format(PyExc_ValueError, "direct: %s: no operation with %i arguments", name, step->n);
+  return 0;
+}
+
+static int read_slots(const char* bytes, Py_ssize_t size, Slots* out) {
+  out->n = (uint8_t)size;
+  if (size <= MAX_SLOTS) memcpy(out->slots, bytes, (size_t)size);
+  return size <= MAX_SLOTS;
+}
+
+/* The number of slots in use behind a step that begins with n, or MAX_SLOTS + 1 where it reads one that is not there. */
+static int slots_behind(const Step* step, int n) {
+  for (int i = 0; i < step->n; ++i) {
+    const Argument* a = &step->arguments[i];
+    const int reads = a->source + (a->origin == NEW_GATED ? 2 : a->origin == NEW_LOSS ? 1 : 0);
+    if ((a->origin == FROM_SLOT || a->origin >= NEW_LIKE) && reads >= n) return MAX_SLOTS + 1;
+    if (a->origin > NEW_LOSS) return MAX_SLOTS + 1;
+    n += a->origin >= NEW_LIKE;
+  }
+  return n;
+}
+
+static int are_there(const Slots* slots, int n, int or_nothing) {
+  for (int i = 0; i < slots->n; ++i) {
+    if (slots->slots[i] >= n && !(or_nothing && slots->slots[i] == NOTHING)) return 0;
+  }
+  return 1;
+}
+
+static int is_sound(const Plan* plan) {
+  if (plan->n_inputs < 1 || plan->n_inputs > 8 || plan->n_gradients < 1 || plan->n_gradients > MAX_SLOTS) return 0;
+  const int forward_slots = slots_behind(&plan->forward_step, plan->n_inputs);
+  const int backward_slots = slots_behind(&plan->backward_step, plan->n_gradients + plan->saved.n);
+  return forward_slots <= MAX_SLOTS && backward_slots <= MAX_SLOTS && are_there(&plan->saved, forward_slots, 0) &&
+         are_there(&plan->returned, forward_slots, 1) && are_there(&plan->gradients, backward_slots, 1) &&
+         plan->returned.n == plan->n_gradients && plan->gradients.n == plan->n_inputs;
+}
+
+static PyMethodDef forward_method = {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL};
+static PyMethodDef backward_method = {"apply", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, NULL};
+
+PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
+  (void)self;
+  const char *forward_name, *backward_name, *bytes[5];
+  Py_ssize_t sizes[5];
+  PyObject* function;
+  Plan read;
+  if (!grad_enabled) {
+    PyErr_SetString(PyExc_RuntimeError, "direct_forward: import ligerdsl.torch first");
+    return NULL;
+  }
+  if (!PyArg_ParseTuple(args, "Oiiisy#sy#y#y#y#", &function, &read.n_inputs, &read.n_gradients, &read.keeps_none,
+                        &forward_name, &bytes[0], &sizes[0], &backward_name, &bytes[1],
+                        &sizes[1], &bytes[2], &sizes[2], &bytes[3], &sizes[3], &bytes[4], &sizes[4]))
+    return NULL;
+  if (!read_step(forward_name, bytes[0], sizes[0], &read.forward_step) ||
+      !read_step(backward_name, bytes[1], sizes[1], &read.backward_step))
+    return NULL;
+  if (!read_slots(bytes[2], sizes[2], &read.saved) || !read_slots(bytes[3], sizes[3], &read.returned) ||
+      !read_slots(bytes[4], sizes[4], &read.gradients) || !is_sound(&read)) {
+    PyErr_Format(PyExc_ValueError, "direct: %s, %s: a plan whose tensors do not fit together", forward_name, backward_name);
+    return NULL;
+  }
+  if (n_plans == MAX_PLANS) {
+    PyErr_SetString(PyExc_ValueError, "direct: too many Functions; raise MAX_PLANS");
+    return NULL;
+  }
+  Plan* plan = PyMem_Malloc(sizeof *plan);
+  if (!plan) return PyErr_NoMemory();
+  read.backward_class = NULL;
+  read.apply = NULL;
+  Py_INCREF(function);
+  read.forward = function;
+  *plan = read;
+  plans[n_plans++] = plan;
+  PyObject* capsule = PyCapsule_New(plan, NULL, NULL);
+  PyObject* made = capsule ? PyCFunction_New(&forward_method, capsule) : NULL;
+  Py_XDECREF(capsule);
+  return made;
+}
+
+PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  (void)self;
+  Plan* plan = NULL;
+  if (n == 2 && PyCFunction_CheckExact(args[0]) && PyType_Check(args[1])) {
+    PyObject* capsule = PyCFunction_GetSelf(args[0]);
+    plan = capsule && PyCapsule_CheckExact(capsule) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
+  }
+  if (!plan) {
+    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "direct_backward: expected direct_forward's result and a type");
+    return NULL;
+  }
+  PyObject* own = PyObject_GetAttrString(args[1], "apply");
+  PyObject* method = own ? PyDescr_NewMethod((PyTypeObject*)args[1], &backward_method) : NULL;
+  if (!method || PyObject_SetAttrString(args[1], "apply", method) != 0) {
+    Py_XDECREF(own);
+    Py_XDECREF(method);
+    return NULL;
+  }
+  Py_DECREF(method);
+  Py_INCREF(args[1]);
+  plan->apply = own;
+  plan->backward_class = (PyTypeObject*)args[1];
+  Py_RETURN_NONE;
+}

@@ -1,0 +1,310 @@
+"""Functions of autograd that run without a frame of Python, and what they leave to the Function's own forward and backward."""
+
+import gc
+import sys
+import threading
+import weakref
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import ligerdsl
+import ligerdsl.torch as lt
+from ligerdsl import _bind
+from ligerdsl.torch import dispatch, gated, losses, norms
+
+
+def leaf(*shape, dtype=torch.float32):
+    return torch.randn(*shape, dtype=dtype).requires_grad_()
+
+
+def of_widths(*inputs):
+    """Leaves of these shapes; None stays."""
+    return [shape if shape is None else leaf(*shape) for shape in inputs]
+
+
+LABELS = torch.tensor([3, 0, -100, 7])
+# name: (function, its Function, tensors)
+CASES = {
+    "rms_norm": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), (8,))),
+    "rms_norm without weight": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), None)),
+    "fused_add_rms_norm": (lt.fused_add_rms_norm, norms.FusedAddRMSNormFunction, lambda *n: of_widths((*n, 8), (*n, 8), (8,))),
+    "layer_norm": (lt.layer_norm, norms.LayerNormFunction, lambda *n: of_widths((*n, 8), (8,), (8,))),
+    "layer_norm without bias": (lt.layer_norm, norms.LayerNormFunction, lambda *n: of_widths((*n, 8), (8,), None)),
+    "fused_add_layer_norm": (lt.fused_add_layer_norm, norms.FusedAddLayerNormFunction,
+                             lambda *n: of_widths((*n, 8), (*n, 8), (8,), (8,))),
+    "swiglu": (lt.swiglu, gated.SwiGLUFunction, lambda *n: of_widths((*n, 8), (*n, 8))),
+    "swiglu of one tensor": (lt.swiglu, gated.SwiGLUFunction, lambda *n: of_widths((*n, 16), None)),
+    "geglu": (lt.geglu, gated.GeGLUFunction, lambda *n: of_widths((*n, 8), (*n, 8))),
+    "cross_entropy": (lambda x: lt.cross_entropy(x, LABELS), losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
+    "cross_entropy by rows": (lambda x: lt.cross_entropy(x, LABELS, reduction="none"), losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
+}
+
+
+def outputs_of(result):
+    return result if isinstance(result, tuple) else (result,)
+
+
+def results(function, tensors, upstream=None):
+    """Outputs and the gradients of all leaves among `tensors`."""
+    wanted = [t for t in tensors if t is not None and t.requires_grad]
+    outputs = outputs_of(function(*tensors))
+    if upstream is None:
+        torch.manual_seed(5)
+        upstream = [torch.randn_like(output) for output in outputs]
+    return [*outputs, *torch.autograd.grad(outputs, wanted, upstream)]
+
+
+@pytest.fixture
+def own_ways(monkeypatch):
+    """The Functions' own forward and backward, with nothing else."""
+    def use():
+        monkeypatch.setattr(dispatch, "_transforms_active", lambda: True)
+    return use
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How often each step went through operations as Python calls them."""
+    counted = []
+    for module in (norms, gated, losses):
+        def operations(*tensors, operations=module.operations):
+            counted.append(len(tensors))
+            return operations(*tensors)
+        monkeypatch.setattr(module, "operations", operations)
+    return counted
+
+
+def equal(ours, expected):
+    assert len(ours) == len(expected)
+    for one, other in zip(ours, expected):
+        assert (one.shape, one.dtype, one.stride()) == (other.shape, other.dtype, other.stride())
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("rows", [(4,), (2, 3), ()], ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_the_same_bits(name, rows, counts, own_ways):
+    function, kind, make = CASES[name]
+    tensors = make(*rows)
+    ours = results(function, tensors)
+    assert not counts, "it went by Python"
+    assert ours[0].grad_fn.name() == kind.__name__ + "Backward"
+    own_ways()
+    equal(ours, results(function, tensors))
+    assert len(counts) == 2
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_gradient_alone(name, counts, own_ways):
+    function, _, make = CASES[name]
+    tensors = make(4)
+    found = []
+    for way in (lambda: None, own_ways):
+        way()
+        for i, one in enumerate(tensors):
+            if one is not None:
+                found.append(results(function, [t if t is None or j == i else t.detach() for j, t in enumerate(tensors)]))
+    for one, other in zip(found[:len(found) // 2], found[len(found) // 2:]):
+        equal(one, other)
+    assert len(counts) == len(found)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_of_any_layout(name, counts):
+    function, _, make = CASES[name]
+    tensors = make(4)
+    shape = outputs_of(function(*tensors))[0].shape
+    upstream = [torch.ones(()).expand(shape)] * len(outputs_of(function(*tensors)))
+    equal(results(function, tensors, upstream), results(function, tensors, [u.contiguous() for u in upstream]))
+    assert not counts
+
+
+def test_an_output_without_a_gradient(counts):
+    x, r, w = of_widths((4, 8), (4, 8), (8,))
+    for which in (0, 1):
+        taken = lt.fused_add_rms_norm(x, r, w)[which].sum()
+        gradients = torch.autograd.grad(taken, (x, r, w), allow_unused=True)
+        y = torch.nn.functional.rms_norm(x + r, (8,), w, 1e-6) if which == 0 else x + r
+        expected = torch.autograd.grad(y.sum(), (x, r, w), allow_unused=True)
+        for one, other in zip(gradients, expected):
+            assert (one is None) == (other is None)
+            if one is not None:
+                torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+    assert not counts
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_second_derivatives_still_raise(name):
+    function, _, make = CASES[name]
+    tensors = [t for t in make(4)]
+    output = outputs_of(function(*tensors))[0].sum()
+    gradient, = torch.autograd.grad(output, tensors[:1], create_graph=True)
+    with pytest.raises(ligerdsl.NotSupported, match="has no gradient of its own"):
+        gradient.sum().backward()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_graph_that_is_gone(name):
+    function, _, make = CASES[name]
+    output = outputs_of(function(*make(4)))[0].sum()
+    output.backward()
+    with pytest.raises(RuntimeError, match="second time"):
+        output.backward()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_was_saved_must_not_change(name):
+    function, _, make = CASES[name]
+    tensors = make(4)
+    output = outputs_of(function(*[t if t is None else t * 1 for t in tensors]))[0]
+    held = [t for t in output.grad_fn.saved_tensors if t is not None]
+    with torch.no_grad():
+        held[0].add_(1)
+    with pytest.raises(RuntimeError, match="inplace operation"):
+        output.sum().backward()
+
+
+def test_modes_see_operators():
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Seen(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            names.append(str(function))
+            return function(*args, **(kwargs or {}))
+
+    names = []
+    x, w = of_widths((4, 8), (8,))
+    with Seen():
+        y = lt.rms_norm(x, w)
+    assert any("ligerdsl.rms_norm_forward" in name for name in names)
+    y = lt.rms_norm(x, w)
+    with Seen():
+        y.sum().backward()
+    assert any("ligerdsl.rms_norm_backward" in name for name in names)
+
+
+def test_hooks_of_what_is_saved(counts):
+    x, w = of_widths((4, 8), (8,))
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor.shape)
+        return tensor.detach().numpy().copy()
+
+    expected = results(lt.rms_norm, [x, w])
+    with torch.autograd.graph.saved_tensors_hooks(pack, torch.from_numpy):
+        ours = results(lt.rms_norm, [x, w])
+    equal(ours, expected)
+    assert packed == [(4, 8), (8,), (4,)] and not counts
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing(reentrant):
+    x, w, b = of_widths((4, 8), (8,), (8,))
+    through = lambda x: torch.utils.checkpoint.checkpoint(lambda x: lt.layer_norm(lt.rms_norm(x, w), w, b), x, use_reentrant=reentrant)
+    for parameter in (x, w, b):
+        parameter.grad = None
+    lt.layer_norm(lt.rms_norm(x, w), w, b).square().sum().backward()
+    expected = [t.grad.clone() for t in (x, w, b)]
+    for parameter in (x, w, b):
+        parameter.grad = None
+    through(x).square().sum().backward()
+    equal([x.grad, w.grad, b.grad], expected)
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_main_grad(between):
+    """Turned on before the forward, or between it and backward, where a norm has what it needs."""
+    x, w = of_widths((4, 8), (8,))
+    expected, = torch.autograd.grad(lt.rms_norm(x, w).sum(), w)
+    w.main_grad = torch.ones(8)
+    try:
+        lt.config.main_grad = not between
+        y = lt.rms_norm(x, w)
+        lt.config.main_grad = True
+        y.sum().backward()
+    finally:
+        lt.config.main_grad = False
+    assert w.grad is None
+    torch.testing.assert_close(w.main_grad, expected + 1)
+
+
+def test_errors_have_the_librarys_text():
+    with pytest.raises(ligerdsl.InvalidArgument, match="`weight`: expected"):
+        lt.rms_norm(leaf(2, 4), leaf(5))
+    with pytest.raises(ligerdsl.InvalidArgument, match="stride of 1"):
+        lt.rms_norm(leaf(4, 2).T, leaf(4))
+    with pytest.raises(ligerdsl.InvalidArgument, match="bias_dtype"):
+        lt.layer_norm(leaf(2, 4), leaf(4), leaf(4, dtype=torch.bfloat16))
+    with pytest.raises(ligerdsl.LabelError):
+        lt.cross_entropy(leaf(2, 4), torch.tensor([0, 9]))
+    with pytest.raises(Exception, match="rms_norm|dimension"):
+        lt.rms_norm(leaf(()), None)
+
+
+def test_nothing_is_kept():
+    """Tensors go with their last name, without the cycle collector; the constants that are passed keep their counts."""
+    gc.disable()
+    try:
+        for name, (function, _, make) in CASES.items():
+            tensors = make(4)
+            results(function, tensors)
+            before = [sys.getrefcount(value) for value in (torch.float32, torch.empty_like, LABELS)]
+            for _ in range(50):
+                found = results(function, tensors)
+            watched = [weakref.ref(t) for t in [*found, *tensors] if t is not None]
+            del found, tensors
+            assert [ref() for ref in watched] == [None] * len(watched), name
+            after = [sys.getrefcount(value) for value in (torch.float32, torch.empty_like, LABELS)]
+            assert all(now - then < 25 for now, then in zip(after, before)), name
+    finally:
+        gc.enable()
+
+
+def test_threads():
+    inputs = {name: make(4) for name, (_, _, make) in CASES.items()}
+
+    def with_ones(name):
+        function = CASES[name][0]
+        return results(function, inputs[name], [torch.ones_like(output) for output in outputs_of(function(*inputs[name]))])
+
+    expected = {name: with_ones(name) for name in inputs}
+    wrong = []
+
+    def work():
+        try:
+            for _ in range(30):
+                for name in inputs:
+                    equal(with_ones(name), expected[name])
+        except BaseException as error:
+            wrong.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_plans_that_do_not_fit():
+    forward = norms.RMSNormFunction.forward
+    steps = b"\0\0\0" b"\0\1\0" b"\4\0\0" b"\5\0\0" b"\1\0\0" b"\1\0\0" b"\1\0\0"
+    behind = b"\0\0\0" b"\0\1\0" b"\0\2\0" b"\0\3\0" b"\4\2\1" b"\4\3\2" b"\1\0\0" b"\1\0\0" b"\2\0\0"
+    good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", behind, b"\0\1\3", b"\2", b"\4\5"]
+    assert callable(_bind.direct_forward(*good))
+    for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (5, steps[:-3]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
+                         (5, b"\x09" + steps[1:]), (7, behind[:12] + b"\4\x30\1" + behind[15:]), (8, b"\0\1\x30"), (8, b"\0" * 40),
+                         (9, b"\x20"), (9, b"\2\2"), (10, b"\4\6"), (10, b"\4")]:
+        bad = list(good)
+        bad[place] = value
+        with pytest.raises(ValueError, match="direct: "):
+            _bind.direct_forward(*bad)
+    with pytest.raises(TypeError, match="direct_backward"):
+        _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)
+    with pytest.raises(RuntimeError, match="no Function that the library knows"):
+        class Other(norms._direct_rms_norm._backward_cls):
+            pass
+        Other().apply(torch.ones(1))
