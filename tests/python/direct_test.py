@@ -121,6 +121,32 @@ def test_gradients_of_any_layout(name, counts):
     assert not counts
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if "fused" not in name and "entropy" not in name])
+def test_in_place(name, counts):
+    """The gradient of a norm's input over that of its result, gradients of a gate over the inputs; autograd knows."""
+    function, _, make = CASES[name]
+    tensors = make(4)
+    upstream = torch.randn_like(outputs_of(function(*tensors))[0])
+    expected = results(function, tensors, [upstream])
+    inputs = [t if t is None else t * 1 for t in tensors]
+    given = upstream.clone()
+    taken = [t for t in inputs if t is not None]
+    output = function(*inputs, in_place=True)
+    before = [t._version for t in [given, *taken]]
+    ours = [output, *torch.autograd.grad(output, taken, given, retain_graph=True)]
+    equal(ours, expected)
+    over = [given] if "norm" in name else taken
+    assert [one.data_ptr() for one in ours[1:1 + len(over)]] == [one.data_ptr() for one in over]
+    changed = [now._version - then for now, then in zip([given, *taken], before)]
+    assert changed == ([1] + [0] * len(taken) if "norm" in name else [0] + [1] * len(taken)) and not counts
+    if "norm" in name:
+        again = torch.autograd.grad(output, taken, upstream.clone())
+        equal(again, expected[1:])
+    else:
+        with pytest.raises(ligerdsl.NotSupported, match="a second backward"):
+            torch.autograd.grad(output, taken, upstream.clone())
+
+
 def test_an_output_without_a_gradient(counts):
     x, r, w = of_widths((4, 8), (4, 8), (8,))
     for which in (0, 1):
@@ -305,6 +331,6 @@ def test_plans_that_do_not_fit():
     with pytest.raises(TypeError, match="direct_backward"):
         _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)
     with pytest.raises(RuntimeError, match="no Function that the library knows"):
-        class Other(norms._direct_rms_norm._backward_cls):
+        class Other(norms._RMS_NORMS[0]._backward_cls):
             pass
         Other().apply(torch.ones(1))

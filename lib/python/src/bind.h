@@ -116,7 +116,7 @@ PyObject* bind_call(int operation, PyObject* const* args, Py_ssize_t n);
 
 /* ---- direct.c: Functions of autograd without a frame of Python --------------------------------------------------------- */
 
-/* set_autograd(is_grad_enabled, empty_like, float32): when ligerdsl.torch is imported. */
+/* set_autograd(is_grad_enabled, empty_like, increment_version, float32): when ligerdsl.torch is imported. */
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* set_main_grad(bool): gradients are added to parameters' main_grad, which the Functions' own backward does. */
 PyObject* bind_set_main_grad(PyObject* self, PyObject* on);

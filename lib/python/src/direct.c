@@ -21,6 +21,7 @@ typedef enum {
   NEW_ROWS,  /* f32, the leading sizes of a slot */
   NEW_GATED, /* like a slot, or where that is None the halves of the rows of the one two slots on */
   NEW_LOSS,  /* f32 for cross-entropy: of all rows, or with reduction 0 like the labels, which are the next slot */
+  NEW_OVER,  /* a slot's own memory, which is overwritten; autograd is told */
 } Origin;
 
 typedef struct {
@@ -42,6 +43,7 @@ typedef struct {
   PyObject *forward, *apply; /* the Function's own */
   int n_inputs, n_gradients;
   int keeps_none; /* missing gradients are None, not zeros */
+  int spends;     /* backward overwrites what was saved: then ctx.spent is True, and the Function says what it raises */
   Step forward_step, backward_step;
   Slots saved, returned, gradients;
 } Plan;
@@ -49,8 +51,8 @@ typedef struct {
 static Plan* plans[MAX_PLANS]; /* never freed: classes live as long as the process */
 static int n_plans;
 
-static PyObject *grad_enabled, *empty_like, *kwargs_f32, *zero;
-static PyObject *name_numbers, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty, *name_shape,
+static PyObject *grad_enabled, *empty_like, *increment_version, *kwargs_f32, *zero;
+static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty, *name_shape,
     *name_contiguous;
 int bind_main_grad;
 
@@ -127,6 +129,9 @@ static PyObject* make(const Argument* a, PyObject* const* slots, PyObject* numbe
       return new_empty(source, leading_sizes(source, 0), 1);
     case NEW_LOSS:
       return new_loss(source, slots[a->source + 1], numbers);
+    case NEW_OVER:
+      Py_INCREF(source);
+      return source;
     default:
       return PyObject_CallFunctionObjArgs(empty_like, source, NULL);
   }
@@ -141,6 +146,16 @@ typedef struct {
 
 static void release(Values* values) {
   for (int i = values->borrowed; i < values->n; ++i) Py_DECREF(values->items[i]);
+}
+
+static int tell_of_overwritten(const Step* step, PyObject* const* args) {
+  for (int i = 0; i < step->n; ++i) {
+    if (step->arguments[i].origin != NEW_OVER || args[i] == Py_None) continue;
+    PyObject* told = PyObject_CallFunctionObjArgs(increment_version, args[i], NULL);
+    if (!told) return 0;
+    Py_DECREF(told);
+  }
+  return 1;
 }
 
 /* Calls the operation; what is made for it follows in `values`. Returns 0 with an exception set. */
@@ -167,7 +182,7 @@ static int run(const Step* step, Values* values, PyObject* numbers, unsigned wan
   }
   PyObject* nothing = bind_call(step->operation, args, step->n);
   Py_XDECREF(nothing);
-  return nothing != NULL;
+  return nothing && tell_of_overwritten(step, args);
 }
 
 /* A tuple of n: what the slots hold, then None. */
@@ -284,7 +299,8 @@ static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, 
     Py_INCREF(item);
     values.items[values.n++] = item;
   }
-  if (ok && run(&plan->backward_step, &values, numbers, wanted))
+  if (ok && run(&plan->backward_step, &values, numbers, wanted) &&
+      (!plan->spends || PyObject_SetAttr(ctx, name_spent, Py_True) == 0))
     result = tuple_of(&plan->gradients, &values, plan->n_inputs + 1, wanted);
   Py_XDECREF(numbers);
   release(&values);
@@ -301,6 +317,10 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   if (suitable < 0) return NULL;
   if (!suitable) return call_with(plan->apply, ctx, args, n);
   PyObject* saved = PyObject_GetAttr(ctx, name_saved);
+  if (!saved && plan->spends) {
+    PyErr_Clear();
+    return call_with(plan->apply, ctx, args, n);
+  }
   if (!saved) return NULL;
   PyObject* items[MAX_SLOTS];
   suitable = PyTuple_Size(saved) == plan->saved.n;
@@ -319,26 +339,28 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
 
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
-  if (n != 3 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1])) {
-    PyErr_SetString(PyExc_TypeError, "set_autograd: expected is_grad_enabled, empty_like and float32");
+  if (n != 4 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2])) {
+    PyErr_SetString(PyExc_TypeError, "set_autograd: expected is_grad_enabled, empty_like, increment_version and float32");
     return NULL;
   }
   static const struct {
     PyObject** name;
     const char* text;
-  } names[] = {{&name_numbers, "numbers"}, {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
+  } names[] = {{&name_numbers, "numbers"}, {&name_spent, "spent"}, {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
                {&name_needs, "needs_input_grad"}, {&name_keep_none, "set_materialize_grads"},
                {&name_new_empty, "new_empty"}, {&name_shape, "shape"}, {&name_contiguous, "contiguous"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     if (!*names[i].name && !(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
   }
-  kwargs_f32 = Py_BuildValue("{s:O}", "dtype", args[2]);
+  kwargs_f32 = Py_BuildValue("{s:O}", "dtype", args[3]);
   zero = PyLong_FromLong(0);
   if (!kwargs_f32 || !zero) return NULL;
   Py_INCREF(args[0]);
   Py_INCREF(args[1]);
+  Py_INCREF(args[2]);
   grad_enabled = args[0];
   empty_like = args[1];
+  increment_version = args[2];
   Py_RETURN_NONE;
 }
 
@@ -368,7 +390,7 @@ static int slots_behind(const Step* step, int n) {
     const Argument* a = &step->arguments[i];
     const int reads = a->source + (a->origin == NEW_GATED ? 2 : a->origin == NEW_LOSS ? 1 : 0);
     if ((a->origin == FROM_SLOT || a->origin >= NEW_LIKE) && reads >= n) return MAX_SLOTS + 1;
-    if (a->origin > NEW_LOSS) return MAX_SLOTS + 1;
+    if (a->origin > NEW_OVER) return MAX_SLOTS + 1;
     n += a->origin >= NEW_LIKE;
   }
   return n;
@@ -398,7 +420,7 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
   const char *forward_name, *backward_name, *bytes[5];
   Py_ssize_t sizes[5];
   PyObject* function;
-  Plan read;
+  Plan read = {0};
   if (!grad_enabled) {
     PyErr_SetString(PyExc_RuntimeError, "direct_forward: import ligerdsl.torch first");
     return NULL;
@@ -418,6 +440,10 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
   if (n_plans == MAX_PLANS) {
     PyErr_SetString(PyExc_ValueError, "direct: too many Functions; raise MAX_PLANS");
     return NULL;
+  }
+  for (int i = 0; i < read.backward_step.n; ++i) {
+    const Argument* a = &read.backward_step.arguments[i];
+    read.spends |= a->origin == NEW_OVER && a->source >= read.n_gradients;
   }
   Plan* plan = PyMem_Malloc(sizeof *plan);
   if (!plan) return PyErr_NoMemory();

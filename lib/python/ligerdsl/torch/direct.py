@@ -6,7 +6,7 @@ A plan says in words where each argument of the two operations comes from, in th
     .name           of the Function's numbers, which are one tuple
     0, None         this
     new=name        made like a tensor; rows(name): f32 of its leading sizes; gated(name): like it, or where it is None half of the
-                    tensor two inputs on; loss(name): f32, of the labels behind it or no dimension
+                    tensor two inputs on; loss(name): f32, of the labels behind it or no dimension; over(name): in its memory
     ...?a,b         only where the gradient of a or of b is wanted
 
 The Function's own forward and backward have to do the same. They do it for all other tensors, and backward for second derivatives,
@@ -15,13 +15,14 @@ The Function's own forward and backward have to do the same. They do it for all 
 import re
 
 from torch import empty_like, float32, is_grad_enabled
+from torch.autograd.graph import increment_version
 
 from .. import _bind
 
-_SLOT, _NUMBER, _ZERO, _NONE, _LIKE, _ROWS, _GATED, _LOSS = range(8)  # src/direct.c has the same
+_SLOT, _NUMBER, _ZERO, _NONE, _LIKE, _ROWS, _GATED, _LOSS, _OVER = range(9)  # src/direct.c has the same
 _NOTHING = 255
-_MAKERS = {None: _LIKE, "rows": _ROWS, "gated": _GATED, "loss": _LOSS}
-_bind.set_autograd(is_grad_enabled, empty_like, float32)
+_MAKERS = {None: _LIKE, "rows": _ROWS, "gated": _GATED, "loss": _LOSS, "over": _OVER}
+_bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32)
 
 
 def _encoded(words, slots, numbers, inputs):

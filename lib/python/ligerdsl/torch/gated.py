@@ -65,15 +65,16 @@ class GeGLUFunction(Function):
 
 
 def _directly(function, name, numbers):
-    multipliers = "".join(f" .{number}" for number in numbers.split())
-    return direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out", saved="gate up gate_up",
-                  forward=f"{name}_forward gate up gate_up out=gated(gate)" + multipliers,
-                  backward=f"{name}_backward d_out gate up gate_up d_gate=gate d_up=up d_gate_up=gate_up" + multipliers,
-                  gradients="d_gate d_up d_gate_up")
+    """By in_place."""
+    words = "".join(f" .{number}" for number in numbers.split())
+    return [direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out", saved="gate up gate_up",
+                   forward=f"{name}_forward gate up gate_up out=gated(gate)" + words,
+                   backward=f"{name}_backward d_out gate up gate_up d_gate={where % 'gate'} d_up={where % 'up'} "
+                            f"d_gate_up={where % 'gate_up'}" + words, gradients="d_gate d_up d_gate_up") for where in ("%s", "over(%s)")]
 
 
-_direct_swiglu = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")
-_direct_geglu = _directly(GeGLUFunction, "geglu", "")
+_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")
+_GEGLUS = _directly(GeGLUFunction, "geglu", "")
 
 
 def _halves(gate, up):
@@ -86,7 +87,7 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
         numbers = (gate_multiplier, down_multiplier, in_place)
-        return call(SwiGLUFunction, gate, up, gate_up, numbers, within=None if in_place else _direct_swiglu)
+        return call(SwiGLUFunction, gate, up, gate_up, numbers, within=_SWIGLUS[bool(in_place)])
     return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
                                                         down_multiplier=down_multiplier)
 
@@ -95,5 +96,5 @@ def geglu(gate, up=None, *, in_place=False):
     """GELU(gate) * up with the tanh form of GELU. One tensor, in_place: as of swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=None if in_place else _direct_geglu)
+        return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=_GEGLUS[bool(in_place)])
     return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)

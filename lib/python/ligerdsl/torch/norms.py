@@ -61,10 +61,14 @@ class RMSNormFunction(Function):
         return d_x if needs_x else None, d_weight if needs_weight else None, None
 
 
-_direct_rms_norm = direct(
-    RMSNormFunction, "x weight", "eps offset casting in_place", "d_y",
-    forward="rms_norm_forward x weight y=x rstd=rows(x) .casting .eps .offset", saved="x weight rstd",
-    backward="rms_norm_backward d_y x weight rstd d_x=x?x d_weight=weight?weight .casting .offset 0", gradients="d_x d_weight")
+def _rms_norm_direct(d_x):
+    return direct(RMSNormFunction, "x weight", "eps offset casting in_place", "d_y", saved="x weight rstd",
+                  forward="rms_norm_forward x weight y=x rstd=rows(x) .casting .eps .offset",
+                  backward=f"rms_norm_backward d_y x weight rstd d_x={d_x}?x d_weight=weight?weight .casting .offset 0",
+                  gradients="d_x d_weight")
+
+
+_RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")  # by in_place
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
@@ -72,7 +76,7 @@ def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=
     "none". in_place: backward writes the gradient of x over that of the result, which nothing else may use then."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight):
-        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place), within=None if in_place else _direct_rms_norm)
+        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place), within=_RMS_NORMS[bool(in_place)])
     return operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting)[0]
 
 
@@ -150,17 +154,21 @@ class LayerNormFunction(Function):
         return d_x if needs_x else None, d_weight if needs_weight else None, d_bias if needs_bias else None, None
 
 
-_direct_layer_norm = direct(
-    LayerNormFunction, "x weight bias", "eps in_place", "d_y",
-    forward="layer_norm_forward x weight bias y=x mean=rows(x) rstd=mean .eps", saved="x weight mean rstd",
-    backward="layer_norm_backward d_y x weight mean rstd d_x=x?x d_weight=weight?weight d_bias=weight?bias 0", gradients="d_x d_weight d_bias")
+def _layer_norm_direct(d_x, saved):
+    return direct(LayerNormFunction, "x weight bias", "eps in_place", "d_y", saved=saved,
+                  forward="layer_norm_forward x weight bias y=x mean=rows(x) rstd=mean .eps",
+                  backward=f"layer_norm_backward d_y x weight mean rstd d_x={d_x}?x d_weight=weight?weight d_bias=weight?bias 0",
+                  gradients="d_x d_weight d_bias")
+
+
+_LAYER_NORMS = _layer_norm_direct("x", "x weight mean rstd"), _layer_norm_direct("over(d_y)", "x weight mean rstd bias")  # by in_place
 
 
 def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
     """LayerNorm over the last dimension. in_place: as of rms_norm."""
     if wants_grad(x, weight, bias):
         return call(LayerNormFunction, x, weight, bias, (eps, in_place),
-                    within=None if in_place or config.main_grad else _direct_layer_norm)
+                    within=None if config.main_grad else _LAYER_NORMS[bool(in_place)])
     return operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps)[0]
 
 
