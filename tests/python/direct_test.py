@@ -8,6 +8,7 @@ import weakref
 import pytest
 
 torch = pytest.importorskip("torch")
+import torch.utils.checkpoint
 
 import ligerdsl
 import ligerdsl.torch as lt
