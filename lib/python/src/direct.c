@@ -52,8 +52,8 @@ static Plan* plans[MAX_PLANS]; /* never freed: classes live as long as the proce
 static int n_plans;
 
 static PyObject *grad_enabled, *empty_like, *increment_version, *kwargs_f32, *zero;
-static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty, *name_shape,
-    *name_contiguous;
+static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty,
+    *name_shape, *name_contiguous;
 int bind_main_grad;
 
 PyObject* bind_set_main_grad(PyObject* self, PyObject* on) {
@@ -340,15 +340,18 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
   if (n != 4 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2])) {
-    PyErr_SetString(PyExc_TypeError, "set_autograd: expected is_grad_enabled, empty_like, increment_version and float32");
+    PyErr_SetString(PyExc_TypeError,
+                    "set_autograd: expected is_grad_enabled, empty_like, increment_version and float32");
     return NULL;
   }
   static const struct {
     PyObject** name;
     const char* text;
-  } names[] = {{&name_numbers, "numbers"}, {&name_spent, "spent"}, {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
+  } names[] = {{&name_numbers, "numbers"},        {&name_spent, "spent"},
+               {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
                {&name_needs, "needs_input_grad"}, {&name_keep_none, "set_materialize_grads"},
-               {&name_new_empty, "new_empty"}, {&name_shape, "shape"}, {&name_contiguous, "contiguous"}};
+               {&name_new_empty, "new_empty"},    {&name_shape, "shape"},
+               {&name_contiguous, "contiguous"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     if (!*names[i].name && !(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
   }
@@ -426,15 +429,16 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
     return NULL;
   }
   if (!PyArg_ParseTuple(args, "Oiiisy#sy#y#y#y#", &function, &read.n_inputs, &read.n_gradients, &read.keeps_none,
-                        &forward_name, &bytes[0], &sizes[0], &backward_name, &bytes[1],
-                        &sizes[1], &bytes[2], &sizes[2], &bytes[3], &sizes[3], &bytes[4], &sizes[4]))
+                        &forward_name, &bytes[0], &sizes[0], &backward_name, &bytes[1], &sizes[1], &bytes[2], &sizes[2],
+                        &bytes[3], &sizes[3], &bytes[4], &sizes[4]))
     return NULL;
   if (!read_step(forward_name, bytes[0], sizes[0], &read.forward_step) ||
       !read_step(backward_name, bytes[1], sizes[1], &read.backward_step))
     return NULL;
   if (!read_slots(bytes[2], sizes[2], &read.saved) || !read_slots(bytes[3], sizes[3], &read.returned) ||
       !read_slots(bytes[4], sizes[4], &read.gradients) || !is_sound(&read)) {
-    PyErr_Format(PyExc_ValueError, "direct: %s, %s: a plan whose tensors do not fit together", forward_name, backward_name);
+    PyErr_Format(PyExc_ValueError, "direct: %s, %s: a plan whose tensors do not fit together", forward_name,
+                 backward_name);
     return NULL;
   }
   if (n_plans == MAX_PLANS) {
@@ -467,7 +471,8 @@ PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t
     plan = capsule && PyCapsule_CheckExact(capsule) ? PyCapsule_GetPointer(capsule, NULL) : NULL;
   }
   if (!plan) {
-    if (!PyErr_Occurred()) PyErr_SetString(PyExc_TypeError, "direct_backward: expected direct_forward's result and a type");
+    if (!PyErr_Occurred())
+      PyErr_SetString(PyExc_TypeError, "direct_backward: expected direct_forward's result and a type");
     return NULL;
   }
   PyObject* own = PyObject_GetAttrString(args[1], "apply");
