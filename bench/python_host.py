@@ -81,6 +81,15 @@ def rows_of():
         "torch's silu and product, forward and grad()": lambda: grad(F.silu(x) * up, (x, up), g),
         "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
     }
+    if device.type == "cuda":  # what of it is autograd's own thread of the GPU
+        def in_this_thread(call):
+            def run():
+                with torch.autograd.set_multithreading_enabled(False):
+                    call()
+            return run
+
+        rows |= {f"{name}, backward in the calling thread": in_this_thread(rows[name]) for name in
+                 ("rms_norm, forward and grad()", "layer_norm, forward and grad()", YARDSTICK)}
     if device.type == "cuda" and os.environ.get("LIGER_KERNEL_IMPL", "").lower() != "ligerdsl":
         try:
             from liger_kernel.ops import LigerLayerNormFunction, LigerRMSNormFunction
