@@ -4,6 +4,7 @@ import torch
 from torch.autograd import Function
 
 from ..enums import Activation
+from .direct import direct
 from .dispatch import call, choice, first_order, gradient, names_of, operations, wants_grad
 
 _ACTIVATIONS = names_of(Activation)
@@ -11,10 +12,10 @@ _ACTIVATIONS = names_of(Activation)
 
 class SoftmaxFunction(Function):
     @staticmethod
-    def forward(ctx, x, scale, causal):
+    def forward(ctx, x, numbers):
+        scale, causal = ctx.numbers = numbers
         y = operations(x).softmax_forward(x, scale=scale, causal=causal)
         ctx.save_for_backward(y)
-        ctx.scale, ctx.causal = scale, causal
         return y
 
     @staticmethod
@@ -22,13 +23,18 @@ class SoftmaxFunction(Function):
     def backward(ctx, d_y):
         y, = ctx.saved_tensors
         d_y = gradient(d_y)
-        return operations(y, d_y).softmax_backward(y, d_y, scale=ctx.scale, causal=ctx.causal), None, None
+        scale, causal = ctx.numbers
+        return operations(y, d_y).softmax_backward(y, d_y, scale=scale, causal=causal), None
+
+
+_direct_softmax = direct(SoftmaxFunction, "x", "scale causal", "d_y", forward="softmax_forward x y=x .scale .causal", saved="y",
+                         backward="softmax_backward y d_y d_x=y .scale .causal", gradients="d_x")
 
 
 def softmax(x, *, scale=1.0, causal=False):
     """softmax(scale * x) over the last dimension. causal: the last two are queries and keys, of which later ones count for nothing."""
     if wants_grad(x):
-        return call(SoftmaxFunction, x, scale, causal)
+        return call(SoftmaxFunction, x, (scale, causal), within=_direct_softmax)
     return operations(x).softmax_forward(x, scale=scale, causal=causal)
 
 
@@ -54,9 +60,9 @@ def sparsemax(x):
 
 class ActivationFunction(Function):
     @staticmethod
-    def forward(ctx, x, kind):
+    def forward(ctx, x, numbers):
+        kind, = ctx.numbers = numbers
         ctx.save_for_backward(x)
-        ctx.kind = kind
         return operations(x).activation_forward(x, kind=kind)
 
     @staticmethod
@@ -64,13 +70,19 @@ class ActivationFunction(Function):
     def backward(ctx, d_y):
         x, = ctx.saved_tensors
         d_y = gradient(d_y)
-        return operations(d_y, x).activation_backward(d_y, x, kind=ctx.kind), None
+        return operations(d_y, x).activation_backward(d_y, x, kind=ctx.numbers[0]), None
+
+
+_direct_activation = direct(ActivationFunction, "x", "kind", "d_y", forward="activation_forward x y=x .kind", saved="x",
+                            backward="activation_backward d_y x d_x=x .kind 0", gradients="d_x")
 
 
 def activation(x, kind="gelu_tanh"):
     """`kind`: "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared"."""
     kind = choice("kind", kind, _ACTIVATIONS)
-    return call(ActivationFunction, x, kind) if wants_grad(x) else operations(x).activation_forward(x, kind=kind)
+    if wants_grad(x):
+        return call(ActivationFunction, x, (kind,), within=_direct_activation)
+    return operations(x).activation_forward(x, kind=kind)
 
 
 class DropoutFunction(Function):
