@@ -321,12 +321,12 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   const bool positive =
       slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
   const int classes = symbol_named(info_, "V");
-  // A backward from lse is of logits of deviation 1, for which lse is near this.
-  const bool from_lse = info_.name == std::string_view("fused_linear_cross_entropy_backward");
+  // Logits of a head have a deviation of about 1, and an lse near this.
+  const std::string_view name = info_.name;
+  const bool from_lse = name == "fused_linear_cross_entropy_backward", of_head = name.starts_with("fused_linear_");
   const float centre = from_lse && slot.name == "lse" ? std::log(static_cast<float>(size("V"))) + 0.5f : 0.0f;
-  const float spread = from_lse && slot.name == "weight" ? 1 / std::sqrt(static_cast<float>(size("H")))
-                       : centre != 0                     ? 0.1f
-                                                         : 1.0f;
+  const bool weight = slot.name == "weight" || slot.name == "target_weight";
+  const float spread = of_head && weight ? 1 / std::sqrt(static_cast<float>(size("H"))) : centre != 0 ? 0.1f : 1.0f;
   const int64_t all = elements(slot.shape), n = is_integer(slot.dtype) ? all : std::min(all, kPeriod);
   std::string bytes;
   bytes.reserve(static_cast<size_t>(n * size_of(slot.dtype)));
