@@ -4,6 +4,7 @@
 #include "compiler/math/expand_math.h"
 #include "compiler/target/cpu/backend.h"
 #include "compiler/target/cpu/jit.h"
+#include "compiler/target/cpu/keep_wide.h"
 #include "compiler/target/cpu/lowering.h"
 #include "compiler/target/cpu/sink_into_branches.h"
 #include "llvm/IR/DiagnosticInfo.h"
@@ -135,6 +136,7 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
   artifact.entry = "ligerdsl_" + kernel.getName().str();
   {
     if (failed(verifyEffects(kernel)) || failed(cpu::verifySinks(kernel))) return failure();
+    cpu::keepWide(kernel);
     cpu::sinkIntoBranches(kernel);
     cpu::Plan plan(kernel);
     artifact.arena_bytes = plan.arenaBytes();

@@ -18,16 +18,10 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-static constexpr int64_t kMaxLanes = 16;
-
-static int64_t lanesFor(int64_t size) {
-  return std::min(kMaxLanes, size & -size);
-}
-
-void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim) {
+void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim, int64_t maxLanes) {
   nest->shape.assign(shape.begin(), shape.end());
   nest->laneDim = laneDim;
-  nest->lanes = laneDim < 0 ? 1 : lanesFor(shape[laneDim]);
+  nest->lanes = laneDim < 0 ? 1 : std::min(maxLanes, shape[laneDim] & -shape[laneDim]);
   nest->indices.assign(shape.size(), Value());
   nest->begins.assign(shape.size(), Value());
   nest->ends.assign(shape.size(), Value());
@@ -66,7 +60,7 @@ void TileLowering::lowerGroup(const Group& group) {
   if (group.sinks.front().kind == SinkKind::ordered) {
     lowerOrdered(group.sinks.front().op, group.shape);
   } else {
-    openNest(group.shape, laneDimension(group.shape));
+    openNest(group.shape, laneDimension(group.shape), kMaxLanes << timesInterleaved(group));
     collectBounds(group);
     if (group.sinks.front().kind == SinkKind::across) {
       lowerAcross(group);

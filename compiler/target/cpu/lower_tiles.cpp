@@ -18,7 +18,7 @@ static bool anyLanes(const Coords& coords) {
 Coords TileLowering::identity() {
   Coords coords;
   for (size_t dim = 0; dim < nest->shape.size(); ++dim) {
-    bool lanes = static_cast<int>(dim) == nest->laneDim && nest->lanes > 1;
+    const int64_t lanes = static_cast<int>(dim) == nest->laneDim && nest->lanes > 1 ? nest->lanes : 0;
     coords.push_back(nest->indices[dim] ? Coord{nest->indices[dim], lanes, false, nest->depths[dim]} : Coord{});
   }
   return coords;
@@ -62,6 +62,8 @@ Evaluated TileLowering::evaluateDefinition(Value tile, const Coords& coords) {
   if (auto range = dyn_cast<tile::MakeRangeOp>(op)) return evaluateRange(range, coords);
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return evaluateLoadTile(load, coords);
   if (auto load = dyn_cast<tile::LoadOp>(op)) return evaluateGather(load, coords);
+  if (auto reshape = dyn_cast<tile::ReshapeOp>(op))
+    if (std::optional<Evaluated> woven = evaluateInterleaved(reshape, coords)) return *woven;
   if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
     return evaluate(op->getOperand(0), sourceCoords(op, coords));
   if (auto gather = dyn_cast<tile::GatherOp>(op)) return evaluateTileGather(gather, coords);
@@ -144,7 +146,7 @@ Evaluated TileLowering::evaluateTileGather(tile::GatherOp op, Coords coords) {
   Evaluated index = evaluate(op.getIndex(), coords);
   const int64_t size = cast<RankedTensorType>(op.getSource().getType()).getDimSize(op.getAxis());
   Coord& at = coords[op.getAxis()];
-  at = {index.value, /*lanes=*/false, /*scattered=*/isa<VectorType>(index.value.getType()), index.depth};
+  at = {index.value, /*lanes=*/0, /*scattered=*/isa<VectorType>(index.value.getType()), index.depth};
   atDepth(index.depth, [&] {
     Type type = index.value.getType(), element = getElementTypeOrSelf(type);
     Value last = registers.constant(loc, IntegerAttr::get(element, size - 1));
@@ -241,7 +243,7 @@ Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
           vector = vector ? arith::AddIOp::create(b, loc, vector, each).getResult() : each;
         } else if (coord.base) {
           offset = add(offset, mul(coord.base, i64(stride)));
-          line.lanes |= coord.lanes;
+          line.lanes = std::max(line.lanes, coord.lanes);
         }
         stride *= from[i];
       }
@@ -252,7 +254,7 @@ Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
       }
       int64_t below = 1;
       for (size_t i : llvm::reverse(inS)) {
-        Coord coord{line.base, line.lanes && below == 1, line.scattered, line.depth};
+        Coord coord{line.base, below == 1 ? line.lanes : 0, line.scattered, line.depth};
         auto number = [&](int64_t n) { return line.scattered ? registers.splat(loc, i64(n), lanes) : i64(n); };
         if (below > 1) coord.base = b.createOrFold<arith::DivUIOp>(loc, coord.base, number(below));
         if (i != inS.front()) coord.base = b.createOrFold<arith::RemUIOp>(loc, coord.base, number(to[i]));

@@ -14,8 +14,8 @@ namespace ligerdsl::compiler::cpu {
 /// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes, or a vector of
 /// indices.
 struct Coord {
-  mlir::Value base;    // i64, or vector<W x i64> when `scattered`; null = 0
-  bool lanes = false;  // lane i has index base + i, and base is a multiple of W
+  mlir::Value base;   // i64, or vector<W x i64> when `scattered`; null = 0
+  int64_t lanes = 0;  // W, where lane i has index base + i, and base is a multiple of W; 0 = all lanes have `base`
   bool scattered = false;
   int depth = 0;  // loops that the index depends on
   bool operator==(const Coord&) const = default;
@@ -33,7 +33,7 @@ struct Evaluated {
 struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
-  int64_t lanes = 1;
+  int64_t lanes = 1;  // W
   int registers = 1;  // side by side along the lane dimension
   llvm::SmallVector<mlir::Value> indices;     // per dimension; null where the size is 1
   llvm::SmallVector<mlir::Value> begins;      // per dimension: where its loop begins; null = 0
@@ -51,6 +51,7 @@ struct Nest {
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
   Memo outer, body;  // what was evaluated outside the innermost loop, and in this copy of its body
+  llvm::DenseMap<mlir::Value, mlir::Value> halves;  // of indices
 };
 
 /// A partition access with its index applied, computed once where the access stands in the program.
@@ -65,6 +66,7 @@ struct TileAccess {
   mlir::Type element;
 };
 
+inline constexpr int64_t kMaxLanes = 16;  // of a register, but where tiles are interleaved
 inline constexpr int64_t kLine = 64;  // bytes of a cache line
 
 /// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero
@@ -150,6 +152,9 @@ class TileLowering {
   Evaluated evaluateGather(tile::LoadOp op, const Coords& coords);
   Evaluated evaluateTileGather(tile::GatherOp op, Coords coords);
   Evaluated evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords);
+  bool isInterleaved(tile::ReshapeOp op);  // lower_interleaved.cpp
+  int timesInterleaved(const Group& group);
+  std::optional<Evaluated> evaluateInterleaved(tile::ReshapeOp op, const Coords& coords);
   Coords sourceCoords(mlir::Operation* op, const Coords& coords);
   Coords reshapeCoords(tile::ReshapeOp op, const Coords& coords);
   void remember(mlir::Value tile, const Coords& coords, Evaluated result);
@@ -196,7 +201,7 @@ class TileLowering {
   void lowerPrint(tile::PrintOp op);
   void printValue(tile::PrintOp op, mlir::Value bits, mlir::Type element, mlir::Value index,
                   llvm::ArrayRef<int64_t> shape);
-  void openNest(llvm::ArrayRef<int64_t> shape, int laneDim);
+  void openNest(llvm::ArrayRef<int64_t> shape, int laneDim, int64_t maxLanes = kMaxLanes);
 
   // Small change.
   mlir::Value i64(int64_t value);

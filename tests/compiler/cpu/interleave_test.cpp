@@ -1,0 +1,109 @@
+// Interleaved tiles, and words that stay in wide lanes: the interpreter's bits, and the work they are to cost.
+#include <regex>
+
+#include "oracle.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+Tile four(const Tile& a, const Tile& b, const Tile& c, const Tile& d) {
+  return interleave(interleave(a, c), interleave(b, d));
+}
+
+int64_t count(const std::string& text, const char* pattern) {
+  const std::regex regex(pattern);
+  return std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator());
+}
+
+// Blocks of a row, the last one ragged, of every number of lanes.
+TEST(CpuInterleave, OfComputedTiles) {
+  for (int64_t rows : {1, 3})
+    for (int64_t block : {2, 4, 8, 16, 32, 64, 128, 512}) {
+      const auto build = [&](KernelBuilder& k) {
+        View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+        Tile n = k.arange(block / 2).to(f32).expand_dims(0), r = k.arange(rows).to(f32).expand_dims(1);
+        Tile woven = interleave(r * 100.0f + n, r * 100.0f - n);
+        auto at = [&](const View& v) { return v.partition({rows, block}); };
+        at(y).store({0, k.program_id(0)}, at(x).load({0, k.program_id(0)}) + woven);
+      };
+      SCOPED_TRACE(block);
+      const int64_t width = 2 * block + 1;
+      Case().out(f32, {rows, width}).view(f32, randomNumbers(rows * width), {rows, width}).check(build, {3});
+    }
+}
+
+TEST(CpuInterleave, OfLoadedTiles) {
+  const auto build = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn, dyn}), total = k.view("total", f32, {dyn});
+    std::array<Tile, 4> words;
+    for (int i = 0; i < 4; ++i) {
+      View x = k.view("x" + std::to_string(i), i == 1 ? bf16 : f32, {dyn, dyn});
+      words[i] = x.partition({2, 64}).load({0, k.program_id(0)}).to(f32);
+    }
+    Tile woven = four(words[0], words[1], words[2], words[3]);
+    y.partition({2, 256}).store({0, k.program_id(0)}, woven);
+    total.store({k.program_id(0)}, sum(woven));
+  };
+  Case all;
+  all.out(f32, {2, 301}).out(f32, {2});
+  for (unsigned i = 0; i < 4; ++i) all.view(i == 1 ? bf16 : f32, randomNumbers(2 * 75, i), {2, 75});
+  all.check(build, {2}, {1e-5, 1e-5});
+}
+
+// A tile that is read at every second place is not evaluated by halves.
+TEST(CpuInterleave, NotOfPairsInMemory) {
+  const auto build = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, 2});
+    y.partition({64}).store({0}, x.partition({32, 2}).load({0, 0}).reshape({64}) * 2.0f);
+  };
+  Case().out(f32, {64}).view(f32, randomNumbers(60), {30, 2}).check(build);
+}
+
+// Four neighbours have their words of one call, whose rounds are two products of 64-bit lanes each (three of the first two).
+TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
+  const auto build = [](KernelBuilder& k) {
+    View y = k.view("y", i32, {dyn});
+    const auto w = philox(k.constant(7, i64), k.program_id(0).to(i64) * 256 + k.arange(256).to(i64));
+    y.partition({1024}).store({k.program_id(0)}, four(w[0], w[1], w[2], w[3]));
+  };
+  Case().out(i32, {2048}).check(build, {2});
+  KernelBuilder k("words");
+  build(k);
+  program::CompileOptions options;
+  options.emit = "loops";
+  const std::string loops = compileProgram(k.finish(), options).code;
+  const int64_t bodies = count(loops, "masked.store|llvm.store [^\\n]*vector<64xi32>");
+  ASSERT_GE(bodies, 1) << loops;
+  EXPECT_EQ(count(loops, "arith.muli [^\\n]*: vector<16xi64>"), 19 * bodies) << loops;
+  EXPECT_EQ(count(loops, "vector<64xi64>"), 0) << loops;
+  EXPECT_EQ(count(loops, "arith.xori [^\\n]*: vector<16xi32>"), 2 * bodies) << loops;  // the last key
+}
+
+// Words cut from wide integers, mixed and widened again: masks that show the upper half, signs, and halves of other widths.
+TEST(CpuInterleave, WordsInWideLanes) {
+  const auto build = [](KernelBuilder& k) {
+    View y = k.view("y", i64, {6, dyn}), a = k.view("a", i64, {dyn}), b = k.view("b", i64, {dyn});
+    Scalar key = k.scalar("key", i32);
+    const auto load = [&](const View& v) { return v.partition({32}).load({0}) * int64_t{0x10000001}; };
+    const auto word = [](const Tile& t) { return t.to(i32); };
+    const Tile x = load(a), z = load(b), mixed = word(x) ^ word(z), keyed = mixed ^ key;
+    const std::array<Tile, 6> results = {
+        keyed.to(i64) & int64_t{0xffffffff},
+        keyed.to(i64) & int64_t{0x1ffffffff},
+        keyed.to(i64),
+        (word(x) & int64_t{0x7fff00ff}).to(i64) & int64_t{0xffffff},
+        ((word(x) | word(z)).to(i64) & int64_t{0xffffffff}) + mixed.to(i64),
+        (word(x >> 32) ^ key).to(i64) & int64_t{0xffffffff},
+    };
+    for (int64_t i = 0; i < 6; ++i) y.partition({squeeze, 32}).store({i, 0}, results[i]);
+  };
+  Case()
+      .out(i64, {6, 30})
+      .view(i64, randomNumbers(30, 1, -3e8, 3e8), {30})
+      .view(i64, randomNumbers(30, 2, -3e8, 3e8), {30})
+      .scalar(i32, -559038737)
+      .check(build);
+}
+
+}  // namespace
+}  // namespace ligerdsl::testing
