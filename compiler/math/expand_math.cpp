@@ -2,7 +2,7 @@
 //   exp    x = i ln2 + f, |f| <= ln2/2; e^f by polynomial (nvptx: ex2.approx of the reduced argument); scaled by 2^i
 //   exp2   the same without the change of base; approximate: a shorter polynomial and one power of two, which is 0 or
 //          infinity at the ends of the range
-//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)); log(1 + f) = f - f^2/2 + f^3 P(f)
+//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2); log(1 + f) = f - f^2/2 + f^3 P(f)
 //   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
 //   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: not where a thread has |x| < 0.6 only)
 //   sin    x = q pi/2 + r, |r| <= pi/4, by three products where |x| < 2^15, else by 96 bits of 2/pi, those that decide
@@ -201,6 +201,9 @@ class Expander {
   Value xor_(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
   // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
   std::pair<Value, Value> split(Value x);
+  // The same by AVX-512's instructions, fraction in [-1/4, 1/2). Exponent -infinity for 0, infinity for infinity; fraction NaN
+  // for NaN and where x is negative.
+  std::pair<Value, Value> splitAvx512(Value x);
   // `result` where x is positive and finite, else the limits that all logarithms share.
   Value logLimits(Value x, Value result);
 
@@ -293,6 +296,13 @@ Value Expander::exp2(Value x) {
   return fast ? mul(mantissa(r), powerOfTwo(rounded)) : scale(mantissa(r), rounded);
 }
 
+std::pair<Value, Value> Expander::splitAvx512(Value x) {
+  constexpr int32_t kFromThreeQuarters = 3, kNegativeIsNan = 8;
+  Value m = onVectors("llvm.x86.avx512.mask.getmant.ps", {x}, kFromThreeQuarters | kNegativeIsNan);
+  auto exponentOf = [&](Value v) { return onVectors("llvm.x86.avx512.mask.getexp.ps", {v}, std::nullopt); };
+  return {sub(exponentOf(x), exponentOf(m)), sub(m, f(1.0f))};
+}
+
 std::pair<Value, Value> Expander::split(Value x) {
   Value tiny = compare(Predicate::OLT, x, std::numeric_limits<float>::min());
   Value normal = select(tiny, mul(x, f(8388608.0f)), x);
@@ -322,23 +332,34 @@ Value Expander::log1p(Value x) {
 }
 
 Value Expander::logWith(Value x, Value beside) {
-  auto [exponent, r] = split(x);
-  Value p = polynomial(r, {3.333333118e-01f, -2.499999696e-01f, 2.000071585e-01f, -1.666780266e-01f, 1.424905432e-01f,
-                           -1.242567579e-01f, 1.168544314e-01f, -1.147983685e-01f, 6.971681253e-02f});
+  constexpr float kP[] = {3.333333118e-01f,  -2.499999696e-01f, 2.000071585e-01f,  -1.666780266e-01f, 1.424905432e-01f,
+                          -1.242567579e-01f, 1.168544314e-01f,  -1.147983685e-01f, 6.971681253e-02f};
+  constexpr float kAvx512P[] = {3.333333315e-01f,  -2.500005671e-01f, 2.000014090e-01f,
+                                -1.666081753e-01f, 1.426830597e-01f,  -1.263931114e-01f,
+                                1.168068179e-01f,  -9.561340014e-02f, 4.287197804e-02f};
+  auto [exponent, r] = avx512 ? splitAvx512(x) : split(x);
+  Value p = polynomial(r, avx512 ? ArrayRef(kAvx512P) : ArrayRef(kP));
   Value square = mul(r, r);
   Value tail = fma(mul(square, r), p, mul(square, f(-0.5f)));
   tail = fma(exponent, f(kLn2Low), tail);
   if (beside) tail = add(tail, beside);
-  return logLimits(x, fma(exponent, f(kLn2High), add(r, tail)));
+  Value result = fma(exponent, f(kLn2High), add(r, tail));
+  // At the limits of log1p `beside` is no number.
+  return avx512 && !beside ? result : logLimits(x, result);
 }
 
 Value Expander::log2(Value x) {
   if (gpu && fast) return intrinsic("llvm.nvvm.lg2.approx.ftz.f", x);
-  auto [exponent, r] = split(x);
-  Value q = polynomial(r, {-7.213474865e-01f, 4.808982992e-01f, -3.606850327e-01f, 2.885568231e-01f, -2.398717397e-01f,
-                           2.049325710e-01f, -1.893909603e-01f, 1.835509873e-01f, -1.107083373e-01f});
+  constexpr float kQ[] = {-7.213474865e-01f, 4.808982992e-01f,  -3.606850327e-01f, 2.885568231e-01f, -2.398717397e-01f,
+                          2.049325710e-01f,  -1.893909603e-01f, 1.835509873e-01f,  -1.107083373e-01f};
+  constexpr float kAvx512Q[] = {-7.213475175e-01f, 4.808992431e-01f,  -3.606759803e-01f,
+                                2.884465676e-01f,  -2.401747357e-01f, 2.083028995e-01f,
+                                -1.893230943e-01f, 1.532954256e-01f,  -6.835838935e-02f};
+  auto [exponent, r] = avx512 ? splitAvx512(x) : split(x);
+  Value q = polynomial(r, avx512 ? ArrayRef(kAvx512Q) : ArrayRef(kQ));
   Value tail = fma(mul(r, r), q, mul(r, f(kLog2eLow)));
-  return logLimits(x, add(exponent, fma(r, f(kLog2eHigh), tail)));
+  Value result = add(exponent, fma(r, f(kLog2eHigh), tail));
+  return avx512 ? result : logLimits(x, result);
 }
 
 Value Expander::tanh(Value x) {

@@ -6,6 +6,7 @@
 #include "compiler/target/cpu/jit.h"
 #include "compiler/target/cpu/keep_wide.h"
 #include "compiler/target/cpu/lowering.h"
+#include "compiler/target/cpu/share_loops.h"
 #include "compiler/target/cpu/sink_into_branches.h"
 #include "llvm/IR/DiagnosticInfo.h"
 #include "llvm/IR/DiagnosticPrinter.h"
@@ -137,6 +138,7 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
   {
     if (failed(verifyEffects(kernel)) || failed(cpu::verifySinks(kernel))) return failure();
     cpu::keepWide(kernel);
+    cpu::shareLoops(kernel);
     cpu::sinkIntoBranches(kernel);
     cpu::Plan plan(kernel);
     artifact.arena_bytes = plan.arenaBytes();

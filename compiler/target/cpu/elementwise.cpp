@@ -167,10 +167,14 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   return clone(op, {a, divisor}, type);
 }
 
-// One compare-and-select is the host's min/max instruction, which gives the second operand when either is NaN.
+// One compare-and-select is the host's min/max instruction, which gives the second operand when either is NaN. A number that
+// is known needs no more than that; zeros, which compare equal whatever their signs, stay in their places.
 Value Registers::extremum(Operation* op, Value a, Value other) {
   Location loc = op->getLoc();
   auto predicate = isa<arith::MaximumFOp>(op) ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
+  APFloat limit(0.0f);
+  if (matchPattern(other, m_ConstantFloat(&limit)) && !limit.isNaN() && !limit.isZero())
+    return arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, predicate, other, a), other, a);
   Value picked = arith::SelectOp::create(b, loc, arith::CmpFOp::create(b, loc, predicate, a, other), a, other);
   Value isNan = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::UNO, a, a);
   return arith::SelectOp::create(b, loc, isNan, a, picked);

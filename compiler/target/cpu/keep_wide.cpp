@@ -38,7 +38,8 @@ static Value widenUniform(OpBuilder& b, Location loc, Value narrow, RankedTensor
 
 // Rules 1 and 2.
 static void widenBitwise(OpBuilder& b, Operation* op) {
-  auto left = op->getOperand(0).getDefiningOp<arith::TruncIOp>(), right = op->getOperand(1).getDefiningOp<arith::TruncIOp>();
+  auto left = op->getOperand(0).getDefiningOp<arith::TruncIOp>(),
+       right = op->getOperand(1).getDefiningOp<arith::TruncIOp>();
   if (!left && !right) return;
   auto wide = tileOf((left ? left : right).getIn());
   if (!wide) return;
@@ -69,7 +70,8 @@ static void widenAgain(OpBuilder& b, arith::ExtUIOp op) {
   Value source = wide ? cutFrom(op.getIn(), wide) : Value();
   if (!source) return;
   b.setInsertionPoint(op);
-  const APInt low = APInt::getLowBitsSet(wide.getElementTypeBitWidth(), getElementTypeOrSelf(op.getIn()).getIntOrFloatBitWidth());
+  const APInt low =
+      APInt::getLowBitsSet(wide.getElementTypeBitWidth(), getElementTypeOrSelf(op.getIn()).getIntOrFloatBitWidth());
   Value mask = arith::ConstantOp::create(b, op.getLoc(), DenseElementsAttr::get(wide, low));
   op.getResult().replaceAllUsesWith(arith::AndIOp::create(b, op.getLoc(), source, mask));
 }

@@ -42,8 +42,7 @@ void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body)
   int dim = dims.front();
   Value begin = nest->begins[dim] ? nest->begins[dim] : i64(0);
   Value end = nest->ends[dim] ? nest->ends[dim] : i64(nest->shape[dim]);
-  auto loop =
-      scf::ForOp::create(b, loc, begin, end, i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
+  auto loop = scf::ForOp::create(b, loc, begin, end, i64(dim == nest->laneDim ? nest->registers * nest->lanes : 1));
   nest->loops.push_back(loop);
   nest->indices[dim] = loop.getInductionVar();
   nest->depths[dim] = ++nest->inner;

@@ -33,14 +33,14 @@ struct Evaluated {
 struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
-  int64_t lanes = 1;  // W
-  int registers = 1;  // side by side along the lane dimension
-  llvm::SmallVector<mlir::Value> indices;     // per dimension; null where the size is 1
-  llvm::SmallVector<mlir::Value> begins;      // per dimension: where its loop begins; null = 0
-  llvm::SmallVector<mlir::Value> ends;        // per dimension: where its loop ends; null = with the tile
-  int pairedDim = -1;                         // whose index and the next one, `second`, are worked on together, both inside
-  mlir::Value second;                         // all views; -1 = none
-  llvm::SmallVector<int> depths;              // per dimension: loops around its index, its own included
+  int64_t lanes = 1;                       // W
+  int registers = 1;                       // side by side along the lane dimension
+  llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
+  llvm::SmallVector<mlir::Value> begins;   // per dimension: where its loop begins; null = 0
+  llvm::SmallVector<mlir::Value> ends;     // per dimension: where its loop ends; null = with the tile
+  int pairedDim = -1;             // whose index and the next one, `second`, are worked on together, both inside
+  mlir::Value second;             // all views; -1 = none
+  llvm::SmallVector<int> depths;  // per dimension: loops around its index, its own included
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
   int inner = 0;                              // depth of the innermost body
   bool streams = false;                       // stores go around the caches
@@ -60,14 +60,14 @@ struct TileAccess {
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
   mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
-  mlir::Value ahead;        // elements to the tile of the loop's next iteration; null = unknown
-  mlir::Value nextProgram;  // elements to the tile of the next program; null = unknown
-  mlir::Value streams;  // whether stores of whole registers go around the caches; null = they do not
+  mlir::Value ahead;                       // elements to the tile of the loop's next iteration; null = unknown
+  mlir::Value nextProgram;                 // elements to the tile of the next program; null = unknown
+  mlir::Value streams;                     // whether stores of whole registers go around the caches; null = they do not
   mlir::Type element;
 };
 
 inline constexpr int64_t kMaxLanes = 16;  // of a register, but where tiles are interleaved
-inline constexpr int64_t kLine = 64;  // bytes of a cache line
+inline constexpr int64_t kLine = 64;      // bytes of a cache line
 
 /// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero
 /// where only index 0 is touched, or kWhole where any of its `size` indices may be.

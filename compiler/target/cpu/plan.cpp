@@ -44,7 +44,8 @@ int64_t storageBytes(Type element) {
 static bool isExpensive(Operation* op) {
   if (isa<math::MathDialect>(op->getDialect()))
     return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::RoundEvenOp, math::FmaOp>(op);
-  return isa<tile::LoadOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp, arith::RemUIOp, arith::DivUIOp>(op);
+  return isa<tile::LoadOp, arith::DivFOp, arith::RemFOp, arith::RemSIOp, arith::DivSIOp, arith::RemUIOp,
+             arith::DivUIOp>(op);
 }
 
 bool isLoop(Operation* op) {
@@ -245,6 +246,19 @@ static int64_t product(ArrayRef<int64_t> shape) {
   return total;
 }
 
+// Whether all that reads op is one of `others`, by way of elementwise expressions in its block.
+bool Plan::isReadBy(Operation* op, const llvm::SetVector<Operation*>& others) const {
+  llvm::SetVector<Operation*> readers;
+  readers.insert(op);
+  for (size_t i = 0; i < readers.size(); ++i)
+    for (Operation* user : readers[i]->getUsers()) {
+      if (others.contains(user)) continue;
+      if (user->getBlock() != op->getBlock() || !isElementwise(user) || bufferOf(user->getResult(0))) return false;
+      readers.insert(user);
+    }
+  return true;
+}
+
 bool Plan::materialiseMore() {
   llvm::MapVector<Operation*, int> evaluations;
   SmallVector<Value> wanted;
@@ -274,8 +288,12 @@ bool Plan::materialiseMore() {
       evaluations[op] += inDeeperLoop || perRow ? 2 : 1;
     }
   }
+  llvm::SetVector<Operation*> repeated;
   for (auto [op, count] : evaluations)
-    if (count > 1) wanted.push_back(op->getResult(0));
+    if (count > 1) repeated.insert(op);
+  // Of a chain the last is enough.
+  for (Operation* op : repeated)
+    if (!isReadBy(op, repeated)) wanted.push_back(op->getResult(0));
   bool changed = false;
   for (Value value : wanted) {
     if (!materialised.insert(value).second) continue;

@@ -7,6 +7,7 @@
 
 #include "compiler/target/cpu/alias.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 
@@ -124,9 +125,11 @@ class Plan {
   void flush();
   bool pendingWritesMayTouch(mlir::Operation* load) const;
   bool usesPendingResult(mlir::Operation* op) const;
+  bool isEvaluatedByReaders(mlir::Operation* op) const;
   llvm::SmallVector<std::pair<mlir::Value, Buffer*>> yieldedTiles(mlir::Operation* terminator) const;
 
   bool materialiseMore();
+  bool isReadBy(mlir::Operation* op, const llvm::SetVector<mlir::Operation*>& others) const;
   mlir::Operation* hazard(mlir::Operation* load, bool identity, int groupIndex) const;
   int64_t endOfUse(mlir::Operation* user, mlir::Region* home) const;
   void collect(mlir::Value value, bool identity, Reads& reads, llvm::DenseSet<std::pair<mlir::Value, int>>& seen) const;

@@ -88,8 +88,22 @@ void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
   pending->sinks.push_back(sink);
 }
 
+// An expression that has no loop of its own is evaluated in its readers', which then wait for what it waits for.
+bool Plan::isEvaluatedByReaders(Operation* op) const {
+  if (!isElementwise(op) &&
+      !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
+    return false;
+  return llvm::all_of(op->getResults(), [&](Value result) { return tileType(result) && !bufferOf(result); });
+}
+
 void Plan::scheduleOp(Operation* op) {
-  if (usesPendingResult(op)) flush();
+  if (usesPendingResult(op)) {
+    if (isEvaluatedByReaders(op)) {
+      for (Value result : op->getResults()) pendingResults.insert(result);
+      return;
+    }
+    flush();
+  }
   if (isLoop(op) || isa<scf::IfOp>(op)) {
     flush();
     if (isLoop(op)) {

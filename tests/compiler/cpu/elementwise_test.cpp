@@ -69,6 +69,34 @@ TEST(CpuElementwise, MinAndMaxPropagateNan) {
   }
 }
 
+// A known number takes one instruction, which must keep what is NaN and the zeros' signs as the general way has them.
+TEST(CpuElementwise, LimitsPropagateNan) {
+  CpuKernel kernel([](KernelBuilder& k) {
+    View y = k.view("y", f32, {6, 16}), in = k.view("x", f32, {16});
+    Tile x = in.partition({16}).load({0});
+    Scalar zero = k.scalar("zero", f32);
+    const std::array<Tile, 6> limited = {max(x, 1.5f),  max(1.5f, x), min(x, -1.5f),
+                                         min(-1.5f, x), max(x, 0.0f), max(x, zero)};
+    for (int64_t i = 0; i < 6; ++i) y.partition({squeeze, 16}).store({i, 0}, limited[i]);
+  });
+  std::vector<float> x = {NAN, -NAN, 0.0f,     -0.0f,     1.5f,  -1.5f,  1,      -1,
+                          2,   -2,   INFINITY, -INFINITY, 3e38f, -3e38f, 1e-40f, -1e-40f};
+  std::vector<float> y(6 * 16);
+  kernel.run(Slots().view(y.data(), {6, 16}).view(x.data(), {16}).value(0.0f));
+  for (size_t i = 0; i < 16; ++i) {
+    for (size_t row = 0; row < 4; ++row) {
+      const float found = y[row * 16 + i], expected = row < 2 ? std::max(x[i], 1.5f) : std::min(x[i], -1.5f);
+      if (std::isnan(x[i]))
+        EXPECT_TRUE(std::isnan(found)) << row;
+      else
+        EXPECT_EQ(found, expected) << row << ' ' << x[i];
+    }
+    if (!std::isnan(x[i])) {
+      EXPECT_EQ(std::signbit(y[4 * 16 + i]), std::signbit(y[5 * 16 + i])) << x[i];
+    }
+  }
+}
+
 TEST(CpuElementwise, Functions) {
   std::vector<double> a = randomNumbers(kCount, 3, -6, 6), b = randomNumbers(kCount, 4, 0.01, 50);
   auto check = [&](const char* name, const Binary& op) { checkBinary(name, f32, f32, a, b, op, {1e-6, 1e-5}); };

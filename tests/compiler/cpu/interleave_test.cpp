@@ -59,7 +59,7 @@ TEST(CpuInterleave, NotOfPairsInMemory) {
   Case().out(f32, {64}).view(f32, randomNumbers(60), {30, 2}).check(build);
 }
 
-// Four neighbours have their words of one call, whose rounds are two products of 64-bit lanes each (three of the first two).
+// Four neighbours have their words of one call: 19 products of 64-bit lanes, in the first round one of them.
 TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i32, {dyn});

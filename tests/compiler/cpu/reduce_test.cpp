@@ -129,6 +129,34 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
   }
 }
 
+// What is stored and what is summed over the same row come from one loop, whatever shapes their tiles have.
+TEST(CpuReduce, AStoredRowAndItsSumShareALoop) {
+  const auto build = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}), total = k.view("total", f32, {dyn});
+    View largest = k.view("largest", f32, {dyn});
+    Scalar row = k.program_id(0);
+    Tile e = exp(x.partition({1, 256}).load({row, 0}));
+    y.partition({1, 256}).store({row, 0}, e * 2.0f);
+    Scalar all = sum(e * 3.0f), most = reduce_max(e);
+    total.store({row}, all);
+    largest.store({row}, most);
+  };
+  Case()
+      .out(f32, {3, 200})
+      .view(f32, randomNumbers(3 * 200), {3, 200})
+      .out(f32, {3})
+      .out(f32, {3})
+      .check(build, {3}, {1e-5, 1e-5}, {{}, aliasing({1, 2, 3, 4})});
+  KernelBuilder k("row");
+  build(k);
+  program::CompileOptions options = aliasing({1, 2, 3, 4});
+  options.emit = "loops";
+  program::Program program = k.finish();
+  const std::string loops = compileProgram(program, options).code;
+  options.emit = "";
+  EXPECT_LT(compileProgram(program, options).arena_bytes, 256 * 4) << loops;  // e is not kept for another loop
+}
+
 TEST(CpuReduce, SeveralReductionsOfOneTile) {
   check({2048}, {4}, f32, f32,
         [](KernelBuilder& k, Tile x) {
@@ -141,6 +169,33 @@ TEST(CpuReduce, SeveralReductionsOfOneTile) {
 }
 
 // Reductions of one shape and axis share a loop; what is folded from a row may reach beyond it.
+// Sums of rows that are added to carried ones: all of them in one loop, a quotient that it and a store read in a buffer.
+TEST(CpuReduce, SumsThatAreAddedToOthersShareALoop) {
+  const auto build = [](KernelBuilder& k) {
+    View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+    View first = k.view("first", f32, {64}), second = k.view("second", f32, {64});
+    const auto at = [](const View& v, const Scalar& i) { return v.partition({4, 64}).load({i, 0}); };
+    const Tile zeros = k.zeros({64}, f32);
+    auto [a, c] = k.for_range(0, 3, 1, carry(zeros, zeros), [&](Scalar i, Tile a, Tile c) {
+      const Tile t = at(x, i), r = 1.0f / (exp(t) + 1.0f);
+      y.partition({4, 64}).store({i, 0}, r * 2.0f);
+      return carry(a + sum(r, 0), c + sum(r * t, 0));
+    });
+    first.partition({64}).store({0}, a);
+    second.partition({64}).store({0}, c);
+  };
+  Case()
+      .out(f32, {11, 60})
+      .view(f32, randomNumbers(11 * 60), {11, 60})
+      .out(f32, {64})
+      .out(f32, {64})
+      .check(build, {1}, {1e-5, 1e-5}, {{}, aliasing({1, 2, 3, 4})});
+  KernelBuilder k("sums");
+  build(k);
+  // Two carried tiles, two sums, one quotient of 4 x 64; the exponential is not kept.
+  EXPECT_EQ(compileProgram(k.finish(), aliasing({1, 2, 3, 4})).arena_bytes, (2 + 2 + 4) * 64 * 4);
+}
+
 TEST(CpuReduce, SeveralReductionsAcrossRows) {
   for (int64_t missing : {0, 3}) {
     check(

@@ -1,0 +1,15 @@
+// Reductions in the shape of what is stored beside them, so that both share a loop and what they read is computed once.
+//
+//   store %gradient : 1 x N                           store %gradient : 1 x N
+//   reduce (reshape %loss : 1 x N -> N) to a scalar   reduce (reduce %loss : 1 x N along its rows) to a scalar
+//
+// The order of the elements is the same.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace ligerdsl::compiler::cpu {
+
+void shareLoops(mlir::func::FuncOp function);
+
+}  // namespace ligerdsl::compiler::cpu
