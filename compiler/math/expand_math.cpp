@@ -151,7 +151,8 @@ class Expander {
   }
 
   // An AVX-512 instruction on x and on what `operands` gives for the mask of the lanes that count (null: all), x's
-  // place included; lanes that do not count become 0. Vectors shorter than 8 travel in one of 8.
+  // place included; lanes that do not count become 0. Vectors shorter than 8 travel in one of 8, longer than 16 in
+  // halves.
   Value onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts = {});
 
   // 2^n for an integer n in [-126, 127] held as n + kRounder; 0 and infinity for -127 and 128.
@@ -213,8 +214,20 @@ class Expander {
 };
 
 Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts) {
-  auto vector = dyn_cast<VectorType>(type);
+  auto vector = dyn_cast<VectorType>(xs.front().getType());
   const int64_t lanes = vector ? vector.getNumElements() : 1, width = std::max<int64_t>(lanes, 8);
+  if (lanes > 16) {
+    SmallVector<Value> halves;
+    for (int64_t first : {int64_t{0}, lanes / 2}) {
+      SmallVector<int32_t> picked(lanes / 2);
+      std::iota(picked.begin(), picked.end(), static_cast<int32_t>(first));
+      auto halfOf = [&](Value x) -> Value { return LLVM::ShuffleVectorOp::create(b, x, x, picked); };
+      halves.push_back(onVectors(name, llvm::map_to_vector(xs, halfOf), immediate, counts ? halfOf(counts) : Value()));
+    }
+    SmallVector<int32_t> all(lanes);
+    std::iota(all.begin(), all.end(), 0);
+    return LLVM::ShuffleVectorOp::create(b, halves[0], halves[1], all);
+  }
   const Type wide = VectorType::get({width}, b.getF32Type()), mask = b.getIntegerType(width);
   auto widen = [&](Value x) -> Value {
     if (lanes == width) return x;

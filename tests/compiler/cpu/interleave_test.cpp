@@ -50,6 +50,21 @@ TEST(CpuInterleave, OfLoadedTiles) {
   all.check(build, {2}, {1e-5, 1e-5});
 }
 
+// Functions of registers of more than one vector's lanes.
+TEST(CpuInterleave, FunctionsOfInterleavedTiles) {
+  for (int64_t block : {32, 64, 256}) {
+    const auto build = [&](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
+      const Tile n = k.arange(block / 4).to(f32) * 0.01f;
+      const Tile woven = four(n, n + 1.0f, n + 2.0f, n + 3.0f) + x.partition({block}).load({k.program_id(0)});
+      const Tile positive = abs(woven) + 0.5f;
+      y.partition({block}).store({k.program_id(0)},
+                                 exp(woven) + log(positive) + fast_exp(woven) + tanh(woven) + pow(positive, woven));
+    };
+    Case().out(f32, {300}).view(f32, randomNumbers(300), {300}).check(build, {10}, {1e-4, 1e-5});
+  }
+}
+
 // A tile that is read at every second place is not evaluated by halves.
 TEST(CpuInterleave, NotOfPairsInMemory) {
   const auto build = [](KernelBuilder& k) {
