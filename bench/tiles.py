@@ -53,6 +53,7 @@ def parse():
     parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
     parser.add_argument("--orders", default="NN", help="of products, comma separated: NN, or T where a or b lies in memory transposed")
     parser.add_argument("--persistent", default="false", help="of products, comma separated: whether a CTA makes tile after tile")
+    parser.add_argument("--tensor-copies", default="false", help="of products, comma separated: whether factors come by tensor copies (sm_90a)")
     parser.add_argument("--peers", default="triton,triton_mma_sync", help="of products, beside torch, comma separated; may be empty")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
@@ -161,12 +162,13 @@ def products(rows, kernels, shapes, tiles, dtype):
             return found
 
         rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)
-        for tile, (stages,), (warps,), persistent in itertools.product(tiles, rows.options.stages, rows.options.warps, rows.options.persistent.split(",")):
+        for tile, (stages,), (warps,), persistent, copies in itertools.product(tiles, rows.options.stages, rows.options.warps, rows.options.persistent.split(","),
+                                                                                      rows.options.tensor_copies.split(",")):
             settings = {"block_m": tile[0], "block_n": tile[1], "block_k": tile[2], "stages": stages, "warps": warps}
-            ours = {**settings, "transposed_a": str(turned[0]).lower(), "transposed_b": str(turned[1]).lower(), "persistent": persistent}
+            ours = {**settings, "transposed_a": str(turned[0]).lower(), "transposed_b": str(turned[1]).lower(), "persistent": persistent, "tensor_copies": copies}
             rows.add(case, "ligerdsl", ours, partial(kernels["matmul"], c=c, a=stored[0], b=stored[1], type=dtype, **ours), take, exact, flops)
             for peer, run in (("triton", triton), ("triton_mma_sync", mma_sync)):
-                if run and order == "NN" and persistent == "false" and peer in rows.options.peers.split(","):
+                if run and order == "NN" and (persistent, copies) == ("false", "false") and peer in rows.options.peers.split(","):
                     rows.add(case, peer, settings, partial(run, a, b, c, tile, stages, warps), take, exact, flops)
         rows.sustain()
         if not triton:

@@ -87,6 +87,7 @@ std::vector<Handle> record_for(Recorder& recorder, const ScalarArg& lo, const Sc
   Attrs attrs;
   if (options.num_stages) attrs.push_back({AttrKey::num_stages, int64_t{options.num_stages}});
   if (options.unroll) attrs.push_back({AttrKey::unroll, int64_t{options.unroll}});
+  if (options.tensor_copies) attrs.push_back({AttrKey::tensor_copies, int64_t{1}});
   std::vector<Handle> operands = bounds;
   operands.insert(operands.end(), init.begin(), init.end());
   return recorder.emit(OpCode::for_range, operands, carried, std::move(attrs), loc, std::move(regions));

@@ -59,6 +59,7 @@ struct MatmulMeta : MatmulOptions {
   int64_t group = 16;                  // rows of tiles that are done together
   int64_t splits = 1;                  // programs that share a tile's turns
   bool persistent = false;             // fewer programs than tiles: each makes tile after tile
+  bool tensor_copies = false;          // a and b come by copies of whole tiles
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 

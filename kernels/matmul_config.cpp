@@ -83,10 +83,11 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
 
 std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   if (!machine.is_gpu())
-    return config.stages > 1   ? "a CPU has no loads in flight; use stages=1"
-           : config.splits > 1 ? "a CPU's programs share no tile; use splits=1"
-           : config.persistent ? "a CPU has no loads in flight from tile to tile; use persistent=false"
-                               : "";
+    return config.stages > 1      ? "a CPU has no loads in flight; use stages=1"
+           : config.splits > 1    ? "a CPU's programs share no tile; use splits=1"
+           : config.persistent    ? "a CPU has no loads in flight from tile to tile; use persistent=false"
+           : config.tensor_copies ? "a CPU has no tensor copies; use tensor_copies=false"
+                                  : "";
   const int64_t sums = int64_t{config.tile_m} * config.tile_n / (program::kWarpThreads * config.num_warps);
   if (sums > kMostSums)
     return "a thread would add up " + std::to_string(sums) + " elements of c, at most " + std::to_string(kMostSums) +
@@ -94,6 +95,8 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (sums < 1) return "threads without an element of c; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
     return "programs that share a tile make no other one; use splits=1 or persistent=false";
+  if (config.tensor_copies && config.stages < 3)
+    return "tensor copies take three stages or more; use more stages or tensor_copies=false";
   if (!fits_shared(machine, o, config))
     return std::to_string(config.stages) + " stages of " + std::to_string(slot_bytes(o, config)) +
            " bytes do not fit the " + std::to_string(machine.shared_per_cta) +
@@ -133,7 +136,7 @@ MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta{o};
   meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
   meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
-  meta.persistent = config.persistent;
+  meta.persistent = config.persistent, meta.tensor_copies = config.tensor_copies;
   return meta;
 }
 

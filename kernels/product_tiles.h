@@ -24,8 +24,8 @@ class ProductTiles {
   // Sums of the turns [first, end).
   Tile sums(const TilePlace& tile, const Scalar& first, const Scalar& end) const {
     auto [sums] = k_.for_range(
-        first, end, 1, pipelined(m_.stages), carry(k_.zeros({m_.tile_m, m_.tile_n}, f32)),
-        [&](const Scalar& i, const Tile& sums) {
+        first, end, 1, {.num_stages = m_.stages, .tensor_copies = m_.tensor_copies},
+        carry(k_.zeros({m_.tile_m, m_.tile_n}, f32)), [&](const Scalar& i, const Tile& sums) {
           const Tile left = m_.transposed_a() ? a_.load({i, tile.row}).permute({1, 0}) : a_.load({tile.row, i}),
                      right = m_.transposed_b() ? b_.load({tile.column, i}).permute({1, 0}) : b_.load({i, tile.column});
           return carry(dot(left, right, sums));

@@ -120,6 +120,20 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
+// 128 bytes that only the driver understands.
+struct alignas(64) TensorMap {
+  uint64_t opaque[16];
+};
+
+enum TensorMapType : int { map_float16 = 6, map_bfloat16 = 9 };
+enum TensorMapSwizzle : int { map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3 };
+inline constexpr int map_no_interleave = 0;
+inline constexpr int map_promote_256_bytes = 3;  // to the second-level cache
+inline constexpr int map_outside_is_zero = 0;
+
+using MapSizes = const uint64_t*;
+using MapCounts = const unsigned*;
+
 struct LaunchConfig {
   unsigned grid_x, grid_y, grid_z;
   unsigned block_x, block_y, block_z;
@@ -161,6 +175,8 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
   X(occupancy, "cuOccupancyMaxActiveBlocksPerMultiprocessor", (int*, Function, int, size_t))            \
   X(occupancy_of_clusters, "cuOccupancyMaxActiveClusters", (int*, Function, const LaunchConfig*))       \
   X(launch, "cuLaunchKernelEx", (const LaunchConfig*, Function, void**, void**))                        \
+  X(encode_map, "cuTensorMapEncodeTiled",                                                               \
+    (TensorMap*, int, unsigned, void*, MapSizes, MapSizes, MapCounts, MapCounts, int, int, int, int))   \
   X(memory_info, "cuMemGetInfo_v2", (size_t*, size_t*))                                                 \
   X(memory_alloc, "cuMemAlloc_v2", (DevicePtr*, size_t))                                                \
   X(memory_free, "cuMemFree_v2", (DevicePtr))                                                           \

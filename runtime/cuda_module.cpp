@@ -3,13 +3,16 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/tensor_map.h"
+
 namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kLogSize = 16384;
 constexpr int64_t kDefaultShared = 48 << 10;  // more needs an attribute
 constexpr int32_t kPortableCluster = 8;
-constexpr int32_t kOverlapDriver = 12030;  // from here on a capture keeps the overlap, as a programmatic edge
+constexpr int32_t kOverlapDriver = 12030;          // from here on a capture keeps the overlap, as a programmatic edge
+constexpr size_t kMostMaps = 8, kMostSlots = 256;  // of a kernel with tensor maps
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
 
 class LinkScope {
@@ -86,7 +89,19 @@ CudaKernel::CudaKernel(std::shared_ptr<const PrimaryContext> context, program::A
   }
 }
 
+void CudaKernel::refuse_parameters() const {
+  const size_t maps = artifact_.maps.size();
+  for (const program::TensorMap& map : artifact_.maps)
+    if (map.box.size() != 2 || map.slot + 4 >= artifact_.slots)
+      fail(Status::internal_error, artifact_.entry + ": a tensor map of other than an argument of two dimensions");
+  if (maps == 0 || (maps <= kMostMaps && artifact_.slots <= kMostSlots)) return;
+  fail(Status::not_supported, artifact_.entry + " takes " + std::to_string(artifact_.slots) + " argument slots and " +
+                                  std::to_string(maps) + " tensor maps; at most " + std::to_string(kMostSlots) +
+                                  " and " + std::to_string(kMostMaps) + " are supported: leave tensor_copies out");
+}
+
 void CudaKernel::prepare() {
+  refuse_parameters();
   const Driver& driver = context_->driver();
   const cuda::Api& api = driver.api();
   driver.check(api.module_function(&function_, module_, artifact_.entry.c_str()), "finding the kernel in its module");
@@ -178,6 +193,24 @@ Grid CudaKernel::largest_grid() const {
   return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ, kMaxGridYZ};
 }
 
+// Parameters one by one: where maps lie behind slots in a buffer, the assembler decides.
+cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, const uint64_t* slots) const {
+  cuda::TensorMap maps[kMostMaps];
+  void* parameters[kMostSlots + kMostMaps];
+  size_t count = 0;
+  for (; count < artifact_.slots; ++count) parameters[count] = const_cast<uint64_t*>(slots + count);
+  cuda::TensorMap* to = maps;
+  for (const program::TensorMap& map : artifact_.maps) {
+    if (const char* why = why_not_mapped(map, slots))
+      fail(Status::invalid_argument, artifact_.entry + ": tensor copies cannot read the view at argument slot " +
+                                         std::to_string(map.slot) + ": " + why);
+    const cuda::Result result = encode_map(context_->api(), map, slots, to);
+    if (result != cuda::success) return result;
+    parameters[count++] = to++;
+  }
+  return context_->api().launch(&config, function_, parameters, nullptr);
+}
+
 void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stream) {
   const Grid most = largest_grid();
   if (std::min({programs.x, programs.y, programs.z}) < 0 || programs.x > most.x || programs.y > most.y ||
@@ -190,6 +223,11 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stre
   // The legacy stream also waits for other streams, which is more than the kernel itself waits for.
   config.attribute_count += stream != nullptr && stream != cuda::stream_legacy &&
                             grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
+  if (!artifact_.maps.empty()) {
+    const cuda::Result result = launch_with_maps(config, slots);
+    if (result != cuda::success) context_->driver().raise(result, ("launching " + artifact_.entry).c_str());
+    return;
+  }
   size_t bytes = artifact_.slots * sizeof(uint64_t);
   void* extra[] = {cuda::launch_param_buffer_pointer, const_cast<uint64_t*>(slots), cuda::launch_param_buffer_size,
                    &bytes, cuda::launch_param_end};

@@ -35,6 +35,8 @@ class CudaKernel final : public LoadedKernel {
   int64_t smallest_overlapped_grid() const;
   int64_t programs_at_a_time();
   cuda::LaunchConfig config_of(const Grid& grid, Stream stream);
+  void refuse_parameters() const;
+  cuda::Result launch_with_maps(const cuda::LaunchConfig& config, const uint64_t* slots) const;
   [[noreturn]] void refuse_grid(const Grid& grid) const;
 
   std::shared_ptr<const PrimaryContext> context_;

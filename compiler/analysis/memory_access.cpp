@@ -72,10 +72,11 @@ bool everyWarpSends(tgpu::ClusterSendOp send) {
   });
 }
 
-// A ring that bulk copies fill shares its memory with nothing, so nothing else can meet it there.
+// A ring that bulk copies fill shares its memory with nothing, so nothing else can meet it there. What tensor copies fill does
+// with what comes behind, which meets the reads.
 void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& accesses) {
   auto ring = address.getDefiningOp<tgpu::RingOp>();
-  if (ring.getType().hasBarriers()) return;
+  if (ring.getType().getFill() == tgpu::RingFill::bulk) return;
   auto read = dyn_cast<tgpu::RingReadOp>(op);
   for (unsigned part = 0; part < ring.getType().getParts().size(); ++part) {
     if (read && read.getPart() != part) continue;
@@ -161,14 +162,12 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   if (!left || !right) return !left && !right && bothStore;  // thread 0 stores all scalars
   if (left.getShape() != right.getShape() || left.getEncoding() != right.getEncoding()) return false;
   if (!bothStore && layoutOf(left).isReplicated()) return false;
-  if (a.shared)
-    return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin && left == right;
+  if (a.shared) return bothStore && a.remote == b.remote && !a.phase && !b.phase && a.begin == b.begin && left == right;
   if (Value pointers = pointerTile(a.op))
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a);
   bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
-  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) &&
-         sameView;
+  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) && sameView;
 }
 
 }  // namespace

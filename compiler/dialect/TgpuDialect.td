@@ -53,13 +53,13 @@ def Tgpu_RingType : TypeDef<Tgpu_Dialect, "Ring"> {
   let summary = "Slots of shared memory that take turns: tiles arrive in one while others are read";
   let description = [{
     `!tgpu.ring<3 bulk of <512xf32>, <64xf32>>`: three slots, each of two parts, filled by bulk copies. A ring
-    orders what happens to its slots; what bulk copies fill shares its memory with nothing.
+    orders what happens to its slots; what bulk copies fill shares its memory with nothing, what tensor copies fill with what follows it.
   }];
   let parameters = (ins "int64_t":$slots, EnumParameter<Tgpu_RingFill>:$fill, ArrayRefParameter<"::mlir::Type">:$parts);
   let extraClassDeclaration = [{
     MemDescType part(unsigned i) const { return ::llvm::cast<MemDescType>(getParts()[i]); }
     /// Whether a memory barrier of each slot tells that it is filled.
-    bool hasBarriers() const { return getFill() == RingFill::bulk; }
+    bool hasBarriers() const { return getFill() == RingFill::bulk || getFill() == RingFill::tensor; }
   }];
   let hasCustomAssemblyFormat = 1;
 }

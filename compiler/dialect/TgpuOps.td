@@ -159,6 +159,9 @@ def Tgpu_RingFillOp : Tgpu_Op<"ring_fill", [SingleBlock, AttrSizedOperandSegment
     begins or ends in the other elements become `pad`. Each position is served by one thread, so there are at most as many as a CTA has
     threads. All threads must have released what was in the slots.
 
+    tensor: `count`, 0 or 1, positions, to `slot`, by one thread; parts are swizzled. Elements outside of the view become 0. All threads must
+    have released what was in the slot. Nothing that the kernel stores is read.
+
     async: one position, to `slot`; every thread copies its elements of `layouts`. Elements outside of the view become 0. With `open`, the
     copies are there when those of the next fill are.
 
@@ -192,7 +195,7 @@ def Tgpu_RingFillOp : Tgpu_Op<"ring_fill", [SingleBlock, AttrSizedOperandSegment
 def Tgpu_RingAwaitOp : Tgpu_Op<"ring_await", [AttrSizedOperandSegments, MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Waits until a slot is filled";
   let description = [{
-    bulk: `parity` is that of the number of fills of this slot before the awaited one.
+    bulk, tensor: `parity` is that of the number of fills of this slot before the awaited one.
     async: at most `pending` fills of this thread are under way behind it; where all threads read, they meet, so that whoever comes here has
     read what came before. With `for_wgmma`, tgpu.wgmma reads what was filled.
     Examples: `tgpu.ring_await %r[%slot] parity %p : !tgpu.ring<4 bulk of <64xbf16>>`,
@@ -222,7 +225,8 @@ def Tgpu_RingReadOp : Tgpu_Op<"ring_read", [MemoryEffects<[MemRead]>]> {
 def Tgpu_RingReleaseOp : Tgpu_Op<"ring_release", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "All threads meet: fills that follow may overwrite what they have read";
   let description = [{
-    Of rings that bulk copies fill. Those write by another proxy, so a barrier alone would not order them.
+    Of rings that bulk or tensor copies fill. Those write by another proxy, so a barrier alone would not order them behind reads of threads;
+    it does behind those of tgpu.wgmma that were waited for.
     Example: `tgpu.ring_release %r : !tgpu.ring<3 bulk of <512xf32>>`.
   }];
   let arguments = (ins Tgpu_RingType:$ring);

@@ -145,7 +145,7 @@ Type RingType::parse(AsmParser& parser) {
     return {};
   const std::optional<RingFill> by = symbolizeRingFill(fill);
   if (!by || slots < 1) {
-    parser.emitError(parser.getCurrentLocation(), "a ring has slots, filled by bulk, async or async_own");
+    parser.emitError(parser.getCurrentLocation(), "a ring has slots, filled by bulk, async, async_own or tensor");
     return {};
   }
   SmallVector<Type> parts;
@@ -177,9 +177,11 @@ LogicalResult RingFillOp::verify() {
   const size_t parts = getRing().getType().getParts().size(), dims = firstDim(getViews().size());
   if (getViews().size() != parts || getTileShape().size() != dims)
     return emitOpError("fills ") << parts << " parts from as many views, with a tile shape of " << dims << " numbers";
-  const bool bulk = getRing().getType().hasBarriers();
-  if (bulk ? parts != 1 || !getCount() : static_cast<bool>(getCount()))
-    return emitOpError("by bulk copies has one part and a count, by asynchronous ones no count");
+  const RingType ring = getRing().getType();
+  if (ring.hasBarriers() != static_cast<bool>(getCount()) || (ring.getFill() == RingFill::bulk && parts != 1))
+    return emitOpError("by bulk copies has one part and a count, by tensor copies a count, by asynchronous ones none");
+  const bool swizzled = llvm::all_of(ring.getParts(), [](Type part) { return cast<MemDescType>(part).getSwizzle(); });
+  if (ring.getFill() == RingFill::tensor && !swizzled) return emitOpError("by tensor copies is of swizzled parts");
   if (getLayouts() && getLayouts()->size() != parts) return emitOpError("has a layout for each part, or none");
   return success();
 }
@@ -188,7 +190,7 @@ LogicalResult RingAwaitOp::verify() {
   const bool bulk = getRing().getType().hasBarriers();
   if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
     return emitOpError(
-        "waits for a slot and its parity if bulk copies fill it, else until a number of fills are pending");
+        "waits for a slot and its parity if bulk or tensor copies fill it, else until a number of fills are pending");
   return success();
 }
 

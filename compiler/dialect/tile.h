@@ -30,6 +30,7 @@ inline constexpr llvm::StringLiteral kNextProgramAttr =
     "tile.next_program";  // memory of its own (KernelBuilder::dynamic_persistent)
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
+inline constexpr llvm::StringLiteral kTensorCopiesAttr = "tile.tensor_copies";
 inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
 /// On scf.while: its iterations are programs of their own (KernelBuilder::dynamic_persistent).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";

@@ -47,6 +47,7 @@ void Importer::controlFlow(const program::Op& op, Location loc) {
       auto loop = scf::ForOp::create(builder, loc, operands[0], operands[1], operands[2], ValueRange(operands).drop_front(3));
       for (auto [key, name] : {std::pair(AttrKey::num_stages, tile::kNumStagesAttr), std::pair(AttrKey::unroll, tile::kUnrollAttr)})
         if (op.find(key)) loop->setAttr(name, builder.getI64IntegerAttr(op.integer(key)));
+      if (op.find(AttrKey::tensor_copies)) loop->setAttr(tile::kTensorCopiesAttr, builder.getUnitAttr());
       if (types.empty()) loop.getBody()->getTerminator()->erase();  // the builder adds a yield when nothing is carried
       importBlock(op.regions[0], loop.getBody());
       return bind(op, loop.getResults());

@@ -5,7 +5,8 @@
 //   2. Memory that is not reused needs no barrier before its next use: buffers of up to kUnsharedBytes never share, and
 //      none do if all fit side by side in kSeparateBytes.
 //   3. What bulk copies and cluster exchanges fill, and their barriers, share with no buffer: no barrier of the CTA
-//      orders them after other accesses, and memory that holds a barrier may not be used for anything else.
+//      orders them after other accesses, and memory that holds a barrier may not be used for anything else. What tensor
+//      copies fill may serve buffers that begin behind the ring's last use: by then all copies have been waited for.
 //   4. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
 //      with.
 //
@@ -29,13 +30,15 @@ struct Buffer {
   Operation* op;  // tgpu.local_alloc, or tgpu.ring, which has several buffers
   int64_t bytes, alignment;
   bool filled;         // rule 3
+  bool byTensor;       // the same, of tensor copies
   int64_t begin, end;  // positions in program order, inclusive
   int64_t offset = -1;
 
   bool meets(const Buffer& other) const {
     bool alone = bytes <= kUnsharedBytes || other.bytes <= kUnsharedBytes || filled || other.filled;
-    return alone || (begin <= other.end && other.begin <= end);
+    return alone || keepsFrom(other) || other.keepsFrom(*this) || (begin <= other.end && other.begin <= end);
   }
+  bool keepsFrom(const Buffer& other) const { return byTensor && other.begin <= end; }
 };
 
 class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, OperationPass<func::FuncOp>> {
@@ -79,21 +82,23 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
 
   std::vector<Buffer> collect() {
     std::vector<Buffer> buffers;
-    auto add = [&](Operation* op, int64_t bytes, int64_t alignment, bool filled) {
+    auto add = [&](Operation* op, int64_t bytes, int64_t alignment, bool filled, bool byTensor) {
       const int64_t whole = llvm::alignTo(bytes, kLeastAlignment);
-      Buffer buffer{op, whole, alignment, filled, first[op], first[op]};
+      Buffer buffer{op, whole, alignment, filled, byTensor, first[op], first[op]};
       for (Operation* user : op->getUsers()) buffer.end = std::max(buffer.end, endOfUse(user, op));
       buffers.push_back(buffer);
     };
     getOperation().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
         add(op, bufferBytes(alloc.getType()), bufferAlignment(alloc.getType()),
-            llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>));
+            llvm::any_of(op->getUsers(), llvm::IsaPred<tgpu::ClusterSendOp>), /*byTensor=*/false);
       if (auto ring = dyn_cast<tgpu::RingOp>(op))
-        for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType())))
-          add(op, bytes,
-              part < ring.getType().getParts().size() ? bufferAlignment(ring.getType().part(part)) : kLeastAlignment,
-              ring.getType().hasBarriers());
+        for (auto [part, bytes] : llvm::enumerate(bufferBytes(ring.getType()))) {
+          const bool isPart = part < ring.getType().getParts().size();
+          const bool byTensor = isPart && ring.getType().getFill() == tgpu::RingFill::tensor;
+          add(op, bytes, isPart ? bufferAlignment(ring.getType().part(part)) : kLeastAlignment,
+              ring.getType().hasBarriers() && !byTensor, byTensor);
+        }
     });
     return buffers;
   }

@@ -20,7 +20,9 @@
 //      clusters, where that has measured better.
 //      Factors of matrix products that no thread holds by itself are staged in any case: all threads copy them, wait for
 //      each other and read them where the product wants them (by ldmatrix from swizzled rows; wgmma reads the slots itself,
-//      rewrites/warpgroup_products.h, and where its products may be under way in two turns a turn begins with them).
+//      rewrites/warpgroup_products.h, and where its products may be under way in two turns a turn begins with them). Where the
+//      loop asks for it and such products alone read them, one thread brings whole tiles by tensor copies instead, to slots
+//      that a memory barrier each tells of; of turns that the loop does not have, nothing.
 //      Where such a loop stands in another loop's body, as tiles that a CTA makes one after the other, its copies go on from
 //      one iteration of that loop to the next (rewrites/turn_sequence.h): they arrive while sums are stored.
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
@@ -81,7 +83,7 @@ class LoopPrefetcher {
   scf::ForOp replacedAround() const { return around; }
 
   void run() {
-    if (depth < 1) return;
+    if (depth < 1) return remarkNoTensorCopies("they take three stages or more");
     if (Operation* atomic = collectWrites()) return remarkAtomic(atomic);
     int64_t bytes = 0, carried = 0;
     for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
@@ -112,20 +114,22 @@ class LoopPrefetcher {
                      << ": more would take more than " << carriedBudget
                      << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       remarkLeftProducts(loop);
+      remarkNoTensorCopies("its tiles wait in registers");
       carryLoads();
     } else if (fits) {
       if (fittingStages < stages)
         remark(loop) << "loads are issued " << fittingStages - 1 << " iterations ahead, not " << stages - 1
                      << ": shared memory holds the tiles of " << fittingStages
                      << " iterations; use smaller tiles or fewer stages";
-      LoopRing ring(at, factors, {ctas, wgmma, crowded});
       std::optional<TurnSequence> sequence = sequenceAround();
+      LoopRing ring(at, factors, {ctas, wgmma, crowded, comeByTensorCopies(sequence ? sequence->outer : loop)});
       remarkLeftProducts(sequence ? ring.stage(loads, *sequence, fittingStages)
                                   : ring.stage(loads, stationary, fittingStages));
       if (sequence) around = sequence->outer;
     } else {
       remarkNoRoom(bytes, carried);
       remarkLeftProducts(loop);
+      remarkNoTensorCopies("its tiles are not staged in shared memory");
       askForNext();
     }
   }
@@ -166,6 +170,12 @@ class LoopPrefetcher {
     if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() && body.getOps<tgpu::RingReadOp>().empty())
       remark(loop) << "without effect: the loop's body loads no tile of a partition; loads in inner loops and "
                       "branches, and gathers, are not issued ahead";
+  }
+
+  bool asksForTensorCopies() { return loop->hasAttr(tile::kTensorCopiesAttr); }
+
+  void remarkNoTensorCopies(const std::string& why) {
+    if (asksForTensorCopies()) remark(loop) << "no tensor copies: " << why;
   }
 
   void remarkNoRoom(int64_t bytes, int64_t carried) {
@@ -291,6 +301,18 @@ class LoopPrefetcher {
     int64_t bytes = 0;
     for (tile::LoadTileOp load : LoopRing(at, factors, {ctas, wgmma, false}).partsOf(loads)) bytes += tileBytes(load);
     return bytes;
+  }
+
+  // Whether the loop asks for it and it is possible, with a ring in front of `outermost`.
+  bool comeByTensorCopies(scf::ForOp outermost) {
+    if (!asksForTensorCopies()) return false;
+    std::string why = LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, fittingStages, outermost);
+    constexpr int64_t kBarrierBytes = 8;
+    const int64_t barriers = llvm::alignTo(fittingStages * kBarrierBytes, kLeastAlignment);
+    if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(outermost))
+      why = "shared memory does not hold their memory barriers beside the tiles; use smaller tiles or fewer stages";
+    if (!why.empty()) remarkNoTensorCopies(why);
+    return why.empty();
   }
 
   // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in

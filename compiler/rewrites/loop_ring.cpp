@@ -1,10 +1,13 @@
 #include "compiler/rewrites/loop_ring.h"
 
 #include "compiler/analysis/layout_classes.h"
+#include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/swizzle.h"
+#include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -52,14 +55,20 @@ void LoopRing::remarkHints(tile::LoadTileOp load) {
 Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots) {
   for (tile::LoadTileOp load : parts) remarkHints(load);
   SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
-  const auto by = factors.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
+  const auto by = options.tensor    ? tgpu::RingFill::tensor
+                  : factors.empty() ? tgpu::RingFill::asyncOwn
+                                    : tgpu::RingFill::async;
   auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
   return tgpu::RingOp::create(builder, at.loop.getLoc(), type, DenseI64ArrayAttr());
 }
 
-// Starts the copies of iteration `iteration`.
+// Starts the copies of iteration `iteration`. What tensor copies bring is waited for, so they bring it only where it is `wanted`:
+// where the loop has the iteration, unless that is said.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
-                    bool open, const IRMapping& values) {
+                    bool open, const IRMapping& values, Value wanted) {
+  if (options.tensor && !wanted)
+    wanted =
+        arith::CmpIOp::create(builder, at.loop.getLoc(), arith::CmpIPredicate::slt, iteration, at.loop.getUpperBound());
   SmallVector<Value> views;
   SmallVector<int64_t> shapes;
   SmallVector<Attribute> layouts;
@@ -67,9 +76,11 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
     const RankedTensorType type = factors.loadedType(load);
     views.push_back(load.getView());
     llvm::append_range(shapes, load.getTileShape());
-    if (hasLayout(type)) layouts.push_back(type.getEncoding());
+    if (hasLayout(type) && !wanted) layouts.push_back(type.getEncoding());
   }
-  auto op = tgpu::RingFillOp::create(builder, at.loop.getLoc(), ring, slot, iteration, Value(), views, shapes,
+  Value count;
+  if (wanted) count = arith::ExtUIOp::create(builder, at.loop.getLoc(), builder.getI32Type(), wanted);
+  auto op = tgpu::RingFillOp::create(builder, at.loop.getLoc(), ring, slot, iteration, count, views, shapes,
                                      layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts), TypedAttr(),
                                      tile::EvictHint::normal, open);
   Block& body = op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
@@ -92,15 +103,73 @@ Value LoopRing::nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
   return arith::SelectOp::create(builder, loc, wraps, first, moved);
 }
 
+// What a loop carries of a ring: the slot at work and, where memory barriers tell of copies, the parity of its fill.
+SmallVector<Value> LoopRing::firstPlace(OpBuilder& builder) {
+  return SmallVector<Value>(placeValues(), number(builder, 0));
+}
+
+SmallVector<Value> LoopRing::nextPlace(OpBuilder& builder, ValueRange place) {
+  SmallVector<Value> next{nextSlot(builder, place[0], 1)};
+  if (!options.tensor) return next;
+  const Location loc = at.loop.getLoc();
+  Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, place[0], number(builder, slots - 1));
+  Value flip = arith::ExtUIOp::create(builder, loc, builder.getI32Type(), wraps);
+  next.push_back(arith::XOrIOp::create(builder, loc, place[1], flip));
+  return next;
+}
+
+// Whether a factor of a product will be read from swizzled slots.
+bool LoopRing::isInSlot(Value factor) const {
+  if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
+  auto load = factor.getDefiningOp<tile::LoadTileOp>();
+  return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
+}
+
+std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
+  constexpr int64_t kMostRows = 256;  // of a copy
+  const tile::ViewType view = load.getView().getType();
+  const ArrayRef<int64_t> shape = load.getTileShape();
+  auto argument = dyn_cast<BlockArgument>(load.getView());
+  auto kernel = load->getParentOfType<func::FuncOp>();
+  if (!factors.contains(load) || !slotOf(load).getSwizzle())
+    return "what is loaded at " + placeOf(load) + " is no factor of a product alone, or has no swizzled rows";
+  if (!argument || argument.getOwner() != &kernel.getBody().front() || shape.size() != 2 ||
+      llvm::is_contained(shape, 0) || view.getStrides().back() != 1)
+    return "tensor copies are of tiles of a kernel's views of two dimensions, the last of stride 1";
+  if (shape[0] > kMostRows)
+    return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(shape[0]) +
+           "; use smaller tiles";
+  const MemoryAccess read = memoryAccess(load);
+  Operation* writer = nullptr;
+  kernel.walk([&](Operation* op) {
+    if (op == kernel || !mayWriteTo(op, read)) return WalkResult::advance();
+    writer = op;
+    return WalkResult::interrupt();
+  });
+  if (writer)
+    return "what is at " + placeOf(writer) +
+           " may write what they read; promise that the arguments do not overlap (no_alias)";
+  return "";
+}
+
+std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count, scf::ForOp outermost) const {
+  if (!options.wgmma) return "the architecture has no wgmma";
+  const WarpgroupProducts made(at.loop, [&](Value factor) { return isInSlot(factor); });
+  auto dots = at.loop.getBody()->getOps<tile::DotOp>();
+  if (!made.mayOverlap() || made.count() != static_cast<size_t>(std::distance(dots.begin(), dots.end())))
+    return "not all of the loop's products are wgmma's of two factors in shared memory, whose sums nothing in it reads";
+  if (count < 3) return "they take three stages or more";
+  if (!isa<func::FuncOp>(outermost->getParentOp()))
+    return "the loop stands in another one and does not go on from turn to turn";
+  for (tile::LoadTileOp load : loads)
+    if (std::string why = whyNoTensorCopy(load); !why.empty()) return why;
+  return "";
+}
+
 // Before anything changes: what is staged, and what becomes of products.
 void LoopRing::prepare(ArrayRef<tile::LoadTileOp> loads, int64_t count) {
   slots = count;
-  const auto inSlot = [&](Value factor) {
-    if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
-    auto load = factor.getDefiningOp<tile::LoadTileOp>();
-    return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
-  };
-  if (options.wgmma) products.emplace(at.loop, inSlot);
+  if (options.wgmma) products.emplace(at.loop, [&](Value factor) { return isInSlot(factor); });
   if (products && products->mayOverlap() && slots > 2) overlapping = true;
   for (tile::LoadTileOp load : loads) (factors.canBeStaged(load) ? staged : small).push_back(load);
   factors.dropOriginals();
@@ -128,14 +197,14 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
     stationaryRing = ringOf(rewriter, partsOf(stationary), 1);
     fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/true);
   }
-  SmallVector<Value> inits{zero};
+  SmallVector<Value> inits = firstPlace(rewriter);
   llvm::append_range(inits, at.loadAt(rewriter, small, iteration));
   for (int64_t slot = 0; slot < slots - 1; ++slot) {
     if (slot > 0) iteration = at.ahead(rewriter, iteration);
     fill(rewriter, ring, parts, iteration, number(rewriter, slot), /*open=*/false);
   }
 
-  if (overlapping) await(rewriter, at.loop.getLoc(), slots - 2);
+  if (overlapping && !options.tensor) await(rewriter, at.loop.getLoc(), slots - 2);
 
   scf::ForOp replaced =
       replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
@@ -155,12 +224,12 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
   SmallVector<Value> turn = sequence.first(rewriter);
   for (int64_t slot = 0; slot < slots - 1; ++slot) {
     fill(rewriter, ring, parts, TurnSequence::counter(turn), number(rewriter, slot), /*open=*/false,
-         sequence.values(turn));
+         sequence.values(turn), options.tensor ? sequence.isTurn(rewriter, turn) : Value());
     turn = sequence.next(rewriter, turn);
   }
-  if (overlapping) await(rewriter, loc, slots - 2);
+  if (overlapping && !options.tensor) await(rewriter, loc, slots - 2);
 
-  SmallVector<Value> inits{number(rewriter, 0)};
+  SmallVector<Value> inits = firstPlace(rewriter);
   llvm::append_range(inits, turn);
   SmallVector<NamedAttribute> attributes(sequence.outer->getDiscardableAttrs());
   SmallVector<Value> carried;
@@ -186,9 +255,18 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
   return replaced;
 }
 
+// At most `pending` fills are under way, and all threads meet. Tensor copies are waited for slot by slot, where they are read.
 void LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
+  if (options.tensor) {
+    tgpu::RingReleaseOp::create(builder, loc, ring);
+    return;
+  }
   tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
                             products && !products->empty());
+}
+
+void LoopRing::awaitSlot(OpBuilder& builder, ValueRange place) {
+  tgpu::RingAwaitOp::create(builder, at.loop.getLoc(), ring, place[0], place[1], IntegerAttr(), /*for_wgmma=*/false);
 }
 
 // Null where there is none, or where the copies start at the top.
@@ -210,9 +288,11 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());
   rewriter.setInsertionPointToStart(loop.getBody());
+  const SmallVector<Value> place(carried.take_front(placeValues()));
+  if (options.tensor) awaitSlot(rewriter, place);
   if (!overlapping) await(rewriter, loop.getLoc(), slots - 2);
-  Value slot = carried[0], next = nextSlot(rewriter, slot, 1), iteration = at.ahead(rewriter, loop.getInductionVar());
-  SmallVector<Value> yielded{next};
+  SmallVector<Value> yielded = nextPlace(rewriter, place);
+  Value slot = place[0], next = yielded[0], iteration = at.ahead(rewriter, loop.getInductionVar());
   llvm::append_range(yielded, at.loadAt(rewriter, small, iteration));
   for (int64_t i = 2; i < slots; ++i) iteration = at.ahead(rewriter, iteration);
   if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
@@ -221,7 +301,7 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
     await(rewriter, loop.getLoc(), slots - 3);
   }
   fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : toBeFilled(rewriter, slot), /*open=*/false);
-  for (auto [load, value] : llvm::zip_equal(small, carried.drop_front())) rewriter.replaceOp(load, value);
+  for (auto [load, value] : llvm::zip_equal(small, carried.drop_front(placeValues()))) rewriter.replaceOp(load, value);
   readParts(rewriter, ring, staged, slot);
   if (!stationary.empty()) {
     rewriter.setInsertionPointToStart(loop.getBody());
@@ -235,13 +315,14 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, TurnSequ
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());
   rewriter.setInsertionPointToStart(loop.getBody());
-  Value slot = carried[0];
-  const SmallVector<Value> turn(carried.drop_front());
-  SmallVector<Value> yielded{nextSlot(rewriter, slot, 1)};
+  const SmallVector<Value> place(carried.take_front(placeValues())), turn(carried.drop_front(placeValues()));
+  SmallVector<Value> yielded = nextPlace(rewriter, place);
+  Value slot = place[0];
+  if (options.tensor) awaitSlot(rewriter, place);
   if (overlapping) rewriter.setInsertionPointAfter(products->last());
   await(rewriter, loop.getLoc(), overlapping ? slots - 3 : slots - 2);
   fill(rewriter, ring, partsOf(staged), TurnSequence::counter(turn), toBeFilled(rewriter, slot), /*open=*/false,
-       sequence.values(turn));
+       sequence.values(turn), options.tensor ? sequence.isTurn(rewriter, turn) : Value());
   llvm::append_range(yielded, sequence.next(rewriter, turn));
   readParts(rewriter, ring, staged, slot);
   return yielded;

@@ -10,9 +10,10 @@ namespace ligerdsl::compiler {
 class LoopRing {
  public:
   struct Options {
-    int64_t ctas;  // of a cluster
-    bool wgmma;    // is there
-    bool early;    // copies start at the top of a turn, not in front of its first reduction
+    int64_t ctas;         // of a cluster
+    bool wgmma;           // is there
+    bool early;           // copies start at the top of a turn, not in front of its first reduction
+    bool tensor = false;  // copies of whole tiles: what whyNoTensorCopies has allowed
   };
 
   LoopRing(PipelinedLoop& at, ProductFactors& factors, const Options& options)
@@ -22,6 +23,11 @@ class LoopRing {
   llvm::SmallVector<tile::LoadTileOp> partsOf(llvm::ArrayRef<tile::LoadTileOp> all) const;
   /// What a slot holds of a tile.
   tgpu::MemDescType slotOf(tile::LoadTileOp load) const;
+
+  /// Why these loads cannot come by tensor copies to so many slots of a ring that is made in front of `outermost`. Empty where
+  /// they can.
+  std::string whyNoTensorCopies(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t slots,
+                                mlir::scf::ForOp outermost) const;
 
   /// `loads` become reads of slots, those that can; the others are carried in registers, an iteration ahead. What is
   /// `stationary` is copied once. Gives the loop that takes the place.
@@ -35,14 +41,20 @@ class LoopRing {
   mlir::Value number(mlir::OpBuilder& builder, int64_t value);
   mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts, int64_t slots);
   mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t turn);
+  bool isInSlot(mlir::Value factor) const;
+  std::string whyNoTensorCopy(tile::LoadTileOp load) const;
+  size_t placeValues() const { return options.tensor ? 2 : 1; }
+  llvm::SmallVector<mlir::Value> firstPlace(mlir::OpBuilder& builder);
+  llvm::SmallVector<mlir::Value> nextPlace(mlir::OpBuilder& builder, mlir::ValueRange place);
   void remarkHints(tile::LoadTileOp load);
   void prepare(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t count);
   void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts, mlir::Value position,
-            mlir::Value slot, bool open, const mlir::IRMapping& values = {});
+            mlir::Value slot, bool open, const mlir::IRMapping& values = {}, mlir::Value wanted = {});
   mlir::scf::ForOp replaceLoop(
       mlir::IRRewriter& rewriter, mlir::ValueRange inits,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)> turn);
   void await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
+  void awaitSlot(mlir::OpBuilder& builder, mlir::ValueRange place);
   void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all, mlir::Value slot);
   tile::ReduceOp firstReduction();
   mlir::Value toBeFilled(mlir::OpBuilder& builder, mlir::Value slot);

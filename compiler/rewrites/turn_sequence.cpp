@@ -139,6 +139,14 @@ SmallVector<Value> TurnSequence::next(OpBuilder& builder, ValueRange turn) {
   return result;
 }
 
+Value TurnSequence::isTurn(OpBuilder& builder, ValueRange turn) {
+  const auto less = [&](Value a, Value b) -> Value {
+    return arith::CmpIOp::create(builder, at->loop.getLoc(), arith::CmpIPredicate::slt, a, b);
+  };
+  Value ofOuter = less(turn[0], outer.getUpperBound()), ofInner = less(turn[1], upper);
+  return arith::AndIOp::create(builder, at->loop.getLoc(), ofOuter, ofInner);
+}
+
 IRMapping TurnSequence::values(ValueRange turn) {
   IRMapping mapping;
   mapping.map(outer.getInductionVar(), turn[0]);

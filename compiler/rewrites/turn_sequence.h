@@ -22,6 +22,8 @@ class TurnSequence {
   llvm::SmallVector<mlir::Value> next(mlir::OpBuilder& builder, mlir::ValueRange turn);
   /// The inner loop's counter in a turn.
   static mlir::Value counter(mlir::ValueRange turn) { return turn[1]; }
+  /// Whether both loops have this turn.
+  mlir::Value isTurn(mlir::OpBuilder& builder, mlir::ValueRange turn);
   /// What the indices of loads that are computed in the inner loop stand for in a turn.
   mlir::IRMapping values(mlir::ValueRange turn);
 

@@ -15,6 +15,7 @@ class WarpgroupProducts {
   /// second one has to be.
   WarpgroupProducts(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot);
 
+  size_t count() const { return products.size(); }
   bool empty() const { return products.empty(); }
   tile::DotOp last() const { return products.back(); }
   /// Whether products may be under way while those of the next turn start: nothing looks at a sum within the loop, nor writes to

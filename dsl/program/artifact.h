@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ligerdsl/dtype.h"
 #include "program/options.h"
 
 namespace ligerdsl::program {
@@ -36,6 +37,17 @@ inline std::string to_string(const Remark& remark) {
   return place + "remark: " + (remark.pass.empty() ? std::string() : "[" + remark.pass + "] ") + remark.text;
 }
 
+// How copies of whole tiles find those of a view: the kernel takes it behind its slots, as 128 bytes (CUtensorMap).
+struct TensorMap {
+  static constexpr size_t kMostDims = 5;
+
+  uint32_t slot = 0;         // of the view's pointer; a size and then a stride of each dimension follow
+  DType type = DType::f32;   // of its elements
+  std::vector<int64_t> box;  // elements of a copy along each dimension; the last ones are neighbours in memory
+  int32_t swizzle = 0;       // bytes of a line whose 16-byte units are exchanged
+  bool operator==(const TensorMap&) const = default;
+};
+
 struct Artifact {
   Target target = Target::cpu;
   std::string arch;
@@ -51,6 +63,7 @@ struct Artifact {
       false;                    // nvptx: a grid of any size runs all programs: more than run at a time are of no use
   int64_t arena_bytes = 0;      // cpu: scratch one worker needs, 64-byte aligned
   int32_t ptx_version = 0;      // nvptx: the version emitted, times ten
+  std::vector<TensorMap> maps;  // nvptx: that the kernel takes behind its slots
   std::vector<ArgFacts> facts;  // assumed of the arguments
   std::vector<Remark> remarks;  // each text once, in the order of the passes
   std::vector<PhaseTime> times;

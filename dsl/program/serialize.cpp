@@ -14,7 +14,7 @@
 namespace ligerdsl::program {
 namespace {
 
-constexpr uint32_t kVersion = 3;
+constexpr uint32_t kVersion = 4;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {
@@ -249,6 +249,27 @@ void write(Writer& out, const std::vector<ArgFacts>& facts) {
   });
 }
 
+void write(Writer& out, const std::vector<TensorMap>& maps) {
+  out.list(maps, [&](const TensorMap& map) {
+    out.u32(map.slot);
+    out.u8(static_cast<uint8_t>(map.type));
+    out.numbers(map.box);
+    out.i32(map.swizzle);
+  });
+}
+
+std::vector<TensorMap> readMaps(Reader& in) {
+  return in.list(13, [&] {
+    TensorMap map;
+    map.slot = in.u32();
+    map.type = in.enumerator<DType>(static_cast<uint8_t>(std::size(kDTypes) - 1));
+    map.box = in.numbers();
+    if (map.box.empty() || map.box.size() > TensorMap::kMostDims) in.fail("a tensor map has 1 to 5 dimensions");
+    map.swizzle = in.i32();
+    return map;
+  });
+}
+
 std::vector<ArgFacts> readFacts(Reader& in) {
   return in.list(21, [&] {
     ArgFacts fact;
@@ -360,6 +381,7 @@ std::string serialize(const Artifact& artifact) {
   out.u8(artifact.dynamic_persistent);
   out.i64(artifact.arena_bytes);
   out.i32(artifact.ptx_version);
+  write(out, artifact.maps);
   write(out, artifact.facts);
   out.list(artifact.remarks, [&](const Remark& remark) {
     out.text(remark.file);
@@ -397,6 +419,7 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.dynamic_persistent = in.boolean();
   artifact.arena_bytes = in.i64();
   artifact.ptx_version = in.i32();
+  artifact.maps = readMaps(in);
   artifact.facts = readFacts(in);
   artifact.remarks = in.list(20, [&] {
     Remark remark;

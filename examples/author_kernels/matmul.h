@@ -18,6 +18,7 @@ struct MatmulMeta {
   int64_t group = 16;  // rows of tiles that are done together
   bool transposed_a = false, transposed_b = false;
   bool persistent = false;  // each SM makes tile after tile, whose first copies arrive while the one before is stored
+  bool tensor_copies = false;  // sm_90a: one thread asks for whole tiles (TMA); not timed on a GPU
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -30,6 +31,7 @@ struct MatmulMeta {
     v("transposed_a", transposed_a);
     v("transposed_b", transposed_b);
     v("persistent", persistent, Bits::same);
+    v("tensor_copies", tensor_copies, Bits::same);
   }
 };
 
@@ -50,7 +52,8 @@ inline void matmul(KernelBuilder& k, const MatmulMeta& m) {
       return m.transposed_b ? of_b.load({tile.column, i}).permute({1, 0}) : of_b.load({i, tile.column});
     };
     auto [total] =
-        k.for_range(0, depth, 1, pipelined(static_cast<int>(m.stages)), carry(k.zeros({m.block_m, m.block_n}, f32)),
+        k.for_range(0, depth, 1, {.num_stages = static_cast<int>(m.stages), .tensor_copies = m.tensor_copies},
+                    carry(k.zeros({m.block_m, m.block_n}, f32)),
                     [&](Scalar i, Tile total) { return carry(dot(load_a(i), load_b(i), total)); });
     c.partition({m.block_m, m.block_n}).store({tile.row, tile.column}, total.to(m.type));
   };

@@ -11,6 +11,7 @@
 #include "program/serialize.h"
 #include "runtime/log.h"
 #include "runtime/resource_remarks.h"
+#include "runtime/tensor_map.h"
 
 namespace ligerdsl::lib {
 
@@ -102,6 +103,28 @@ void Launcher::Pack::report_generic(const BoundTensor& tensor) const {
                         kernels::why_not_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 
+const std::string& Launcher::argument_at(uint32_t slot) const {
+  size_t argument = 0, end = program::slotCount(types_[0]);
+  while (end <= slot) end += program::slotCount(types_[++argument]);
+  return program_.arguments[argument].name;
+}
+
+// Whether tensor copies, where the faster kernel has them, can read what was packed.
+bool Launcher::Pack::has_maps() const {
+  for (const program::TensorMap& map : launcher_.aligned_->artifact().maps) {
+    const char* why = runtime::why_not_mapped(map, slots_);
+    if (!why) continue;
+    if (runtime::log_enabled(runtime::LogLevel::debug)) {
+      const std::string kernel = launcher_.generic_->artifact().entry, name = launcher_.argument_at(map.slot);
+      runtime::log_once(runtime::LogLevel::debug, "map:" + kernel + ":" + name,
+                        kernel + ": remark: [launch] argument " + name +
+                            " takes the generic variant: tensor copies cannot read it: " + why);
+    }
+    return false;
+  }
+  return true;
+}
+
 void Launcher::Pack::view(const BoundTensor& tensor) {
   const size_t rank = static_cast<size_t>(tensor.rank);
   const program::Type& type = launcher_.types_[arg_];
@@ -129,7 +152,8 @@ void Launcher::Pack::bits(uint64_t value) {
 }
 
 void Launcher::Pack::launch(const runtime::Grid& grid, runtime::Stream stream) {
-  runtime::LoadedKernel& kernel = aligned_ && launcher_.aligned_ ? *launcher_.aligned_ : *launcher_.generic_;
+  const bool fast = aligned_ && launcher_.aligned_ && has_maps();
+  runtime::LoadedKernel& kernel = fast ? *launcher_.aligned_ : *launcher_.generic_;
   kernel.launch(slots_, grid, stream);
 }
 

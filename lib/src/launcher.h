@@ -42,6 +42,7 @@ class Launcher {
 
    private:
     void report_generic(const BoundTensor& tensor) const;
+    bool has_maps() const;
 
     const Launcher& launcher_;
     size_t arg_ = 0, used_ = 0;
@@ -51,6 +52,8 @@ class Launcher {
 
   const program::Program& program() const { return program_; }
   const program::Aliasing& aliasing() const { return aliasing_; }
+  // The name of the argument whose slots begin there, or have begun before.
+  const std::string& argument_at(uint32_t slot) const;
   // Programs along each axis that a launch takes at most.
   runtime::Grid largest_grid() const { return fastest().largest_grid(); }
   // The variant that launches of aligned arguments take.

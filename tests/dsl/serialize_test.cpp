@@ -38,6 +38,7 @@ Artifact some_artifact() {
   artifact.shared_bytes = 4096;
   artifact.launch_overlap = true;
   artifact.dynamic_persistent = true;
+  artifact.maps = {{.slot = 5, .type = DType::bf16, .box = {128, 64}, .swizzle = 128}};
   artifact.facts = some_options().facts;
   artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept"}, {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};
@@ -111,6 +112,7 @@ TEST(Serialize, ArtifactRoundTrip) {
   EXPECT_TRUE(parsed.launch_overlap);
   EXPECT_FALSE(parsed.persistent);
   EXPECT_TRUE(parsed.dynamic_persistent);
+  EXPECT_EQ(parsed.maps, some_artifact().maps);
   EXPECT_EQ(parsed.times[0].milliseconds, 1.25);
 }
 

@@ -148,6 +148,40 @@ TEST(Matmul, TilesOneAfterTheOther) {
       }
 }
 
+const MetaValues kTensorCopies{
+    {"tile_m", "64"}, {"tile_n", "128"}, {"num_warps", "4"}, {"stages", "3"}, {"tensor_copies", "true"}};
+
+// What one thread asks for: ragged tiles in rows of 128 and 64 bytes, more stages than turns, tile after tile.
+TEST(Matmul, TensorCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1301;
+  const MetaValues narrow{
+      {"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"}, {"stages", "5"}, {"tensor_copies", "true"}};
+  for (const Factors factors : kFactors)
+    for (MetaValues config : {kTensorCopies, narrow})
+      for (const char* persistent : {"false", "true"}) {
+        config["persistent"] = persistent;
+        MatmulOptions options{.factors = factors, .type = persistent[0] == 't' ? f16 : bf16, .c_type = f32};
+        Trial{.m = 136, .n = 200, .k = 264, .options = options, .config = config, .sms = 2}.check(seed += 5, 8);
+        options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
+        Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+      }
+}
+
+// Views that they can read, that lie where they cannot, and that have no elements.
+TEST(Matmul, TensorCopiesOfTheseViews) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1701;
+  for (const Factors factors : {Factors::nt, Factors::tn}) {
+    const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32};
+    Trial{.m = 72, .n = 136, .k = 136, .options = options, .config = kTensorCopies}.check(seed += 5, 8);
+    Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5, 3);
+    const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known when it is compiled
+    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}.check(seed += 5);
+  }
+}
+
 // A product of no terms is 0, and the epilogue comes behind it.
 TEST(Matmul, NoTerms) {
   Trial{.m = 9,

@@ -97,6 +97,45 @@ TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
 }
 
+// Of a view of 100 rows of 72 numbers, 80 apart, behind one other slot.
+TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("mapped", device->base_options());
+  const uint64_t slots[6] = {7, 0x1000, 100, 72, 80, 1};
+  kernel->launch(slots, {5, 1, 1}, nullptr);
+  FakeCudaControl::Launch launch;
+  ASSERT_TRUE(fake_cuda().last_launch(&launch));
+  EXPECT_EQ(launch.slot_bytes, sizeof slots);
+  EXPECT_EQ(memcmp(launch.slots, slots, sizeof slots), 0);
+  EXPECT_EQ(launch.maps, 1);
+  EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 1);
+}
+
+TEST_F(CudaDeviceTest, ViewsWithoutATensorMapAreRefused) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("mapped", device->base_options());
+  struct Case {
+    uint64_t view[5];
+    const char* why;
+  };
+  const Case cases[] = {{{0x1008, 100, 72, 80, 1}, "its address is no multiple of 16 bytes"},
+                        {{0x1000, 0, 72, 80, 1}, "it has no elements"},
+                        {{0x1000, 100, 0, 80, 1}, "it has no elements"},
+                        {{0x1000, 100, 72, 76, 1}, "its rows are no multiple of 16 bytes apart"},
+                        {{0x1000, 100, 72, 64, 1}, "its rows overlap, or are 2^40 bytes or more apart"},
+                        {{0x1000, 100, 72, uint64_t{1} << 39, 1}, "its rows overlap, or are 2^40 bytes or more apart"},
+                        {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "it has more than 2^30 rows or columns"}};
+  for (const Case& each : cases) {
+    uint64_t slots[6] = {7};
+    std::copy(std::begin(each.view), std::end(each.view), slots + 1);
+    const std::string error = expect_error(Status::invalid_argument, [&] {
+      kernel->launch(slots, {5, 1, 1}, nullptr);
+    });
+    EXPECT_EQ(error, std::string("ligerdsl_fake: tensor copies cannot read the view at argument slot 1: ") + each.why);
+  }
+  EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 0);
+}
+
 TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
   auto device = fake_gpu(folder.path());
   program::CompileOptions options = device->base_options();

@@ -1,7 +1,7 @@
 // A compiler library without LLVM: the real C table, answers chosen by the "program" text.
 //   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
 //   "persistent ..." is a kernel that asks for the number of programs, "next_program ..." one that takes them from a
-//   counter. ".version ..." is PTX and comes back as it is. "crash", "abort", "quit" and "overflow" end the process in
+//   counter, "mapped ..." one that reads a view of two dimensions, its second argument, by a tensor map. ".version ..." is PTX and comes back as it is. "crash", "abort", "quit" and "overflow" end the process in
 //   four ways; "hang FILE" never returns and writes its process number there; "spin" never stops computing; "hungry"
 //   takes all the memory there is; "descriptors" is a faulty program whose error lists the open descriptors. Anything
 //   else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the program in it.
@@ -112,6 +112,12 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   result.times = {{"mlir", 1.5}, {"llvm", 2.5}};
   result.code = ".version 8.0\n.entry ligerdsl_fake " + text;
   if (text.starts_with(".version")) result.code = text;
+  if (text.starts_with("mapped")) {
+    result.slots = 6;
+    result.maps = {{.slot = 1, .type = ligerdsl::DType::bf16, .box = {128, 64}, .swizzle = 128}};
+    for (int slot = 0; slot < 6; ++slot) result.code += "\n\t.param .u64 slot" + std::to_string(slot);
+    result.code += "\n\t.param .align 64 .b8 map[128]\n{";
+  }
   if (wanted.tile.starts_with("bad")) {
     *error = copy(wanted.tile_file + ":1:1: error: expected an operation");
     return 1;

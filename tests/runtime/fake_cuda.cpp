@@ -118,9 +118,11 @@ Result queue(Stream stream, Work work) {
 }
 
 // A launch without a runner computes nothing and takes no memory.
-Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaControl::Launch& launch) {
+Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaControl::Launch& launch, void** maps) {
   if (fake_kernel == nullptr) return success;
-  FakeLaunch run{{}, config, launch.cluster, nullptr, launch.slot_bytes, {}};
+  FakeLaunch run{{}, config, launch.cluster, nullptr, launch.slot_bytes, {}, {}};
+  for (int map = 0; map < launch.maps; ++map)
+    run.maps.push_back(*static_cast<const ligerdsl::test::ptx::TensorMap*>(maps[map]));
   {
     std::lock_guard lock(state().mutex);
     run.image = state().modules[function];
@@ -326,10 +328,28 @@ API cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* co
   *clusters = 30;
   return success;
 }
+// Parameters of a kind that the entry of a module's PTX declares: of 8 bytes, or maps of 128.
+int parameters_of(Function function, std::string_view kind) {
+  std::lock_guard lock(state().mutex);
+  const std::string& image = state().modules[function];
+  const std::string_view head = std::string_view(image).substr(0, image.find("\n{"));
+  int count = 0;
+  for (size_t at = head.find(kind); at != head.npos; at = head.find(kind, at + 1)) ++count;
+  return count;
+}
+
+API cuTensorMapEncodeTiled(TensorMap* map, int type, unsigned rank, void* address, const uint64_t* sizes,
+                           const uint64_t* strides, const unsigned* box, const unsigned* steps, int interleave,
+                           int swizzle, int promotion, int outside) {
+  ENTER("cuTensorMapEncodeTiled");
+  return ligerdsl::test::ptx::encode(map, type, rank, address, sizes, strides, box, steps, interleave, swizzle,
+                                     promotion, outside);
+}
 API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** parameters, void** extra) {
   ENTER("cuLaunchKernelEx", true, true);
-  if (parameters != nullptr || extra[0] != launch_param_buffer_pointer || extra[2] != launch_param_buffer_size ||
-      extra[4] != launch_param_end)
+  const bool buffered = parameters == nullptr;
+  if (buffered &&
+      (extra[0] != launch_param_buffer_pointer || extra[2] != launch_param_buffer_size || extra[4] != launch_param_end))
     return error_invalid_value;
   FakeCudaControl::Launch launch;
   launch = {{config->grid_x, config->grid_y, config->grid_z},
@@ -339,22 +359,32 @@ API cuLaunchKernelEx(const LaunchConfig* config, Function function, void** param
             {},
             0,
             config->stream,
-            false};
+            false,
+            0};
   for (unsigned i = 0; i < config->attribute_count; ++i) {
     const LaunchAttribute& attribute = config->attributes[i];
     if (attribute.id == launch_cluster_dimension) launch.cluster = attribute.value.cluster.x;
     if (attribute.id == launch_programmatic_serialization)
       launch.overlaps = attribute.value.programmatic_serialization_allowed == 1;
   }
-  launch.slot_bytes = *static_cast<size_t*>(extra[3]);
-  memcpy(launch.slots, extra[1], launch.slot_bytes);
+  void** maps = nullptr;
+  if (buffered) {
+    launch.slot_bytes = *static_cast<size_t*>(extra[3]);
+    memcpy(launch.slots, extra[1], launch.slot_bytes);
+  } else {
+    const int slots = parameters_of(function, ".param .u64 ");
+    launch.slot_bytes = slots * sizeof(uint64_t);
+    for (int slot = 0; slot < slots; ++slot) memcpy(&launch.slots[slot], parameters[slot], sizeof(uint64_t));
+    launch.maps = parameters_of(function, ".param .align 64 .b8 ");
+    maps = parameters + slots;
+  }
   {
     std::lock_guard lock(state().mutex);
     state().launch = launch;
     state().launched = true;
     if (state().function_count < 64) state().functions[state().function_count++] = function;
   }
-  return run_kernel(*config, function, launch);
+  return run_kernel(*config, function, launch, maps);
 }
 
 API cuMemGetInfo_v2(size_t* available, size_t* total) {

@@ -33,6 +33,7 @@ struct FakeCudaControl {
     uint64_t slot_bytes;
     void* stream;
     bool overlaps;  // programmatic stream serialisation
+    int maps;       // tensor maps behind the slots
   };
   bool (*last_launch)(Launch* launch);
   // The functions of the launches since the last call of this, first to last; at most `most`, and 64.

@@ -6,8 +6,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "runtime/cuda_api.h"
+#include "tests/support/ptx/tensor_map.h"
 
 struct FakeLaunch {
   std::string image;  // what the module was loaded from: "CUBIN " and the PTX
@@ -15,6 +17,7 @@ struct FakeLaunch {
   int64_t cluster;
   const uint64_t* slots;
   size_t slot_bytes;
+  std::vector<ligerdsl::test::ptx::TensorMap> maps;
   std::map<void*, size_t> memory;  // everything that is allocated, with its bytes
 };
 

@@ -33,6 +33,19 @@ TEST(LaunchAllocation, GpuLaunchTakesNoMemory) {
   EXPECT_EQ(test::fake_cuda().call_count() - calls, 4);  // current context, push, launch, pop
 }
 
+TEST(LaunchAllocation, TensorMapsTakeNoMemory) {
+  test::fake_cuda().reset();
+  test::TempFolder folder;
+  auto device = test::fake_gpu(folder.path());
+  auto kernel = device->load("mapped", device->base_options());
+  const uint64_t slots[6] = {7, 0x1000, 100, 72, 80, 1};
+  kernel->launch(slots, {3, 1, 1}, nullptr);  // the fake driver has seen every call now
+  const int64_t calls = test::fake_cuda().call_count(), before = test::allocations();
+  kernel->launch(slots, {3, 1, 1}, nullptr);
+  EXPECT_EQ(test::allocations() - before, 0);
+  EXPECT_EQ(test::fake_cuda().call_count() - calls, 5);  // one more, which encodes the map
+}
+
 // In processes of their own, for what throws in a destructor ends the process.
 void release(const std::function<std::shared_ptr<Device>(const std::string&)>& make, bool without_memory) {
   const test::TempFolder folder;

@@ -13,6 +13,7 @@
 #include "compiler/compiler_api.h"
 #include "kernels/compile_options.h"
 #include "program/serialize.h"
+#include "runtime/tensor_map.h"
 #include "tests/support/backend.h"
 #include "tests/support/ptx/machine.h"
 
@@ -26,6 +27,7 @@ struct Compiled {
   ptx::Program program;
   int64_t shared_bytes = 0, cluster = 1;
   bool dynamic_persistent = false;
+  std::vector<program::TensorMap> maps;
 };
 
 // What a launch says about its arguments: slots, and which variant serves.
@@ -79,6 +81,22 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
   return packed;
 }
 
+bool has_maps(const Compiled& kernel, const Packed& packed) {
+  for (const program::TensorMap& map : kernel.maps)
+    if (runtime::why_not_mapped(map, packed.slots.data())) return false;
+  return true;
+}
+
+std::vector<ptx::TensorMap> encoded(const std::vector<program::TensorMap>& maps, const Packed& packed) {
+  runtime::cuda::Api api;
+  api.encode_map = ptx::encode;
+  std::vector<ptx::TensorMap> all(maps.size());
+  for (size_t i = 0; i < maps.size(); ++i)
+    if (runtime::encode_map(api, maps[i], packed.slots.data(), reinterpret_cast<runtime::cuda::TensorMap*>(&all[i])))
+      throw std::runtime_error("a driver would refuse a tensor map");
+  return all;
+}
+
 // That nothing is accessed before the wait is the emulator's to find; that there is one, ours.
 void check_overlap(const program::Artifact& artifact) {
   const bool waits = artifact.code.find("griddepcontrol.wait;") != std::string::npos;
@@ -102,9 +120,16 @@ class PtxBackend : public Backend {
  protected:
   void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
     Packed packed = pack(step.program, arguments);
+    if (packed.variant == kernels::Variant::aligned && !has_maps(compiled(step, packed.variant, packed.apart), packed))
+      packed.variant = kernels::Variant::any;
     if (packed.variant == kernels::Variant::any) took_generic_.push_back(step.program.name);
     const Compiled& kernel = compiled(step, packed.variant, packed.apart);
-    ptx::Launch parameters{std::move(packed.slots), grid, kernel.shared_bytes, ++launches_};
+    ptx::Launch parameters;
+    parameters.maps = encoded(kernel.maps, packed);
+    parameters.slots = std::move(packed.slots);
+    parameters.grid = grid;
+    parameters.shared_bytes = kernel.shared_bytes;
+    parameters.seed = ++launches_;
     if (kernel.dynamic_persistent) parameters.grid[0] = std::min<int64_t>(parameters.grid[0], kAtATime);
     parameters.grid[0] *= kernel.cluster;
     parameters.cluster[0] = kernel.cluster;
@@ -129,7 +154,7 @@ class PtxBackend : public Backend {
                                std::to_string(kSharedBytes));
     }
     const Compiled kernel{ptx::parse(artifact.code), artifact.shared_bytes, artifact.cluster,
-                          artifact.dynamic_persistent};
+                          artifact.dynamic_persistent, artifact.maps};
     if (kernel.program.threads != artifact.threads) throw std::runtime_error(".reqntid is not the artifact's");
     return kernels_[{program, facts}] = kernel;
   }

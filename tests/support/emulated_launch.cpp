@@ -26,6 +26,7 @@ std::shared_ptr<const ptx::Program> parsed(const std::string& image) {
 void run(const FakeLaunch& launch) {
   ptx::Launch parameters;
   parameters.slots.assign(launch.slots, launch.slots + launch.slot_bytes / sizeof(uint64_t));
+  parameters.maps = launch.maps;
   parameters.grid = {launch.config.grid_x, launch.config.grid_y, launch.config.grid_z};
   parameters.shared_bytes = launch.config.shared_bytes;
   parameters.cluster[0] = launch.cluster;

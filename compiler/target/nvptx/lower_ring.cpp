@@ -1,10 +1,11 @@
 // Rings: slots of shared memory that copies fill while others are read. PTX ISA: cp.async, and mbarrier where bulk copies
-// fill them (bulk_fill.cpp).
+// (bulk_fill.cpp) or tensor copies (tensor_fill.cpp) fill them.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/bulk_fill.h"
 #include "compiler/target/nvptx/load_matrix.h"
 #include "compiler/target/nvptx/mbarrier.h"
+#include "compiler/target/nvptx/tensor_fill.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -115,7 +116,9 @@ class SlotCopies {
 };
 
 LogicalResult lowerRingFill(ThreadLowering& t, tgpu::RingFillOp op) {
-  if (op.getRing().getType().hasBarriers()) return fillByBulkCopies(t, op);
+  const tgpu::RingFill by = op.getRing().getType().getFill();
+  if (by == tgpu::RingFill::bulk) return fillByBulkCopies(t, op);
+  if (by == tgpu::RingFill::tensor) return fillByTensorCopies(t, op);
   Block& body = op.getPosition().front();
   t.define(body.getArgument(0), {t.scalar(op.getFirst())});
   if (failed(t.lowerBlock(body))) return failure();
@@ -138,7 +141,9 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
   return success();
 }
 
-LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp) {
+// What tensor copies fill is read by wgmma, which is of their proxy, and waited for.
+LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
+  if (op.getRing().getType().getFill() == tgpu::RingFill::tensor) return meet(t), success();
   showToAsyncProxy(t);
   meet(t);
   return success();
@@ -170,6 +175,8 @@ class Limit {
 
 LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
+  if (op.getRing().getType().getFill() == tgpu::RingFill::tensor)
+    return op.emitOpError("is of a ring that tgpu.wgmma alone may read: tensor copies fill it");
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPart());
   const ArrayRef<int64_t> begin = op.getBegin().value_or(ArrayRef<int64_t>());
   Value slot = slotOf(t, op.getRing(), op.getSlot(), op.getPart());

@@ -11,6 +11,7 @@
 #include "compiler/remarks.h"
 #include "compiler/target/nvptx/legality.h"
 #include "compiler/target/nvptx/ptx_emitter.h"
+#include "compiler/target/nvptx/tensor_maps.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "compiler/target/nvptx/to_llvm.h"
 #include "llvm/IR/Module.h"
@@ -200,6 +201,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   artifact.shared_bytes = sharedBytesOf(kernel);
   if (artifact.shared_bytes > arch.shared_per_cta) return refuseSharedBytes(kernel, arch);
   remarkOccupancy(kernel, arch, options);
+  artifact.maps = tensorMapsOf(kernel);
 
   if (failed(ThreadLowering(kernel, options).run())) return failure();
   trace.mark("threads");

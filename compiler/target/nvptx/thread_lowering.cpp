@@ -6,6 +6,7 @@
 #include "compiler/target/nvptx/affine_tile.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/ptx_emitter.h"
+#include "compiler/target/nvptx/tensor_maps.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Matchers.h"
@@ -459,16 +460,29 @@ SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value
   return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value v) { return mapping.lookup(v); });
 }
 
-// One i64 parameter per launch slot; arguments become pieces of their slots.
+// Passed by value, and read where they lie.
+static void addMapAttributes(LLVM::LLVMFuncOp function, size_t parameter) {
+  constexpr int64_t kBytes = 128, kAlignment = 64;  // of a CUtensorMap
+  OpBuilder b(function.getContext());
+  function.setArgAttr(parameter, LLVM::LLVMDialect::getByValAttrName(),
+                      TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), kBytes)));
+  function.setArgAttr(parameter, LLVM::LLVMDialect::getAlignAttrName(), b.getI64IntegerAttr(kAlignment));
+  function.setArgAttr(parameter, NVVM::NVVMDialect::getGridConstantAttrName(), b.getUnitAttr());
+}
+
+Value ThreadLowering::tensorMap(const program::TensorMap& map) {
+  return mapAddresses[llvm::find(maps, map) - maps.begin()];
+}
+
+// One i64 parameter per launch slot; arguments become pieces of their slots. Tensor maps follow.
 LogicalResult ThreadLowering::createFunction() {
   Type i64 = b.getI64Type();
   size_t slots = 0;
-  for (Type type : kernel.getArgumentTypes()) {
-    auto view = dyn_cast<tile::ViewType>(type);
-    slots += view ? 1 + 2 * view.getRank() : 1;
-  }
+  for (Type type : kernel.getArgumentTypes()) slots += slotsOf(type);
+  maps = tensorMapsOf(kernel);
   b.setInsertionPoint(kernel);
   SmallVector<Type> parameters(slots, i64);
+  parameters.append(maps.size(), LLVM::LLVMPointerType::get(b.getContext()));
   auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(b.getContext()), parameters);
   function = LLVM::LLVMFuncOp::create(b, loc, ("ligerdsl_" + kernel.getName()).str(), type);
   function->setAttr(NVVM::NVVMDialect::getKernelFuncAttrName(), b.getUnitAttr());
@@ -480,7 +494,10 @@ LogicalResult ThreadLowering::createFunction() {
   if (options.max_registers)
     function->setAttr(NVVM::NVVMDialect::getMaxnregAttrName(), b.getI32IntegerAttr(options.max_registers));
 
+  for (size_t map = 0; map < maps.size(); ++map) addMapAttributes(function, slots + map);
+
   Block* entry = function.addEntryBlock(b);
+  llvm::append_range(mapAddresses, entry->getArguments().drop_front(slots));
   b.setInsertionPointToEnd(entry);
   entryEnd = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(entryEnd);

@@ -17,6 +17,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/IR/Builders.h"
+#include "program/artifact.h"
 #include "program/gpu_arch.h"
 #include "program/options.h"
 
@@ -103,6 +104,8 @@ class ThreadLowering {
   /// `a` and `b`, either of which may be null (= true).
   mlir::Value both(mlir::Value a, mlir::Value b);
   mlir::Value bitcast(mlir::Value value, mlir::Type type);
+  /// Address of the kernel's parameter that is this map (a generic pointer).
+  mlir::Value tensorMap(const program::TensorMap& map);
   /// Address of `offset` bytes into the CTA's dynamic shared memory.
   mlir::Value sharedPointer(int64_t offset);
   /// An i32 that is 0 in every launch, which neither LLVM nor ptxas can know: the sign of a view's size.
@@ -144,6 +147,8 @@ class ThreadLowering {
   mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
   mlir::Value tid, inCta, rank;         // no rank: no clusters
   mlir::Value sharedBase, knownZero;
+  std::vector<program::TensorMap> maps;  // parameters behind the slots
+  llvm::SmallVector<mlir::Value> mapAddresses;
   llvm::DenseMap<mlir::Value, Pieces> values;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // vectors made by pack()
   llvm::DenseMap<mlir::Value, mlir::Value> widenedFrom;

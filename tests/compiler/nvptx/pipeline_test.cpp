@@ -408,6 +408,39 @@ TEST(NvptxPipeline, NoOverlapWhereTheArchitectureOrTheOptionForbidsIt) {
   }
 }
 
+// One thread asks for the tiles of a turn, a copy for each panel of 128 bytes: a's one and b's two, by maps of their views. What cannot be
+// described comes by copies of 16 bytes.
+TEST(NvptxPipeline, TensorCopies) {
+  const auto product = [](KernelBuilder& k) {
+    View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
+    const Scalar row = k.program_id(0);
+    auto [sums] = k.for_range(
+        0, cdiv(a.dim(1), 64), 1, {.num_stages = 3, .tensor_copies = true}, carry(k.zeros({64, 128}, f32)),
+        [&](const Scalar& i, const Tile& sums) {
+          const Tile left = a.partition({64, 64}).load({row, i}), right = b.partition({64, 128}).load({i, 0});
+          return carry(dot(left, right, sums));
+        });
+    c.partition({64, 128}).store({row, 0}, sums);
+  };
+  const PtxKernel kernel(product, Known::whole);
+  const program::TensorMap of_a{.slot = 5, .type = DType::bf16, .box = {64, 64}, .swizzle = 128};
+  program::TensorMap of_b = of_a;
+  of_b.slot = 10;
+  EXPECT_EQ(kernel.artifact.maps, (std::vector{of_a, of_b}));
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3) << kernel.ptx;  // two turns ahead, one in the loop
+  EXPECT_EQ(kernel.count("mbarrier.arrive.expect_tx"), 3) << kernel.ptx;
+  EXPECT_EQ(kernel.count("cp.async.cg"), 0) << kernel.ptx;
+  expectAssembles(product, "sm_90a", Known::whole);
+  for (const char* arch : {"sm_80", "sm_90", "sm_100"}) {
+    program::CompileOptions options;
+    options.arch = arch;
+    const PtxKernel other(product, Known::whole, options);
+    EXPECT_TRUE(other.artifact.maps.empty()) << arch;
+    EXPECT_TRUE(other.has("cp.async.cg")) << arch << other.ptx;
+  }
+  EXPECT_TRUE(PtxKernel(product, Known::nothing).artifact.maps.empty());
+}
+
 TEST(NvptxPipeline, KernelsThatShareWorkByTheGridSaySo) {
   EXPECT_TRUE(PtxKernel(sumOfRows).artifact.persistent);
   PtxKernel oneShot([](KernelBuilder& k) {

@@ -50,6 +50,33 @@ func.func @loop(%a: tensor<4096xf32, #big>, %n: index) {
   return
 }
 
+// What tensor copies fill serves a buffer that begins behind its last use; its memory barriers serve nobody.
+// CHECK-LABEL: func @behind
+// CHECK-SAME: tgpu.shared_bytes = 32784 : i64
+// CHECK: tgpu.local_alloc {offset = 0 : i64}
+// CHECK: tgpu.ring {offsets = array<i64: 16384, 32768>}
+// CHECK: tgpu.local_alloc {offset = 0 : i64} : <4096xf32>
+// CHECK: tgpu.local_alloc {offset = 16384 : i64} : <4096xf32>
+func.func @behind(%a: tensor<4096xf32, #big>, %x: !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>) {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %m = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
+  tgpu.local_store %a, %m : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  %r = tgpu.ring : !tgpu.ring<2 tensor of <64x64xbf16, swizzle = 128>>
+  tgpu.ring_fill %r[%zero] at %zero count %one from %x shape [64, 64] : !tgpu.ring<2 tensor of <64x64xbf16, swizzle = 128>>, i32, !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]> {
+  ^bb0(%position: i32):
+    %i = arith.extsi %position : i32 to i64
+    tgpu.yield %i, %i : i64, i64
+  }
+  tgpu.ring_await %r[%zero] parity %zero : !tgpu.ring<2 tensor of <64x64xbf16, swizzle = 128>>
+  %n = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
+  tgpu.local_store %a, %n : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  %o = tgpu.local_alloc : !tgpu.memdesc<4096xf32>
+  tgpu.local_store %a, %o : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  tgpu.local_store %a, %n : tensor<4096xf32, #big>, !tgpu.memdesc<4096xf32>
+  return
+}
+
 // What copies fill shares with nobody, though nothing of it lives at once.
 // CHECK-LABEL: func @filled
 // CHECK-SAME: tgpu.shared_bytes = 32784 : i64

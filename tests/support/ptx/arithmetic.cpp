@@ -296,6 +296,7 @@ void add_float(Table& t) {
   t["cvt.rzi.f32.f32"] = UNARY(std::trunc(a));
   t["cvt.rni.f32.f32"] = UNARY(std::nearbyint(a));
   t["neg.f32"] = UNARY(-a);
+  t["cvta.param.u64"] = {[](uint64_t a, uint64_t, uint64_t) { return a; }, 1};  // addresses are the host's
   t["abs.f32"] = UNARY(std::fabs(a));
   t["copysign.f32"] = BINARY(std::copysign(b, a));  // the sign of the first, the rest of the second
   t["max.f32"] = BINARY((extreme<true, false>(a, b)));

@@ -16,7 +16,7 @@ Mbarrier* Copies::land(size_t at) {
   }
   if (!copy.barrier) return nullptr;
   int64_t bytes = 0;
-  for (const Piece& piece : copy.pieces) bytes += piece.bytes;
+  for (const Piece& piece : copy.pieces) bytes += piece.bytes + piece.zeros;
   try {
     return copy.barrier->complete(bytes, copy.done, copy.passed) ? copy.barrier : nullptr;
   } catch (const std::runtime_error& error) {

@@ -175,6 +175,50 @@ TEST(PtxCopies, BulkStore) {
   }
 }
 
+// Thread 0 fetches a box of 256 bytes, of which rows of 128 bytes exchange their units of 16: those of every other one.
+const std::string kTensor = R"(
+	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
+	$fence
+	bar.sync 	0;
+	mov.b64 	%rd11, k_param_2;
+	cvta.param.u64 	%rd12, %rd11;
+	mov.b32 	%r20, $column;
+	mov.b32 	%r21, $row;
+	@!%p9 bra 	$L__BB0_1;
+	mbarrier.arrive.expect_tx.shared.b64 	%rd6, [%rd5+512], $expect;
+	cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes 	[%rd5+$to], [%rd12, {%r20, %r21}], [%rd5+512];
+$L__BB0_1:
+	$wait
+	shr.u32 	%r22, %r1, 5;
+	shl.b32 	%r22, %r22, 4;
+	cvt.u64.u32 	%rd13, %r22;
+	xor.b64 	%rd14, %rd2, %rd13;
+	ld.shared.b32 	%r2, [%rd14];
+	st.global.b32 	[%rd1], %r2;)";
+
+struct Box {
+  std::string fence = "fence.proxy.async.shared::cta;", wait = kSpin, expect = "256", column = "0", row = "0", to = "0";
+};
+
+std::string box(const Box& b = {}) {
+  std::string text = with(with(with(kTensor, "$fence", b.fence), "$wait", b.wait), "$expect", b.expect);
+  return with(with(with(text, "$column", b.column), "$row", b.row), "$to", b.to);
+}
+
+TEST(PtxCopies, TensorCopies) {
+  for (int row : {0, 3, 8, -2, -8})
+    for (int column : {0, 8, 10, 16, -8, -16}) {
+      const Result result = run_kernel(box({.column = std::to_string(column), .row = std::to_string(row)}));
+      ASSERT_EQ(result.error, "");
+      for (int i = 0; i < 64; ++i) {  // words, eight of them in a row
+        const int from = i / 8 + row, at = i % 8 + column / 2;
+        const bool inside = from >= 0 && from < 8 && at >= 0 && at < 8;
+        EXPECT_EQ(result.out[static_cast<size_t>(i)], inside ? 1000u + static_cast<unsigned>(8 * from + at) : 0u)
+            << i << " at " << row << ", " << column;
+      }
+    }
+}
+
 // Text with a part replaced that must be there.
 std::string but(const std::string& text, const std::string& part, const std::string& by) {
   EXPECT_NE(text.find(part), std::string::npos) << part;
@@ -239,12 +283,12 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"SourceOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+16]"), "access of 256 bytes at"},
         Fault{"TargetOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5+896], [%rd9]"), "bytes of shared memory"},
         Fault{"CopyBeforeTheWait", fetch() + "\n	griddepcontrol.wait;", "before griddepcontrol.wait"},
-        Fault{"NotReleased", but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
+        Fault{"NotReleased",
+              but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
               "copy into shared memory that"},
         Fault{"ReleasedEarly", but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]", "[%rd8]"),
               "read"},
-        Fault{"ReleasedUnfenced",
-              but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
+        Fault{"ReleasedUnfenced", but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
               "read, without fence.proxy.async between"},
         Fault{"StoreUnderACopy", but(fetch(), "$L__BB0_1:", "	st.shared.b32 	[%rd5+4], %r1;\n$L__BB0_1:"),
               "write to shared memory that a copy on the mbarrier at offset 512 wrote"},
@@ -260,6 +304,21 @@ INSTANTIATE_TEST_SUITE_P(
                   "256, "
                   "[%rd5+512];",
               "copy into shared memory that warp"},
+        Fault{"TensorNoWait", box({.wait = ""}), "shared memory that"},
+        Fault{"TensorNotFenced", box({.fence = ""}), "without fence.proxy.async or .mbarrier_init"},
+        Fault{"TensorTooFewExpected", box({.expect = "128"}), "deadlock"},
+        Fault{"TensorTooManyExpected", box({.expect = "512"}), "deadlock"},
+        Fault{"TensorEndsBefore", box({.wait = "ret;"}), "ends before"},
+        Fault{"TensorMisaligned", box({.to = "64"}), "misaligned"},
+        Fault{"TensorWithoutMap", but(box(), "[%rd12,", "[%rd9,"), "no tensor map"},
+        Fault{"TensorOverPlainStores",
+              but(box({.fence = "@%p9 fence.mbarrier_init.release.cluster;"}), "bar.sync",
+                  "st.shared.b32 	[%rd2], %r1;\n	bar.sync"),
+              "without fence.proxy.async"},
+        Fault{"TensorOverReads", but(box(), "@!%p9 bra", "@!%p9 ld.shared.b32 	%r2, [%rd2];\n	@!%p9 bra"),
+              "shared memory that"},
+        Fault{"AddressOfASlot", "	mov.b64 	%rd11, k_param_1;",
+              "the address of a parameter that is no tensor map"},
         Fault{"EndsBeforeCopy", but(fetch({.wait = "ret;"}), "ld.shared", "ld.shared"), "ends before"},
         Fault{"NoGroupWait", gather("", kMeet), "a cp.async of warp"},
         Fault{"GroupWaitTooShort", gather("cp.async.wait_group 	1;", kMeet), "a cp.async of warp"},

@@ -35,7 +35,18 @@ bool is_scope(const std::string& part) {
   return part == "cta" || part == "cluster" || part == "gpu" || part == "sys";
 }
 
-void decode_move(Instruction& i, const std::vector<std::string>& parts) {
+// The number of a parameter, by its name.
+size_t parameter_of(const std::string& name, const std::string& entry) {
+  const std::string prefix = entry + "_param_";
+  if (!name.starts_with(prefix)) fail("unknown parameter");
+  return std::stoull(name.substr(prefix.size()));
+}
+
+void decode_move(Instruction& i, const std::vector<std::string>& parts, const std::string& entry) {
+  if (i.operands.size() == 2 && i.operands[1].kind == Operand::Kind::name) {
+    i.kind = Kind::parameter_address;
+    i.operands[1].offset = static_cast<int64_t>(parameter_of(i.operands[1].name, entry));
+  }
   if (parts.size() != 2 || i.operands.size() != 2) fail("unknown move");
   i.bytes = parts[1] == "pred" ? 0 : bytes_of(parts[1]);
   if (i.operands[0].kind == Operand::Kind::vector) i.kind = Kind::unpack;
@@ -54,11 +65,10 @@ Space space_of(const std::string& part) {
 }
 
 void decode_parameter(const Instruction& i, Operand& address, const std::string& entry) {
-  const std::string name = address.parts[0].name;
-  const std::string prefix = entry + "_param_";
-  if (i.kind != Kind::load || !name.starts_with(prefix)) fail("unknown parameter");
+  if (i.kind != Kind::load) fail("unknown parameter");
+  const size_t number = parameter_of(address.parts[0].name, entry);
   address.parts[0] = {};
-  address.parts[0].constant.fill(8 * std::stoull(name.substr(prefix.size())));
+  address.parts[0].constant.fill(8 * number);
 }
 
 // Orders and scopes are those of other CTAs, about which global memory has no checks.
@@ -138,7 +148,7 @@ void decode(Instruction& i, const std::string& entry) {
   if (kind == kinds.end()) return decode_pure(i);
   i.kind = kind->second;
   if (i.kind == Kind::load || i.kind == Kind::store) decode_memory(i, parts, entry);
-  if (i.kind == Kind::move) decode_move(i, parts);
+  if (i.kind == Kind::move) decode_move(i, parts, entry);
   if (i.kind == Kind::atomic) decode_atomic(i, parts);
   if (i.kind == Kind::prefetch && i.opcode != "prefetch.global.L2") fail("unknown opcode " + i.opcode);
   if (i.kind == Kind::insert_bits && i.opcode != "bfi.b32") fail("unknown opcode " + i.opcode);

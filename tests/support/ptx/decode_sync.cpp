@@ -55,6 +55,8 @@ const std::vector<Rule>& rules() {
              Kind::mbarrier_wait, 3, 4),
         rule("cp\\.async\\.bulk(\\.shared::cluster|\\.shared::cta)\\.global" + bytes + "(\\.L2::cache_hint)?",
              Kind::bulk_load, 4, 5),
+        rule("cp\\.async\\.bulk\\.tensor\\.2d(\\.shared::cluster|\\.shared::cta)\\.global(\\.tile)?" + bytes,
+             Kind::tensor_load, 3, 3),
         rule("cp\\.async\\.bulk\\.global\\.shared::cta\\.bulk_group(\\.L2::cache_hint)?", Kind::bulk_store, 3, 4),
         rule("cp\\.async\\.(ca|cg)" + shared + "\\.global(\\.L2::cache_hint)?(\\.L2::(64|128|256)B)?", Kind::copy, 3,
              5),
@@ -103,6 +105,9 @@ void decode_operands(Instruction& i) {
     const bool registers = i.operands[1].kind == Operand::Kind::vector;
     require(i.operands.size() == (registers ? 7u : 8u),
             "a factor in registers is not transposed, one in memory may be");
+  }
+  if (i.kind == Kind::tensor_load) {
+    require(i.operands[1].parts.size() == 2 && i.operands[1].parts[1].parts.size() == 2, "a map and two coordinates");
   }
   if (i.kind == Kind::remote_store) {
     i.bytes = has(i, "64") ? 8 : 4;

@@ -7,11 +7,13 @@
 
 #include "tests/support/ptx/memory.h"
 #include "tests/support/ptx/program.h"
+#include "tests/support/ptx/tensor_map.h"
 
 namespace ligerdsl::test::ptx {
 
 struct Launch {
   std::vector<uint64_t> slots;  // 8-byte kernel parameters
+  std::vector<TensorMap> maps;  // parameters behind them
   std::array<int64_t, 3> grid{1, 1, 1};
   int64_t shared_bytes = 0;
   uint64_t seed = 1;                        // of the order in which CTAs, warps and copies come

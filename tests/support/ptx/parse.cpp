@@ -179,8 +179,9 @@ class Parser {
     if (text.find('|') != std::string::npos) return parse_vector(text, '|');
     if (text[0] == '[') {
       o.kind = Operand::Kind::address;
-      const std::vector<std::string> sum = split(text.substr(1, text.size() - 2), '+');
+      const std::vector<std::string> place = split(text.substr(1, text.size() - 2), ','), sum = split(place[0], '+');
       o.parts.push_back(parse_operand(sum[0]));
+      if (place.size() > 1) o.parts.push_back(parse_operand(place[1]));
       if (sum.size() > 1) o.offset = std::stoll(sum[1]);
     } else if (text == "_") {
       o.kind = Operand::Kind::sink;

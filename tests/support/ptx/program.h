@@ -45,6 +45,7 @@ const Pure* find_pure(const std::string& opcode);  // null: not known
 enum class Kind {
   pure,
   move,
+  parameter_address,  // of a tensor map
   pack,
   unpack,
   insert_bits,
@@ -82,6 +83,7 @@ enum class Kind {
   // Memory that changes later.
   copy,
   bulk_load,
+  tensor_load,
   bulk_store,
   remote_store,
   commit,
@@ -94,7 +96,7 @@ struct Operand {
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // the value in every lane
-  std::vector<Operand> parts;  // of a vector or a|b; the base of an address
+  std::vector<Operand> parts;  // of a vector or a|b; the base of an address, and coordinates there
   int64_t offset = 0;          // of an address
   std::string name;            // of a label or parameter
 };

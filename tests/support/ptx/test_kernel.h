@@ -12,12 +12,12 @@ inline constexpr size_t kThreads = 64;
 
 // Every thread's output is at %rd1, its input (its number in the grid + 1000) at %rd9; %r1 is its number in the CTA,
 // %rd2 the shared address of its word, %rd5 that of all, %rd3 and %rd8 the first output and input, %p9 says whether it
-// is thread 0.
+// is thread 0. A tensor map, k_param_2, has the inputs of the first CTA as eight rows of 16 numbers of 16 bits.
 inline std::string kernel(const std::string& body) {
   return R"(.version 8.0
 .visible .entry k(
 	.param .u64 k_param_0
-	.param .u64 k_param_1
+	.param .u64 k_param_1, .param .align 64 .b8 k_param_2[128]
 )
 .reqntid 64
 {
@@ -59,6 +59,13 @@ inline Result run_kernel(const std::string& body, const Conditions& conditions =
   memory.add(result.in.data(), static_cast<int64_t>(4 * count), conditions.early_inputs);
   Launch launch;
   launch.slots = {reinterpret_cast<uintptr_t>(result.out.data()), reinterpret_cast<uintptr_t>(result.in.data())};
+  launch.maps = {{.address = launch.slots[1],
+                  .sizes = {16, 8},
+                  .stride = 32,
+                  .box = {16, 8},
+                  .element_bytes = 2,
+                  .swizzle = 32,
+                  .unused = {}}};
   launch.shared_bytes = 1024;
   launch.grid = {conditions.ctas, 1, 1};
   launch.cluster = {conditions.cluster, 1, 1};

@@ -174,6 +174,9 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
     case Kind::move:
       move(i, active);
       break;
+    case Kind::parameter_address:
+      parameter_address(i, active);
+      break;
     case Kind::pack:
       pack(i, active);
       break;
@@ -275,6 +278,9 @@ Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_
     case Kind::copy:
       copy(i, active);
       break;
+    case Kind::tensor_load:
+      tensor_load(i, active);
+      break;
     case Kind::bulk_load:
       bulk_load(i, active);
       break;
@@ -352,6 +358,14 @@ void Warp::move(const Instruction& i, uint32_t lanes) {
   const Lanes& from = read(i.operands[1], lanes);
   Lanes& to = write(i.operands[0], lanes);
   each_lane(lanes, [&](int lane) { to[lane] = i.bytes ? low(from[lane], i.bytes) : from[lane] & 1; });
+}
+
+void Warp::parameter_address(const Instruction& i, uint32_t lanes) {
+  const size_t number = static_cast<size_t>(i.operands[1].offset), slots = machine_.launch.slots.size();
+  if (number < slots || number - slots >= machine_.launch.maps.size())
+    throw std::runtime_error("the address of a parameter that is no tensor map");
+  Lanes& to = write(i.operands[0], lanes);
+  each_lane(lanes, [&](int lane) { to[lane] = reinterpret_cast<uintptr_t>(&machine_.launch.maps[number - slots]); });
 }
 
 void Warp::pack(const Instruction& i, uint32_t lanes) {

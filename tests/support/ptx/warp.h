@@ -56,6 +56,7 @@ class Warp {
   Lanes& write(const Operand& o, uint32_t lanes);
   void pure(const Instruction& i, uint32_t lanes);
   void move(const Instruction& i, uint32_t lanes);
+  void parameter_address(const Instruction& i, uint32_t lanes);
   void pack(const Instruction& i, uint32_t lanes);
   void unpack(const Instruction& i, uint32_t lanes);
   void insert_bits(const Instruction& i, uint32_t lanes);
@@ -106,6 +107,8 @@ class Warp {
   void wait_group(const Instruction& i);
   void copy(const Instruction& i, uint32_t lanes);
   void bulk_load(const Instruction& i, uint32_t lanes);
+  void tensor_load(const Instruction& i, uint32_t lanes);
+  const TensorMap& map_at(uint64_t address) const;
   void bulk_store(const Instruction& i, uint32_t lanes);
   void remote_store(const Instruction& i, uint32_t lanes);
   int64_t bulk_bytes(const Lanes& sizes, int lane) const;

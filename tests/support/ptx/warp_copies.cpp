@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <stdexcept>
 
 #include "tests/support/ptx/warp.h"
@@ -66,6 +67,50 @@ void Warp::bulk_load(const Instruction& i, uint32_t lanes) {
     const Epoch done = barrier.copy_epoch();
     place.cta.shared.claim(place.at, bytes, order_, done, true);
     machine_.copies.add({{{place.cta.shared.bytes(place.at), source, bytes, 0, 0}}, &barrier, done, {}, where(i)});
+  });
+}
+
+const TensorMap& Warp::map_at(uint64_t address) const {
+  for (const TensorMap& map : machine_.launch.maps)
+    if (reinterpret_cast<uintptr_t>(&map) == address) return map;
+  throw std::runtime_error("a tensor copy by what is no tensor map");
+}
+
+// All bytes of the box land and are counted; those outside of the tensor are zeros.
+void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
+  constexpr int64_t kUnit = 16;
+  const auto& o = i.operands;
+  const auto& coordinates = o[1].parts[1].parts;
+  const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes), x = read(coordinates[0], lanes),
+              y = read(coordinates[1], lanes), barriers = read(o[2].parts.at(0), lanes);
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const TensorMap& map = map_at(maps[lane]);
+    const Place place = resolve(address(o[0], to, lane, 128), i.space, false);
+    const Place signal = resolve(address(o[2], barriers, lane, 8), i.space, false);
+    if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
+    Mbarrier& barrier = mbarrier(signal);
+    if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
+    const int64_t column = static_cast<int32_t>(x[lane]), first = static_cast<int32_t>(y[lane]),
+                  bytes = map.element_bytes;
+    const int64_t width = map.box[0] * bytes;
+    Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .issued = where(i)};
+    place.cta.shared.claim(place.at, width * map.box[1], order_, copy.done, true);
+    for (int64_t row = 0; row < map.box[1]; ++row) {
+      const bool has_row = first + row >= 0 && first + row < static_cast<int64_t>(map.sizes[1]);
+      for (int64_t unit = 0; unit < width; unit += kUnit) {
+        const uint64_t plain = place.at + row * width + unit;
+        const uint64_t target = plain ^ (plain >> 7 & (map.swizzle / kUnit - 1)) * kUnit;
+        const int64_t begin = column * bytes + unit, end = static_cast<int64_t>(map.sizes[0]) * bytes;
+        const int64_t inside = has_row && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0;
+        if (begin < 0 && begin > -kUnit)
+          throw std::runtime_error("a box that begins within 16 bytes in front of a row");
+        const uint64_t source = map.address + (first + row) * map.stride + begin;
+        const uint8_t* from = inside ? machine_.global.check(source, inside, early()) : nullptr;
+        copy.pieces.push_back({place.cta.shared.bytes(target), from, inside, kUnit - inside, 0});
+      }
+    }
+    machine_.copies.add(std::move(copy));
   });
 }
 

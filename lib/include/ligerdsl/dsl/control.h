@@ -14,6 +14,7 @@ namespace ligerdsl {
 struct LoopOptions {
   int num_stages = 0;  // depth of the software pipeline of its loads
   int unroll = 0;      // copies of the body per turn, at most 256; iterations left over run in a loop of their own
+  bool tensor_copies = false;  // factors of products come in whole tiles (sm_90a: TMA), where these can bring them
 };
 
 inline LoopOptions pipelined(int stages) {

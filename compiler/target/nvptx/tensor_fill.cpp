@@ -1,0 +1,67 @@
+// Copies of whole tiles to swizzled slots (PTX ISA: cp.async.bulk.tensor, tiled mode; sm_90 and later), by one thread, which
+// announces their bytes at the slot's memory barrier. A copy brings all rows of one panel. What lies outside of the view is
+// filled with zeros, and counts as bytes all the same.
+#include "compiler/target/nvptx/tensor_fill.h"
+
+#include <limits>
+
+#include "compiler/analysis/shared_buffer.h"
+#include "compiler/target/nvptx/mbarrier.h"
+#include "compiler/target/nvptx/tensor_maps.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+namespace {
+
+// Where tile `index` begins, in elements. Coordinates are 32 bits: tiles that begin beyond are outside of every view that has a
+// map, and so is the last one that can be said.
+Value coordinate(ThreadLowering& t, Value index, int64_t size) {
+  const int64_t last = std::numeric_limits<int32_t>::max() / size - 1;
+  if (index.getType().isIndex()) index = arith::IndexCastOp::create(t.b, t.loc, t.b.getI64Type(), index);
+  if (index.getType().isInteger(32)) index = arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), index);
+  index = arith::MinSIOp::create(t.b, t.loc, index, t.constant(last, 64));
+  index = arith::MaxSIOp::create(t.b, t.loc, index, t.constant(-1, 64));
+  Value number = arith::TruncIOp::create(t.b, t.loc, t.b.getI32Type(), index);
+  return arith::MulIOp::create(t.b, t.loc, number, t.constant(size));
+}
+
+void copyPart(ThreadLowering& t, tgpu::RingFillOp op, unsigned part, ValueRange indices, Value target, Value barrier) {
+  const tgpu::MemDescType slot = op.getRing().getType().part(part);
+  const int64_t rows = slot.getShape()[0], columns = slot.getShape()[1];
+  const program::TensorMap map = tensorMapOf(op, part);
+  Value row = coordinate(t, indices[0], rows), column = coordinate(t, indices[1], columns);
+  for (int64_t panel = 0; panel * map.box[1] < columns; ++panel) {
+    Value to = arith::AddIOp::create(t.b, t.loc, target, t.constant(panel * rows * map.swizzle));
+    Value at = arith::AddIOp::create(t.b, t.loc, column, t.constant(panel * map.box[1]));
+    inlinePtx(t, {}, {to, t.tensorMap(map), at, row, barrier},
+              "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3}], [$4];",
+              "r,l,r,r,r,~{memory}");
+  }
+}
+
+}  // namespace
+
+LogicalResult fillByTensorCopies(ThreadLowering& t, tgpu::RingFillOp op) {
+  const tgpu::RingType ring = op.getRing().getType();
+  const Pieces places = t.pieces(op.getRing());  // of the parts, and of the barriers
+  LogicalResult done = success();
+  inThreadsBelow(t, t.scalar(op.getCount()), [&] {
+    Block& body = op.getPosition().front();
+    t.define(body.getArgument(0), {t.scalar(op.getFirst())});
+    if (failed(done = t.lowerBlock(body))) return;
+    t.loc = op.getLoc();
+    const SmallVector<Value> indices =
+        llvm::map_to_vector(body.getTerminator()->getOperands(), [&](Value value) { return t.scalar(value); });
+    Value slot = t.scalar(op.getSlot()), barrier = mbarrierAddress(t, places.back(), slot);
+    int64_t bytes = 0;
+    for (unsigned part = 0; part < op.getViews().size(); ++part) bytes += bufferBytes(ring.part(part));
+    arriveExpecting(t, barrier, t.constant(bytes));
+    for (unsigned part = 0; part < op.getViews().size(); ++part)
+      copyPart(t, op, part, ValueRange(indices).slice(op.firstDim(part), 2),
+               stageAddress(t, places[part], slot, bufferBytes(ring.part(part))), barrier);
+  });
+  return done;
+}
+
+}  // namespace ligerdsl::compiler::nvptx

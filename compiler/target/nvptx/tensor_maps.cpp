@@ -1,0 +1,37 @@
+#include "compiler/target/nvptx/tensor_maps.h"
+
+#include "compiler/analysis/shared_buffer.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler::nvptx {
+
+size_t slotsOf(Type type) {
+  auto view = dyn_cast<tile::ViewType>(type);
+  return view ? 1 + 2 * view.getRank() : 1;
+}
+
+program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
+  auto argument = cast<BlockArgument>(fill.getViews()[part]);
+  const tgpu::MemDescType slot = fill.getRing().getType().part(part);
+  program::TensorMap map;
+  for (BlockArgument before : argument.getOwner()->getArguments().take_front(argument.getArgNumber()))
+    map.slot += slotsOf(before.getType());
+  map.type = slot.getElementType().isF16() ? DType::f16 : DType::bf16;
+  map.swizzle = slot.getSwizzle();
+  map.box = {slot.getShape()[0], map.swizzle / sharedElementBytes(slot.getElementType())};
+  return map;
+}
+
+std::vector<program::TensorMap> tensorMapsOf(func::FuncOp kernel) {
+  std::vector<program::TensorMap> maps;
+  kernel.walk([&](tgpu::RingFillOp fill) {
+    if (fill.getRing().getType().getFill() != tgpu::RingFill::tensor) return;
+    for (unsigned part = 0; part < fill.getViews().size(); ++part)
+      if (program::TensorMap map = tensorMapOf(fill, part); !llvm::is_contained(maps, map)) maps.push_back(map);
+  });
+  return maps;
+}
+
+}  // namespace ligerdsl::compiler::nvptx

@@ -1,0 +1,171 @@
+// Factors that come whole, by tensor copies.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=100000" -tgpu-split-dots \
+// RUN:   -canonicalize -cse | FileCheck %s
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=100000" -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=REMARK
+// RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_90" -tile-prefetch-loads="num-warps=4 shared-bytes=100000 arch=sm_90" \
+// RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=67552" -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=ROOM
+// OTHER: no tensor copies: the architecture has no wgmma
+// ROOM: no tensor copies: shared memory does not hold their memory barriers beside the tiles
+
+!x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+!c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// A turn waits for its slot, starts its product, waits for the one before and for all threads, then one thread fills the slot that the one
+// before has read, if there is such a turn. Behind the loop nothing is under way, and all threads have met: the memory is free.
+// CHECK-LABEL: func.func @overlapping
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of <64x64xbf16, swizzle = 128>, <64x64xbf16, swizzle = 128>>
+// CHECK: %[[ANY:.+]] = arith.cmpi sgt, %[[N:.+]], %c0_i64
+// CHECK: %[[COUNT:.+]] = arith.extui %[[ANY]] : i1 to i32
+// CHECK: tgpu.ring_fill %[[RING]][%c0_i32] at %c0_i64 count %[[COUNT]] from %{{.+}}, %{{.+}} shape [64, 64, 64, 64] :
+// CHECK: tgpu.ring_fill %[[RING]][%c1_i32] at %c1_i64 count
+// CHECK: tgpu.ring_fill %[[RING]][%c2_i32] at %c2_i64 count
+// CHECK-NOT: tgpu.ring_await
+// CHECK: %[[SUMS:.+]]:3 = scf.for %[[I:.+]] = {{.+}} iter_args(%{{.+}} = %{{.+}}, %[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32)
+// CHECK: tgpu.ring_await %[[RING]][%[[SLOT]]] parity %[[PARITY]]
+// CHECK: %[[WRAPS:.+]] = arith.cmpi eq, %[[SLOT]], %c3_i32
+// CHECK: %[[NEXT:.+]] = arith.select %[[WRAPS]], %c0_i32
+// CHECK: %[[FLIP:.+]] = arith.extui %[[WRAPS]]
+// CHECK: %[[TURNED:.+]] = arith.xori %[[PARITY]], %[[FLIP]]
+// CHECK: %[[FLIGHT:.+]] = tgpu.wgmma %{{.+}} ring %[[RING]][%[[SLOT]]] {part_a = 0 : i32, part_b = 1 : i32, permuted_b}
+// CHECK-NEXT: %[[WAITED:.+]] = tgpu.wgmma_wait %[[FLIGHT]] pending 1
+// CHECK-NEXT: tgpu.ring_release %[[RING]]
+// CHECK: %[[MORE:.+]] = arith.cmpi slt, %{{.+}}, %[[N]]
+// CHECK: %[[LATER:.+]] = arith.extui %[[MORE]] : i1 to i32
+// CHECK: tgpu.ring_fill %[[RING]][%{{.+}}] at %{{.+}} count %[[LATER]]
+// CHECK: scf.yield %[[WAITED]], %[[NEXT]], %[[TURNED]]
+// CHECK: tgpu.wgmma_wait %[[SUMS]]#0 pending 0
+// CHECK-NEXT: tgpu.ring_release %[[RING]]
+// CHECK-NOT: tgpu.ring_await
+// CHECK: return
+func.func @overlapping(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %t = tile.permute %b [1, 0] : tensor<64x64xbf16> -> tensor<64x64xbf16>
+    %s = tile.dot %a, %t, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+
+// Tile after tile: slot and parity go on from one to the next; of the last tile nothing is asked for beyond its turns.
+// CHECK-LABEL: func.func @tile_after_tile
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
+// CHECK-COUNT-3: tgpu.ring_fill %[[RING]]
+// CHECK: scf.for %[[MINE:.+]] = %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32, %{{.+}} = %{{.+}}, %{{.+}} = %{{.+}}, %{{.+}} = %{{.+}})
+// CHECK: %[[OWN:.+]]:3 = scf.for %{{.+}} iter_args(%{{.+}} = %{{.+}}, %{{.+}} = %[[SLOT]], %{{.+}} = %[[PARITY]])
+// CHECK: tgpu.ring_await %[[RING]][%{{.+}}] parity
+// CHECK: tgpu.ring_release
+// CHECK: tgpu.ring_fill
+// CHECK: %[[LAST:.+]]:6 = scf.for {{.+}} iter_args(%{{.+}} = %[[OWN]]#0, %{{.+}} = %[[OWN]]#1, %{{.+}} = %[[OWN]]#2, %[[T:[a-z0-9]+]] = %{{[^,]+}}, %[[I:[a-z0-9]+]] = %{{[^,]+}}, %{{.+}} = %{{[^,]+}})
+// CHECK: tgpu.ring_await %[[RING]][%{{.+}}] parity
+// CHECK: tgpu.ring_release
+// CHECK: %[[OUTER:.+]] = arith.cmpi slt, %[[T]], %{{.+}}
+// CHECK: %[[INNER:.+]] = arith.cmpi slt, %[[I]], %{{.+}}
+// CHECK: %[[BOTH:.+]] = arith.andi %[[OUTER]], %[[INNER]]
+// CHECK: %[[COUNT:.+]] = arith.extui %[[BOTH]]
+// CHECK: tgpu.ring_fill %[[RING]][%{{.+}}] at %[[I]] count %[[COUNT]]
+// CHECK-NOT: tgpu.ring_await
+// CHECK: return
+func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64, %tiles: i64, %few: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %tiles step %c1 : i64 {
+    %row = arith.divsi %tile, %few : i64
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %b = tile.load_tile %y[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %t = tile.permute %b [1, 0] : tensor<64x64xbf16> -> tensor<64x64xbf16>
+      %s = tile.dot %a, %t, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64, tile.tensor_copies}
+    tile.store_tile %sums, %c[%row, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+
+// What is in the way: too few stages, no stages, a factor that is scaled in registers, stores that may reach a factor, a loop around whose
+// iterations do not follow each other.
+// CHECK-LABEL: func.func @two_stages
+// CHECK: tgpu.ring : <2 async of
+// REMARK: num_stages = 2: no tensor copies: they take three stages or more
+func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %b = tile.load_tile %x[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 2 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// REMARK: num_stages = 1: no tensor copies: they take three stages or more
+func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 1 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// REMARK: no tensor copies: not all of the loop's products are wgmma's of two factors in shared memory, whose sums nothing in it reads
+func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %half = arith.constant dense<0.5> : tensor<64x64xf32>
+  %a = tile.load_tile %x[%c0, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %b = tile.load_tile %y[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %less = arith.mulf %acc, %half : tensor<64x64xf32>
+    %s = tile.dot %a, %b, %less : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// REMARK: no tensor copies: what is at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias)
+func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %b = tile.load_tile %y[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// REMARK: no tensor copies: the loop stands in another one and does not go on from turn to turn
+func.func @bounds(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %tile step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %b = tile.load_tile %y[%i, %tile] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64, tile.tensor_copies}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
