@@ -17,7 +17,10 @@ void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m) {
   auto [lanes] =
       k.for_range(0, cdiv(partials.dim(0), m.rows), 1, carry(k.zeros({m.rows, m.cols}, f32)), [&](Scalar i, Tile acc) {
         Tile added = tiles.load({i, column}).to(f32);
-        if (m.scaled) added = added * scale.partition({m.rows}).load({i}).expand_dims(1);
+        if (m.scaled) {
+          const Tile of_row = scale.partition({m.rows}).load({i}).expand_dims(1);
+          added = where(of_row == 0.0f, 0.0f, added * of_row);
+        }
         return carry(acc + added);
       });
   Tile total = sum(lanes, 0);

@@ -18,7 +18,7 @@ struct ReducePartialsMeta {
   std::string out = "out";  // name of the output argument
   std::string partials = "partials";
   bool accumulate = false;  // out += the sum; f32 only
-  bool scaled = false;      // every partial is multiplied by a number of its own
+  bool scaled = false;      // every partial is multiplied by a number of its own; 0 leaves it out, whatever it is
   int64_t n = 4096;         // width of out
   int64_t rows = 16;        // partials added side by side
   int64_t cols = 64;

@@ -450,6 +450,11 @@ TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   else
     EXPECT_GE(bytes, logits);
   head.check();
+  // An lse of rounded logits is made from what was rounded.
+  Head rounded(n, 16, v, bf16, {}, {false, false, false});
+  rounded.desc.with_lse = 1;
+  const size_t least = on_gpu() ? static_cast<size_t>(n) * v * 2 : 0;
+  EXPECT_GE(rounded.workspace_bytes(n), least);
 }
 
 TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {

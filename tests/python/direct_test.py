@@ -318,6 +318,31 @@ def test_threads():
     assert not wrong
 
 
+@pytest.mark.parametrize("of_gates", [lt.swiglu, lt.geglu])
+def test_what_was_overwritten_is_not_read_again_where_hooks_hold_it(of_gates):
+    gate, up = leaf(4, 8), leaf(4, 8)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
+        y = of_gates(gate * 1, up * 1, in_place=True)
+    torch.autograd.grad(y, (gate, up), torch.ones_like(y), retain_graph=True)
+    with pytest.raises(ligerdsl.NotSupported, match="second backward"):
+        torch.autograd.grad(y, (gate, up), torch.ones_like(y))
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+def test_what_hooks_raise_is_raised_once(in_place):
+    calls = []
+
+    def unpack(x):
+        calls.append(x)
+        raise KeyboardInterrupt
+
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack):
+        y = lt.swiglu(leaf(4, 8) * 1, leaf(4, 8) * 1, in_place=in_place)
+    with pytest.raises(KeyboardInterrupt):
+        y.sum().backward()
+    assert len(calls) == 1
+
+
 def test_plans_that_do_not_fit():
     forward = norms.RMSNormFunction.forward
     steps = b"\0\0\0" b"\0\1\0" b"\4\0\0" b"\5\0\0" b"\1\0\0" b"\1\0\0" b"\1\0\0"

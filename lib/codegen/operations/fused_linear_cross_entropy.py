@@ -48,7 +48,7 @@ it as it is.
 Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes cuBLASLt or CBLAS where it is found, and the library's own
 kernels where it is not, unless an environment variable names one; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
 no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any) and neither
-label_smoothing nor accuracy, predictions, entropy or d_entropy is asked for, but exponentials relative to the label's logit, and without
+label_smoothing nor accuracy, predictions, entropy or d_entropy is asked for (in bf16 neither lse nor max_workspace_bytes), but exponentials relative to the label's logit, and without
 gradients not those either: then 8 bytes a row and tile of classes. Else logits are rounded to dtype on a GPU.
 cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number of rows, else in the first call with it, which
 then takes host memory. A CBLAS library may take memory of its own: OpenBLAS 0.3.21 has its buffers from the first product on, takes

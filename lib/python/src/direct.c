@@ -299,12 +299,24 @@ static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, 
     Py_INCREF(item);
     values.items[values.n++] = item;
   }
-  if (ok && run(&plan->backward_step, &values, numbers, wanted) &&
-      (!plan->spends || PyObject_SetAttr(ctx, name_spent, Py_True) == 0))
+  ok = ok && (!plan->spends || PyObject_SetAttr(ctx, name_spent, Py_True) == 0); /* whatever comes of the call */
+  if (ok && run(&plan->backward_step, &values, numbers, wanted))
     result = tuple_of(&plan->gradients, &values, plan->n_inputs + 1, wanted);
   Py_XDECREF(numbers);
   release(&values);
   return result;
+}
+
+/* Whether a backward before this one has overwritten what was saved; -1: an exception. */
+static int is_spent(PyObject* ctx) {
+  PyObject* spent = PyObject_GetAttr(ctx, name_spent);
+  if (!spent) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    PyErr_Clear();
+    return 0;
+  }
+  Py_DECREF(spent);
+  return spent == Py_True;
 }
 
 static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
@@ -316,11 +328,10 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   int suitable = suits(plan, args, n);
   if (suitable < 0) return NULL;
   if (!suitable) return call_with(plan->apply, ctx, args, n);
+  /* Before what was saved is asked for: where hooks hold it, nothing there tells that it was overwritten. */
+  const int spent = plan->spends ? is_spent(ctx) : 0;
+  if (spent) return spent < 0 ? NULL : call_with(plan->apply, ctx, args, n);
   PyObject* saved = PyObject_GetAttr(ctx, name_saved);
-  if (!saved && plan->spends) {
-    PyErr_Clear();
-    return call_with(plan->apply, ctx, args, n);
-  }
   if (!saved) return NULL;
   PyObject* items[MAX_SLOTS];
   suitable = PyTuple_Size(saved) == plan->saved.n;

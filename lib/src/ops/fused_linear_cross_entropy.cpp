@@ -181,7 +181,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         products_(products_of(*context, d.products, product_kinds())),
         matmul_(products_.matmul),
-        chunks_(chunks_of(0)) {
+        chunks_(chunks_of(0, matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
     if (products_.kernels && takes_exponentials()) make_exponentials();
@@ -265,13 +265,15 @@ class FusedLinearCrossEntropy final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
-  LinearChunks chunks_of(int64_t tile_columns) const {
-    return LinearChunks(chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()),
-                                      matmul_->workspace_bytes(), tile_columns));
+  LinearChunks chunks_of(int64_t tile_columns, size_t product_workspace) const {
+    return LinearChunks(
+        chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace, tile_columns));
   }
 
+  // Who makes logits of 16 bits again, from an lse, needs an lse of such logits: then they are stored.
   bool takes_exponentials() const {
-    return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
+    if (from_lse_ || !kernels::has_exponentials(kernel_options(d_, product_type_, false))) return false;
+    return product_type_ == DType::f32 || !(d_.with_lse || chunks_of(0, 0).goes_by_vocabulary());
   }
 
   std::vector<ProductKind> product_kinds() const {
@@ -361,7 +363,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     options.scales_x = d_.d_weight_dtype != 0;
     const kernels::LinearCrossEntropy made = kernels::linear_cross_entropy(context_->machine(), options);
     tiles_ = made.config;
-    chunks_ = chunks_of(tiles_.tile_n);
+    chunks_ = chunks_of(tiles_.tile_n, matmul_->workspace_bytes());
     label_logits_ = step(made.label_logits, {.views = {{"label_logit", kLabelLogit},
                                                        {"base", kBase},
                                                        {"again", kAgain},

@@ -81,8 +81,10 @@ class LinearChunks {
   // A pure function of the options and the number of rows.
   LinearLayout layout(int64_t rows) const;
 
-  // Whether any number of rows is handled by blocks of the vocabulary.
+  // Whether the options allow blocks of the vocabulary.
   bool may_go_by_vocabulary() const;
+  // Whether for some number of rows it is.
+  bool goes_by_vocabulary() const;
   // Whether anything is made from chunks of rows.
   bool needs_rows(const LinearLayout& layout) const { return !layout.by_vocabulary || !only_d_weight(); }
 
