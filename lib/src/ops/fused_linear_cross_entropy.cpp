@@ -19,7 +19,8 @@
 //     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
 //
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
-// as the second one does.
+// as the second one does. Products of the library's own kernels store d(loss)/dz itself there
+// (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
 //
 // On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32. On a GPU
 // products are of x's type, and an f32 weight is rounded to it: once, or block by block of its rows where the workspace
@@ -35,6 +36,7 @@
 #include "lib/src/ops/cross_entropy_options.h"
 #include "lib/src/ops/gradients_from_lse.h"
 #include "lib/src/ops/head_exponentials.h"
+#include "lib/src/ops/head_gradients.h"
 #include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
@@ -129,6 +131,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
     if (products_.kernels && takes_exponentials()) make_exponentials();
+    if (products_.kernels && takes_gradients()) make_gradients();
     if (from_lse_)
       make_counts();
     else
@@ -152,7 +155,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   std::string refusal(int64_t rows) const override {
     const std::string refused = refuse_linear(rows, d_.n_classes, d_.n_cols);
-    if (!refused.empty() || !from_lse_ || rows == 0) return refused;
+    if (!refused.empty() || !columns_ || !from_lse_ || rows == 0) return refused;
     return refuse_grid({chunks_.layout(rows).chunk * column_blocks(d_.n_classes), 1, 1}, *columns_->launcher());
   }
 
@@ -200,6 +203,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       if (*step) all.push_back((*step)->launcher());
     }
     if (exponentials_) exponentials_->add_launchers(&all);
+    if (gradients_) gradients_->add_launchers(&all);
     if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
   }
@@ -212,11 +216,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
         chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace, tile_columns));
   }
 
-  // Who makes logits of 16 bits again, from an lse, needs an lse of such logits: then they are stored.
   bool takes_exponentials() const {
-    if (from_lse_ || !kernels::has_exponentials(kernel_options(d_, product_type_, false))) return false;
-    return product_type_ == DType::f32 || !(d_.with_lse || chunks_of(0, 0).goes_by_vocabulary());
+    return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
   }
+  // Whether products by the library's own kernels make gradients from an lse, without storing logits: where what makes the
+  // lse stores none.
+  bool takes_gradients() const { return from_lse_ ? product_type_ != DType::f16 : takes_exponentials(); }
 
   std::vector<ProductKind> product_kinds() const {
     return head_products({.classes = d_.n_classes,
@@ -227,6 +232,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .with_d_x = d_.with_d_x != 0,
                           .with_d_weight = d_.d_weight_dtype != 0,
                           .d_weight_type = dtype_of(d_.d_weight_dtype),
+                          .logits = !takes_gradients(),
                           .row_scale = takes_exponentials()});
   }
 
@@ -265,12 +271,20 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}};
   }
 
-  void make_exponentials() {
+  kernels::LinearCrossEntropyOptions linear_options() const {
     kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary())};
-    options.weight_type = weight_type(d_), options.cols = d_.n_cols;
+    options.head_type = weight_type(d_), options.cols = d_.n_cols;
     options.scales_x = d_.d_weight_dtype != 0;
-    exponentials_.emplace(*context_, d_, options);
+    return options;
+  }
+
+  void make_exponentials() {
+    exponentials_.emplace(*context_, d_, linear_options());
     chunks_ = chunks_of(exponentials_->tile_columns(), matmul_->workspace_bytes());
+  }
+
+  void make_gradients() {
+    if (from_lse_ || chunks_.may_go_by_vocabulary()) gradients_.emplace(*context_, d_, linear_options(), from_lse_);
   }
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
@@ -310,9 +324,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
     count_ = step(counts.steps[0], count_names());
   }
 
-  // What makes gradients from the rows' lse.
+  // What makes gradients of logits that are stored from the rows' lse.
   void make_columns() {
-    if (!from_lse_ && !chunks_.may_go_by_vocabulary()) return;
+    if (gradients_ || (!from_lse_ && !chunks_.may_go_by_vocabulary())) return;
     const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
     const kernels::CrossEntropyColumns columns =
         kernels::cross_entropy_columns(context_->machine(), options, from_lse_);
@@ -485,6 +499,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // Of a chunk whose views are selected: logits, then their gradient, and the rows' results.
   void run_logits(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
+    if (gradients_) {
+      gradients_->find_label_logits(&v, call);
+      return gradients_->run(call, layout, weight_, first, 0, &v);
+    }
     multiply_logits(call, layout, 0, &v);
     if (label_logit_ && (from_lse_ || layout.by_vocabulary)) label_logit_->run(v.data(), nullptr, count, call.stream);
     if (!from_lse_) return rows_->run(v.data(), &first, count, call.stream);
@@ -516,8 +534,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
       select_rows(call, layout, first, count, &v);
       v[kLogits] = make_view(memory + layout.logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
-      multiply_logits(call, layout, first_column, &v);
-      run_columns(call, v, {first, first_column});
+      if (gradients_) {
+        gradients_->run(call, layout, weight_, first, first_column, &v);
+      } else {
+        multiply_logits(call, layout, first_column, &v);
+        run_columns(call, v, {first, first_column});
+      }
       multiply(call, layout, v, Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
     }
     if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
@@ -545,8 +567,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step convert_x_, round_d_x_, round_d_weight_;
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
-  std::optional<HeadExponentials> exponentials_;  // where logits are not stored
-  int64_t column_block_ = 0;                      // columns of one program of columns_
+  std::optional<HeadExponentials> exponentials_;  // where logits are not stored; likewise the next
+  std::optional<HeadGradients> gradients_;
+  int64_t column_block_ = 0;  // columns of one program of columns_
 };
 
 }  // namespace
