@@ -19,6 +19,7 @@
 
 #include "kernels/cross_entropy_results.h"
 #include "kernels/index_view.h"
+#include "kernels/linear_logits.h"
 #include "kernels/product_tiles.h"
 #include "kernels/record.h"
 #include "kernels/tile_shape.h"
@@ -35,43 +36,20 @@ struct Meta : CrossEntropyMeta {
   DType given = bf16;  // the weight's
   int64_t cols = 4096;
   bool scales_x = false;
-};
-
-// Logits as the options change them.
-class Logits {
- public:
-  Logits(KernelBuilder& k, const Meta& m) : m_(m) {
-    if (m.softcap) softcap_ = Softcap(k.scalar("softcap", f32), m.quick_softcap, m.type);
-    if (m.tempered) temperature_ = k.scalar("temperature", f32);
-    if (m.tempered) rate_ = 1.0f / temperature_;
-  }
-  // z of what the product and the bias add up to.
-  template <class Value>
-  Value z(const Value& sum) const {
-    const Value capped = m_.softcap ? softcap_(sum) : sum;
-    return m_.tempered ? capped * rate_ : capped;
-  }
-  // What the softcap multiplies the gradient of z = u ln(2) with.
-  Tile slope(const Tile& u) const {
-    const Tile z = u * std::numbers::ln2;
-    return softcap_.slope(m_.tempered ? z * temperature_ : z);
-  }
-
- private:
-  const Meta& m_;
-  Softcap softcap_;
-  Scalar temperature_, rate_;
+  bool anchors = true;
 };
 
 void label_logits(KernelBuilder& k, const Meta& m) {
-  const View label_logit = k.view("label_logit", f32, {dyn}), base = k.view("base", f32, {dyn}),
-             again = k.view("again", i32, {dyn});
+  const View label_logit = k.view("label_logit", f32, {dyn});
+  View base, again;
+  if (m.anchors) base = k.view("base", f32, {dyn});
+  if (m.anchors) again = k.view("again", i32, {dyn});
   const View x = k.view("x", m.type, {dyn, m.cols}), weight = k.view("weight", m.given, {m.classes, m.cols});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
   const Scalar ignore_index = k.scalar("ignore_index", i64);
-  const Logits logits(k, m);
+  const LinearLogits logits(k, m);
 
   const Scalar row = k.program_id(0), label = labels.load({row}).to(i64);
   const Scalar counted = label != ignore_index && label >= 0 && label < m.classes;
@@ -85,6 +63,7 @@ void label_logits(KernelBuilder& k, const Meta& m) {
   if (m.has_bias) total = total + bias.load({column}).to(f32);
   const Scalar z = logits.z(total);
   label_logit.store({row}, where(counted, z, 0.0f));
+  if (!m.anchors) return;
   base.store({row}, where(counted && z > -INFINITY, z * std::numbers::log2e, 0.0f));
   again.store({row}, 1);
 }
@@ -100,7 +79,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   View bias;
   if (m.has_bias) bias = k.view("bias", m.bias_type, {dyn});
   const Scalar first_column = k.scalar("first_column", i64);
-  const Logits logits(k, m);
+  const LinearLogits logits(k, m);
 
   const Scalar columns = weight.dim(0);
   const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
@@ -118,7 +97,8 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const Tile made = fast_exp2(u);
     if (m.with_gradient)
       e.partition({p.tile_m, p.tile_n})
-          .store({tile.row, tile.column}, (m.softcap ? made * logits.slope(u + from) : made).to(m.type));
+          .store({tile.row, tile.column},
+                 (m.softcap ? made * logits.slope((u + from) * std::numbers::ln2) : made).to(m.type));
     const Tile label = (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1);
     sums.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, sum(where(column == label, 0.0f, made), 1));
   };
@@ -210,25 +190,49 @@ bool has_exponentials(const CrossEntropyOptions& o) {
   return o.type != f16 && !o.smoothing && !o.entropies() && !o.with_accuracy && !o.with_predictions;
 }
 
-LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
+LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& o) {
   const MatmulOptions product{
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
-  LinearCrossEntropy made{.config = matmul_kernel.heuristic(machine, product)};
+  LinearProduct made{.config = matmul_kernel.heuristic(machine, product)};
   made.config.splits = 1;
   made.config.persistent = false;
+  made.meta = matmul_meta(product, made.config);
+  return made;
+}
+
+namespace {
+
+Meta row_meta(const Machine& machine, const LinearCrossEntropyOptions& o) {
   Meta meta{{o}};
   meta.without_logits = true;
-  meta.product = matmul_meta(product, made.config);
-  meta.given = o.weight_type, meta.cols = o.cols, meta.scales_x = o.scales_x;
+  meta.given = o.head_type, meta.cols = o.cols, meta.scales_x = o.scales_x;
   meta.block = std::min<int64_t>(tile_width(o.cols), machine.is_gpu() ? 1024 : 4096);
-  const auto of_row = [&](const char* name, void (*build)(KernelBuilder&, const Meta&)) {
-    return record_step(name, o.type, build, meta, library_launch(Size::rows(), warps_for(meta.block, o.type, 1, 8)));
-  };
-  made.label_logits = of_row("linear_label_logits", &label_logits);
+  return meta;
+}
+
+Step row_step(const char* name, void (*build)(KernelBuilder&, const Meta&), const Meta& meta) {
+  return record_step(name, meta.type, build, meta,
+                     library_launch(Size::rows(), warps_for(meta.block, meta.type, 1, 8)));
+}
+
+}  // namespace
+
+Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& o, bool anchors) {
+  Meta meta = row_meta(machine, o);
+  meta.anchors = anchors;
+  return row_step("linear_label_logits", &label_logits, meta);
+}
+
+LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  const LinearProduct product = linear_product(machine, o);
+  LinearCrossEntropy made{.config = product.config};
+  Meta meta = row_meta(machine, o);
+  meta.product = product.meta;
+  made.label_logits = linear_label_logits(machine, o, true);
   made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
                                   library_launch(Size::rows(), made.config.num_warps));
-  made.overflows = of_row("linear_overflows", &overflows);
-  made.rows = of_row("linear_cross_entropy_rows", &rows);
+  made.overflows = row_step("linear_overflows", &overflows, meta);
+  made.rows = row_step("linear_cross_entropy_rows", &rows, meta);
   return made;
 }
 

@@ -8,7 +8,7 @@
 namespace ligerdsl::kernels {
 
 struct LinearCrossEntropyOptions : CrossEntropyOptions {
-  DType weight_type = bf16;  // of the head's weight as the caller has it; products are of `type`
+  DType head_type = bf16;    // of the head's weight as the caller has it; products are of `type`
   int64_t cols = 4096;       // H
   bool scales_x = false;     // rows of x times the row's factor are wanted, for d_weight
 };
@@ -20,7 +20,7 @@ bool has_exponentials(const CrossEntropyOptions& options);
 // In order; u is base 2: z log2(e) - base.
 struct LinearCrossEntropy {
   // Rows: rows of x. base = label_logit log2(e), 0 where no class counts; again = 1.
-  // Arguments: label_logit, base [n] f32, again [n] i32; x [n, H] type; weight [V, H] weight_type; labels [n]; [bias] [V];
+  // Arguments: label_logit, base [n] f32, again [n] i32; x [n, H] type; weight [V, H] head_type; labels [n]; [bias] [V];
   // ignore_index; [softcap], [temperature].
   Step label_logits;
   // Rows: tiles. For rows of tiles where `again` is not 0: sums, tops = sum of 2^u without the label's, largest u of each
@@ -38,6 +38,16 @@ struct LinearCrossEntropy {
 
   MatmulConfig config;  // of the tiles
 };
+// The product's schedule.
+struct LinearProduct {
+  MatmulConfig config;
+  MatmulMeta meta;
+};
+LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& options);
+
+// `anchors`: with base and again.
+Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& options, bool anchors);
+
 LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& options);
 
 }  // namespace ligerdsl::kernels

@@ -52,8 +52,10 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
   const ProductKind d_x{
       .product = Product::nn, .type = type, .row_scale = h.row_scale, .cols = h.cols, .width = h.classes},
       d_weight{.product = Product::tn, .type = type, .cols = h.cols, .width = h.classes};
-  std::vector<ProductKind> kinds{
-      {.product = Product::nt, .type = type, .result = type, .pads = true, .cols = h.classes, .width = h.cols}};
+  std::vector<ProductKind> kinds;
+  if (h.logits)
+    kinds.push_back(
+        {.product = Product::nt, .type = type, .result = type, .pads = true, .cols = h.classes, .width = h.cols});
   const auto add = [&](ProductKind kind, DType result, bool adds) {
     kind.result = result;
     kind.adds = adds;

@@ -29,6 +29,7 @@ struct HeadProducts {
   bool adds_up_d_x;          // may be made in f32, as a sum of several products
   bool with_d_x, with_d_weight;
   DType d_weight_type;
+  bool logits = true;      // are multiplied as they are
   bool row_scale = false;  // of d
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);

@@ -1,5 +1,6 @@
 // fused_linear_cross_entropy through the C ABI: it is kernels and matrix products, so the backend decides only which
 // context it runs on.
+#include <algorithm>
 #include <cmath>
 #include <numeric>
 
@@ -452,11 +453,33 @@ TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   else
     EXPECT_GE(bytes, logits);
   head.check();
-  // An lse of rounded logits is made from what was rounded.
-  Head rounded(n, 16, v, bf16, {}, {false, false, false});
-  rounded.desc.with_lse = 1;
-  const bool stored = on_gpu() || GetParam() != Products::exponentials;
-  EXPECT_EQ(rounded.workspace_bytes(n) >= static_cast<size_t>(n) * v * 2, stored);
+  Head short_type(n, 16, v, bf16, {}, {false, false, false});
+  short_type.desc.with_lse = 1;
+  EXPECT_EQ(short_type.workspace_bytes(n) >= static_cast<size_t>(n) * v * 2, GetParam() != Products::exponentials);
+}
+
+// Where no logit is rounded, rows whose largest logits decide everything are right however large these are: in one pass, and
+// where a second product makes the gradient of the weight by vocabulary.
+TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
+  if (on_gpu() && GetParam() != Products::exponentials) GTEST_SKIP() << "products store rounded logits";
+  for (const double scale : {1e2, 1e3, 1e4}) {
+    for (const bool by_vocabulary : {false, true}) {
+      Head head(90, 24, 405, bf16, {.reduction = Reduce::sum});
+      Values x = head.x.values();
+      for (double& value : x) value *= scale;
+      head.x.fill(x);
+      const Values z = head.logits();
+      for (int64_t i = 0; i < head.n; i += 2)  // the label on top
+        head.labels[i] =
+            std::max_element(z.begin() + i * head.v, z.begin() + (i + 1) * head.v) - (z.begin() + i * head.v);
+      if (by_vocabulary) {
+        head.desc.chunk_rows = 1;
+        head.desc.max_workspace_bytes = static_cast<int64_t>(head.workspace_bytes(90)) + 6000;
+        head.desc.chunk_rows = 0;
+      }
+      head.check();
+    }
+  }
 }
 
 TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {

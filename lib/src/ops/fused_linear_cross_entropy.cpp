@@ -19,7 +19,8 @@
 //     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
 //
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
-// as the second one does.
+// as the second one does. Products of the library's own kernels store d(loss)/dz itself there
+// (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
 //
 // On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32. On a GPU
 // products are of x's type, and an f32 weight is rounded to it: once, or block by block of its rows where the workspace
@@ -29,79 +30,23 @@
 
 #include "kernels/cross_entropy_columns.h"
 #include "kernels/cross_entropy_config.h"
-#include "kernels/linear_cross_entropy.h"
 #include "kernels/reduce_partials.h"
 #include "kernels/target_counts.h"
 #include "lib/src/kernel_matmul.h"
 #include "lib/src/ops/cross_entropy_options.h"
 #include "lib/src/ops/gradients_from_lse.h"
+#include "lib/src/ops/head_exponentials.h"
+#include "lib/src/ops/head_gradients.h"
 #include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
 
 namespace {
 
+using namespace head;
 namespace op = fused_linear_cross_entropy;
-using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 using runtime::Matrix;
 using runtime::Product;
-
-// Views that kernels see. A view of a chunk is set anew for every chunk.
-enum View : int {
-  kLogits,  // of the chunk or block, then their gradient
-  kX,       // of the chunk, as products take it
-  kXGiven,  // of the chunk, as the caller has it
-  kDX,
-  kDXWanted,
-  kAllWeight,    // as products take it, or as it is given where its copy is one of blocks
-  kWeight,       // rows of it that are multiplied now
-  kWeightGiven,  // the same rows as the caller has them
-  kDWeight,      // as it is summed: all of it, or a block of the vocabulary; likewise the next
-  kDWeightWanted,
-  kDBias,        // as it is summed
-  kDBiasSums,    // the same, as a row
-  kDBiasWanted,  // as a row
-  kBias,
-  kLabels,  // of the chunk
-  kAllLabels,
-  kClassWeight,
-  kColumnBias,  // of a block of the vocabulary
-  kColumnWeight,
-  kBase,  // of the chunk's exponentials, and so on to the end of these
-  kAgain,
-  kSums,  // of every tile
-  kTops,
-  kTileSums,  // of the tiles that are multiplied now
-  kTileTops,
-  kFactor,
-  kScaledX,
-  kLse,  // of the chunk
-  kLabelLogit,
-  kAllLse,
-  kAllLabelLogit,
-  kDLoss,
-  kEntropy,
-  kAllEntropy,
-  kDEntropy,
-  kCounts,
-  kRowLoss,  // of the chunk
-  kRowZLoss,
-  kRowAccuracy,
-  kPredictions,
-  kAllRowLoss,
-  kAllRowZLoss,
-  kAllRowAccuracy,
-  kLoss,
-  kZLoss,
-  kAccuracy,
-  kError,
-  kViews
-};
-using Views = std::array<BoundTensor, kViews>;
-
-// Numbers of a step.
-enum Number : int { kFirstRow, kFirstColumn, kNumbers };
-using Numbers = std::array<int64_t, kNumbers>;
 
 void check_types(const Desc& d) {
   if (d.dtype == LIGERDSL_F32 && d.weight_dtype != 0 && d.weight_dtype != LIGERDSL_F32)
@@ -181,10 +126,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         products_(products_of(*context, d.products, product_kinds())),
         matmul_(products_.matmul),
-        chunks_(chunks_of(0, matmul_->workspace_bytes())) {
+        chunks_(chunks_of(0, matmul_->workspace_bytes())),
+        weight_(*context, d, weight_type(d), product_type_) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
     if (products_.kernels && takes_exponentials()) make_exponentials();
+    if (products_.kernels && takes_gradients()) make_gradients();
     if (from_lse_)
       make_counts();
     else
@@ -208,7 +155,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   std::string refusal(int64_t rows) const override {
     const std::string refused = refuse_linear(rows, d_.n_classes, d_.n_cols);
-    if (!refused.empty() || !from_lse_ || rows == 0) return refused;
+    if (!refused.empty() || !columns_ || !from_lse_ || rows == 0) return refused;
     return refuse_grid({chunks_.layout(rows).chunk * column_blocks(d_.n_classes), 1, 1}, *columns_->launcher());
   }
 
@@ -232,10 +179,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const LinearLayout layout = chunks_.layout(rows);
     Views views = whole_batch(call, layout, rows);
     if (rows == 0) return without_rows(views, call);
-    if (convert_weight_ && in_one_piece(layout)) {
-      views[kWeight] = views[kAllWeight];
-      convert_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
-    }
+    weight_.convert_all(call, layout, &views);
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
     for (int64_t first = 0; chunks_.needs_rows(layout) && first < rows; first += layout.chunk) {
       run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
@@ -253,11 +197,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   std::vector<const Launcher*> launchers() const override {
     std::vector<const Launcher*> all;
-    for (const auto* step : {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &convert_weight_,
-                             &convert_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_,
-                             &columns_, &label_logits_, &exponentials_, &overflows_}) {
+    for (const auto* step :
+         {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &weight_.step(), &convert_x_,
+          &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_, &columns_}) {
       if (*step) all.push_back((*step)->launcher());
     }
+    if (exponentials_) exponentials_->add_launchers(&all);
+    if (gradients_) gradients_->add_launchers(&all);
     if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
   }
@@ -270,11 +216,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
         chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace, tile_columns));
   }
 
-  // Who makes logits of 16 bits again, from an lse, needs an lse of such logits: then they are stored.
   bool takes_exponentials() const {
-    if (from_lse_ || !kernels::has_exponentials(kernel_options(d_, product_type_, false))) return false;
-    return product_type_ == DType::f32 || !(d_.with_lse || chunks_of(0, 0).goes_by_vocabulary());
+    return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
   }
+  // Whether products by the library's own kernels make gradients from an lse, without storing logits: where what makes the
+  // lse stores none.
+  bool takes_gradients() const { return from_lse_ ? product_type_ != DType::f16 : takes_exponentials(); }
 
   std::vector<ProductKind> product_kinds() const {
     return head_products({.classes = d_.n_classes,
@@ -285,6 +232,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .with_d_x = d_.with_d_x != 0,
                           .with_d_weight = d_.d_weight_dtype != 0,
                           .d_weight_type = dtype_of(d_.d_weight_dtype),
+                          .logits = !takes_gradients(),
                           .row_scale = takes_exponentials()});
   }
 
@@ -292,7 +240,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     for (const Part& chunk : parts(rows, layout.chunk)) {
       const Matrix x = rows_at(product_type_, chunk, d_.n_cols, convert_x_.has_value());
       for (const Part& classes : parts(d_.n_classes, layout.weight_rows)) {
-        const Matrix z = logits_at(chunk.size, classes, layout.logits_stride), weight = weight_at(classes, layout);
+        const Matrix z = logits_at(chunk.size, classes, layout.logits_stride), weight = weight_.at(classes, layout);
         matmul_->prepare(Product::nt, x, weight, z);
         if (d_.with_d_x) matmul_->prepare(Product::nn, z, weight, d_x_at(chunk, layout));
       }
@@ -307,7 +255,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       for (const Part& some : parts(rows, layout.block_rows)) {
         const Matrix x = rows_at(product_type_, some, d_.n_cols, convert_x_.has_value());
         for (const Part& classes : parts(block.size, layout.weight_rows))
-          matmul_->prepare(Product::nt, x, weight_at({block.first + classes.first, classes.size}, layout),
+          matmul_->prepare(Product::nt, x, weight_.at({block.first + classes.first, classes.size}, layout),
                            logits_at(some.size, classes, layout.block_stride));
         matmul_->prepare(Product::tn, logits_at(some.size, {0, block.size}, layout.block_stride), x,
                          rows_at(sum_type(layout), block, d_.n_cols, layout.add_up_d_weight));
@@ -316,78 +264,35 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
 
   Step step(const kernels::Step& recorded, StepNames names) const {
-    names.constants = {{"label_smoothing", d_.label_smoothing},
-                       {"lse_square_scale", d_.lse_square_scale},
-                       {"softcap", d_.softcap},
-                       {"temperature", d_.temperature}};
-    names.integers = {{"ignore_index", d_.ignore_index}};
-    names.numbers = {{"first_row", kFirstRow}, {"first_column", kFirstColumn}};
-    return Step(std::in_place, *context_, recorded, names);
+    return head_step(*context_, d_, recorded, std::move(names));
   }
 
   static StepNames count_names() {
     return {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}};
   }
 
-  // Names of the views and numbers of kernels that go from logits, or their exponentials, to results.
-  static StepNames row_names() {
-    return {.views = {{"loss", kRowLoss},
-                      {"z_loss", kRowZLoss},
-                      {"accuracy", kRowAccuracy},
-                      {"row_loss", kRowLoss},
-                      {"row_z_loss", kRowZLoss},
-                      {"row_accuracy", kRowAccuracy},
-                      {"lse", kLse},
-                      {"entropy", kEntropy},
-                      {"predictions", kPredictions},
-                      {"d_logits", kLogits},
-                      {"logits", kLogits},
-                      {"labels", kLabels},
-                      {"bias", kBias},
-                      {"weight", kClassWeight},
-                      {"d_loss", kDLoss},
-                      {"d_entropy", kDEntropy},
-                      {"counts", kCounts},
-                      {"error", kError},
-                      {"sums", kSums},
-                      {"base", kBase},
-                      {"label_logit", kLabelLogit},
-                      {"factor", kFactor},
-                      {"scaled", kScaledX},
-                      {"x", kX}}};
+  kernels::LinearCrossEntropyOptions linear_options() const {
+    kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary())};
+    options.head_type = weight_type(d_), options.cols = d_.n_cols;
+    options.scales_x = d_.d_weight_dtype != 0;
+    return options;
   }
 
   void make_exponentials() {
-    kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary())};
-    options.weight_type = weight_type(d_), options.cols = d_.n_cols;
-    options.scales_x = d_.d_weight_dtype != 0;
-    const kernels::LinearCrossEntropy made = kernels::linear_cross_entropy(context_->machine(), options);
-    tiles_ = made.config;
-    chunks_ = chunks_of(tiles_.tile_n, matmul_->workspace_bytes());
-    label_logits_ = step(made.label_logits, {.views = {{"label_logit", kLabelLogit},
-                                                       {"base", kBase},
-                                                       {"again", kAgain},
-                                                       {"x", kX},
-                                                       {"weight", kWeightGiven},
-                                                       {"labels", kLabels},
-                                                       {"bias", kBias}}});
-    exponentials_ = step(made.exponentials, {.views = {{"e", kLogits},
-                                                       {"sums", kTileSums},
-                                                       {"tops", kTileTops},
-                                                       {"x", kX},
-                                                       {"weight", kWeight},
-                                                       {"base", kBase},
-                                                       {"again", kAgain},
-                                                       {"labels", kLabels},
-                                                       {"bias", kColumnBias}}});
-    overflows_ = step(made.overflows, {.views = {{"base", kBase}, {"again", kAgain}, {"tops", kTops}}});
-    rows_ = step(made.rows, row_names());
+    exponentials_.emplace(*context_, d_, linear_options());
+    chunks_ = chunks_of(exponentials_->tile_columns(), matmul_->workspace_bytes());
+  }
+
+  void make_gradients() {
+    if (from_lse_ || chunks_.may_go_by_vocabulary()) gradients_.emplace(*context_, d_, linear_options(), from_lse_);
   }
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
   void make_cross_entropy() {
-    const auto operation = configured(context_, kernels::cross_entropy_kernel,
-                                      kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary()));
+    const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary());
+    // Without logits nothing of it has a schedule to choose.
+    const kernels::Operation operation = exponentials_ ? kernels::cross_entropy_kernel(context_->machine(), options)
+                                                       : configured(context_, kernels::cross_entropy_kernel, options);
     for (const kernels::Step& recorded : operation.steps) {
       const auto takes = [&](const char* name) {
         return std::any_of(recorded.program.arguments.begin(), recorded.program.arguments.end(),
@@ -419,9 +324,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
     count_ = step(counts.steps[0], count_names());
   }
 
-  // What makes gradients from the rows' lse.
+  // What makes gradients of logits that are stored from the rows' lse.
   void make_columns() {
-    if (!from_lse_ && !chunks_.may_go_by_vocabulary()) return;
+    if (gradients_ || (!from_lse_ && !chunks_.may_go_by_vocabulary())) return;
     const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
     const kernels::CrossEntropyColumns columns =
         kernels::cross_entropy_columns(context_->machine(), options, from_lse_);
@@ -464,10 +369,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       return zero_step(*context_, dtype_of(type), cols, out);
     };
     if (product_type_ != type_) convert_x_ = convert(type_, product_type_, d_.n_cols, kXGiven, kX);
-    if (const DType given = weight_type(d_); given != product_type_) {
-      convert_weight_ = convert(given, product_type_, d_.n_cols, kWeightGiven, kWeight);
-    }
-    if (d_.with_d_x && type_ != DType::f32 && (convert_x_ || convert_weight_))
+    if (d_.with_d_x && type_ != DType::f32 && (convert_x_ || weight_.converts()))
       round_d_x_ = convert(DType::f32, type_, d_.n_cols, kDX, kDXWanted);
     if (d_.d_weight_dtype != 0) {
       if (d_.d_weight_dtype != LIGERDSL_F32)
@@ -498,9 +400,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kAllRowZLoss] = per_row ? v[kZLoss] : f32_rows(layout.row_z_loss);
     v[kAllRowAccuracy] = per_row ? v[kAccuracy] : f32_rows(layout.row_accuracy);
     v[kWeightGiven] = call.tensors[op::k_weight];
-    v[kAllWeight] = convert_weight_ && in_one_piece(layout)
-                        ? make_view(call.workspace + layout.weight, product_type_, d_.n_classes, d_.n_cols, d_.n_cols)
-                        : v[kWeightGiven];
+    v[kAllWeight] = weight_.all(call, layout, v[kWeightGiven]);
     v[kDWeightWanted] = call.tensors[op::k_d_weight];
     v[kAllLse] = d_.with_lse ? call.tensors[op::k_lse] : f32_rows(layout.lse);
     v[kAllLabelLogit] = f32_rows(layout.label_logit);
@@ -519,13 +419,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const int64_t offset = columns.first * size_of(product_type_);
     return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), product_type_, rows, columns.size, stride};
   }
-  Matrix weight_at(const Part& classes, const LinearLayout& layout) const {
-    return rows_at(product_type_, classes, d_.n_cols, convert_weight_ && !in_one_piece(layout));
-  }
   Matrix d_x_at(const Part& rows, const LinearLayout& layout) const {
     return rows_at(layout.add_up_d_x ? DType::f32 : type_, rows, d_.n_cols, layout.add_up_d_x);
   }
-  bool in_one_piece(const LinearLayout& layout) const { return layout.weight_rows == d_.n_classes; }
   DType sum_type(const LinearLayout& layout) const {
     return layout.add_up_d_weight ? DType::f32 : dtype_of(d_.d_weight_dtype);
   }
@@ -550,28 +446,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
                       call.workspace + layout.products, call.stream);
   }
 
-  // Calls back with the classes [first, first + count) as often as their weight comes in pieces: which these are, and
-  // v[kWeight] what products take for them.
-  template <class Body>
-  void for_weight(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views,
-                  Body body) const {
-    Views& v = *views;
-    for (int64_t done = 0; done < count; done += layout.weight_rows) {
-      const Part piece{first + done, std::min(layout.weight_rows, count - done)};
-      v[kWeight] = rows_of(v[kAllWeight], piece.first, piece.size);
-      if (convert_weight_ && !in_one_piece(layout)) {
-        v[kWeightGiven] = v[kWeight];
-        v[kWeight] = make_view(call.workspace + layout.weight, product_type_, piece.size, d_.n_cols, d_.n_cols);
-        convert_weight_->run(v.data(), nullptr, piece.size, call.stream);
-      }
-      body(piece);
-    }
-  }
-
   // v[kLogits], whose columns are the classes from `first` on.
   void multiply_logits(const Call& call, const LinearLayout& layout, int64_t first, Views* views) const {
     const BoundTensor logits = (*views)[kLogits];
-    for_weight(call, layout, first, logits.dims[1], views, [&](const Part& piece) {
+    weight_.for_pieces(call, layout, first, logits.dims[1], views, [&](const Part& piece) {
       (*views)[kLogits] = columns_of(logits, piece.first - first, piece.size);
       multiply(call, layout, *views, Product::nt, kX, kWeight, false, kLogits);
     });
@@ -580,7 +458,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   void multiply_d_x(const Call& call, const LinearLayout& layout, Views* views) const {
     const BoundTensor logits = (*views)[kLogits];
-    for_weight(call, layout, 0, d_.n_classes, views, [&](const Part& piece) {
+    weight_.for_pieces(call, layout, 0, d_.n_classes, views, [&](const Part& piece) {
       Views& v = *views;
       v[kLogits] = columns_of(logits, piece.first, piece.size);
       const bool add = piece.first > 0;
@@ -591,44 +469,6 @@ class FusedLinearCrossEntropy final : public OpPlan {
         multiply(call, layout, v, Product::nn, kLogits, kWeight, add, kDX);
     });
     (*views)[kLogits] = logits;
-  }
-
-  // Of a chunk whose other views are selected: exponentials, the rows' results and factors.
-  void run_exponentials(const Call& call, const LinearLayout& layout, int64_t first, int64_t count,
-                        Views* views) const {
-    Views& v = *views;
-    std::byte* const memory = call.workspace;
-    v[kBase] = make_vector(memory + layout.base, DType::f32, count);
-    v[kAgain] = make_vector(memory + layout.again, DType::i32, count);
-    v[kFactor] = make_vector(memory + layout.factor, DType::f32, count);
-    v[kSums] = make_view(memory + layout.sums, DType::f32, count, layout.tiles, layout.tiles);
-    v[kTops] = make_view(memory + layout.tops, DType::f32, count, layout.tiles, layout.tiles);
-    v[kScaledX] = make_view(memory + layout.scaled_x, product_type_, count, d_.n_cols, d_.n_cols);
-    v[kWeightGiven] = call.tensors[op::k_weight];
-    label_logits_->run(v.data(), nullptr, count, call.stream);
-    multiply_exponentials(call, layout, &v);
-    overflows_->run(v.data(), nullptr, count, call.stream);
-    multiply_exponentials(call, layout, &v);  // of rows that could not be held
-    rows_->run(v.data(), &first, count, call.stream);
-  }
-
-  void multiply_exponentials(const Call& call, const LinearLayout& layout, Views* views) const {
-    Views& v = *views;
-    const BoundTensor logits = v[kLogits];
-    const int64_t row_tiles = kernels::ceil_div(logits.dims[0], int64_t{tiles_.tile_m});
-    int64_t tile = 0;
-    for_weight(call, layout, 0, d_.n_classes, views, [&](const Part& piece) {
-      const int64_t tiles = kernels::ceil_div(piece.size, int64_t{tiles_.tile_n});
-      v[kTileSums] = columns_of(v[kSums], tile, tiles);
-      v[kTileTops] = columns_of(v[kTops], tile, tiles);
-      v[kColumnBias] = rows_of(v[kBias], piece.first, piece.size);
-      // Whole vectors, as stores like them: what is between a row of logits and the next may be written.
-      v[kLogits] = columns_of(logits, piece.first, kernels::round_up(piece.size, vector_width(product_type_)));
-      const Numbers numbers{0, piece.first};
-      exponentials_->run(v.data(), numbers.data(), row_tiles * tiles, call.stream);
-      tile += tiles;
-    });
-    v[kLogits] = logits;
   }
 
   void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
@@ -645,7 +485,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
     if (exponentials_)
-      run_exponentials(call, layout, first, count, &v);
+      exponentials_->run(call, layout, weight_, first, &v);
     else
       run_logits(call, layout, first, count, &v);
     const bool add = d_.accumulate || first > 0;
@@ -659,6 +499,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
   // Of a chunk whose views are selected: logits, then their gradient, and the rows' results.
   void run_logits(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
+    if (gradients_) {
+      gradients_->find_label_logits(&v, call);
+      return gradients_->run(call, layout, weight_, first, 0, &v);
+    }
     multiply_logits(call, layout, 0, &v);
     if (label_logit_ && (from_lse_ || layout.by_vocabulary)) label_logit_->run(v.data(), nullptr, count, call.stream);
     if (!from_lse_) return rows_->run(v.data(), &first, count, call.stream);
@@ -690,8 +534,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
       select_rows(call, layout, first, count, &v);
       v[kLogits] = make_view(memory + layout.logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
-      multiply_logits(call, layout, first_column, &v);
-      run_columns(call, v, {first, first_column});
+      if (gradients_) {
+        gradients_->run(call, layout, weight_, first, first_column, &v);
+      } else {
+        multiply_logits(call, layout, first_column, &v);
+        run_columns(call, v, {first, first_column});
+      }
       multiply(call, layout, v, Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
     }
     if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
@@ -713,14 +561,15 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Products products_;
   std::shared_ptr<runtime::Matmul> matmul_;
   LinearChunks chunks_;
+  HeadWeight weight_;
   Step count_, rows_, finish_;
   Step first_d_bias_, next_d_bias_, round_d_bias_;
-  Step convert_weight_, convert_x_, round_d_x_, round_d_weight_;
+  Step convert_x_, round_d_x_, round_d_weight_;
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
-  Step label_logits_, exponentials_, overflows_;  // where logits are not stored
-  kernels::MatmulConfig tiles_;                   // of the exponentials
-  int64_t column_block_ = 0;                      // columns of one program of columns_
+  std::optional<HeadExponentials> exponentials_;  // where logits are not stored; likewise the next
+  std::optional<HeadGradients> gradients_;
+  int64_t column_block_ = 0;  // columns of one program of columns_
 };
 
 }  // namespace

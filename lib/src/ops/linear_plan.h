@@ -71,8 +71,10 @@ inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   constexpr int64_t kMostBytes = 4;  // of an element in the workspace
   if (rows > kMost) return "matrix products take at most " + std::to_string(kMost) + " rows; split the call";
-  const kernels::Count of_row = kernels::Count(classes) + kMostPadding + kernels::Count(cols) * 2;
-  return refuse_workspace((kernels::Count(classes) * cols + of_row * rows) * kMostBytes);
+  // On a CPU rows of x, d_x and x times its factors are copies, and the weight and the sums of its gradient beside them.
+  // Numbers of tiles of at least 128 columns take less than a sixteenth of the logits and a few more.
+  const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding + kernels::Count(cols) * 3;
+  return refuse_workspace((kernels::Count(classes) * cols * 2 + of_row * rows) * kMostBytes);
 }
 
 // `chosen`: the library chose the chunks. `hint`: what else would need less.

@@ -1,0 +1,33 @@
+// The first product of a head whose logits are not stored: exponentials of a chunk, and what they make of its rows.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels/linear_cross_entropy.h"
+#include "lib/src/ops/head_weight.h"
+
+namespace ligerdsl::lib::head {
+
+class HeadExponentials {
+ public:
+  HeadExponentials(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options);
+
+  int64_t tile_columns() const { return tiles_.tile_n; }
+
+  // Of a chunk whose other views are selected, from row `first` of the batch on: exponentials, the rows' results and
+  // factors.
+  void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first, Views* views) const;
+
+  void add_launchers(std::vector<const Launcher*>* all) const;
+
+ private:
+  void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, Views* views) const;
+
+  int64_t classes_, cols_;
+  DType type_;
+  kernels::MatmulConfig tiles_;
+  std::optional<KernelStep> label_logits_, exponentials_, overflows_, rows_;
+};
+
+}  // namespace ligerdsl::lib::head
