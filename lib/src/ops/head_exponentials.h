@@ -22,12 +22,13 @@ class HeadExponentials {
   void add_launchers(std::vector<const Launcher*>* all) const;
 
  private:
-  void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, Views* views) const;
+  void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
+                Views* views) const;
 
   int64_t classes_, cols_;
   DType type_;
   kernels::MatmulConfig tiles_;
-  std::optional<KernelStep> label_logits_, exponentials_, overflows_, rows_;
+  std::optional<KernelStep> label_logits_, exponentials_, overflows_, again_, rows_;
 };
 
 }  // namespace ligerdsl::lib::head
