@@ -105,9 +105,8 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   if (!m.makes_again) return tiles.each(store);
   // Mostly there is none, which few programs find out at once.
   const Partition flags = again.partition({kFlags});
-  const auto [any] = k.for_range(
-      0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
-      [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
+  const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
+                                 [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
   const auto make = [&](const Scalar& number) {
     const TilePlace tile = tiles.at(number);
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,

@@ -70,7 +70,8 @@ void HeadExponentials::multiply(const Call& call, const LinearLayout& layout, co
 }
 
 void HeadExponentials::add_launchers(std::vector<const Launcher*>* all) const {
-  for (const auto* step : {&label_logits_, &exponentials_, &overflows_, &again_, &rows_}) all->push_back((*step)->launcher());
+  for (const auto* step : {&label_logits_, &exponentials_, &overflows_, &again_, &rows_})
+    all->push_back((*step)->launcher());
 }
 
 }  // namespace ligerdsl::lib::head
