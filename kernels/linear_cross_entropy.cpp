@@ -79,7 +79,8 @@ void label_logits(KernelBuilder& k, const Meta& m) {
   const Scalar z = logits.z(total);
   label_logit.store({row}, where(counted, z, 0.0f));
   if (!m.anchors) return;
-  base.store({row}, where(counted && z > -INFINITY, fma(z, std::numbers::log2e, kBelow), 0.0f));
+  const Scalar anchor = where(z > -INFINITY, fma(z, std::numbers::log2e, kBelow), 0.0f);
+  base.store({row}, where(counted, anchor, k.constant(kBelow, f32)));
   again.store({row}, 1);
 }
 

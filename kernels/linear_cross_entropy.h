@@ -20,7 +20,7 @@ bool has_exponentials(const CrossEntropyOptions& options);
 
 // In order; u is base 2: z log2(e) - base.
 struct LinearCrossEntropy {
-  // Rows: rows of x. base = label_logit log2(e) + 40, 0 where no class counts; again = 1.
+  // Rows: rows of x. base = label_logit log2(e) + 40, or 40 where no class counts; again = 1.
   // Arguments: label_logit, base [n] f32, again [n] i32; x [n, H] type; weight [V, H] head_type; labels [n]; [bias] [V];
   // ignore_index; [softcap], [temperature].
   Step label_logits;

@@ -18,6 +18,8 @@
 //
 //     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
 //
+// to each of which smoothing adds what is the same for all logits of a row (kernels/linear_smoothing.h).
+//
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
 // as the second one does. Products of the library's own kernels store d(loss)/dz itself there
 // (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
