@@ -5,8 +5,8 @@ scaled_dot_product_attention) and, for products, a Triton kernel of the same til
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
         --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
 
-A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 (cold L2, timing.py), us_sustained (of each provider's
-fastest configuration), tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
+A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 of bursts with a cold L2, us_sustained of blocks back to back, both in
+turns with the case's other contenders (timing.py); tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
 configuration of ours and of Triton's is a row: the reader picks the best of each. `triton_mma_sync` is Triton with the layouts and pipelines
 that it takes for compute capability 8.0, for the card that is there; Triton multiplies in order NN alone. The file is written as the run goes; --budget-s ends it in time.
 """
@@ -106,7 +106,7 @@ def without_wgmma(triton):
 class Rows:
     def __init__(self, options):
         self.rows, self.failures, self.options, self.begin = [], [], options, time.monotonic()
-        self.best = {}  # provider: its fastest row of the case, and what runs it
+        self.case = []  # rows and what runs them, before they are timed
         self.timer = timer_for(torch.device(options.device))
 
     def add(self, case, provider, settings, run, result, exact, flops):
@@ -120,22 +120,17 @@ class Rows:
             error = ((result().double() - exact).abs().max() / exact.abs().max()).item()
             if not error <= MOST_ERROR:
                 raise ArithmeticError(f"wrong: error {error:.2e}")
-            times = self.timer.measure(run)
         except Exception as error:  # noqa: BLE001  a contender that fails is listed, the others go on
             self.failures.append({**row, "reason": one_line(str(error))})
             return
-        self.rows.append({**row, **times, "tflops": flops / times["us"] / 1e6, "error": error})
-        held = self.best.get(provider)
-        if not held or times["us"] < held[0]["us"]:
-            self.best[provider] = (self.rows[-1], run)
-        self.write()
+        self.case.append(({**row, "error": error}, run, flops))
 
-    def sustain(self):
-        """Times the best of each provider again, without a pause; then the next case can begin."""
-        for row, run in self.best.values():
-            if hasattr(self.timer, "sustained"):
-                row["us_sustained"] = self.timer.sustained(run)
-        self.best = {}
+    def time(self):
+        """Of the contenders of a case that are right. Then the next case can begin."""
+        for (row, _, flops), (us, p20, p80, sustained) in zip(self.case, self.timer.in_turns([run for _, run, _ in self.case])):
+            self.rows.append({**row, "us": us, "us_p20": p20, "us_p80": p80, "us_sustained": sustained, "tflops": flops / us / 1e6})
+        self.case = []
+        self.write()
 
     def write(self):
         device = self.options.device
@@ -170,7 +165,7 @@ def products(rows, kernels, shapes, tiles, dtype):
             for peer, run in (("triton", triton), ("triton_mma_sync", mma_sync)):
                 if run and order == "NN" and (persistent, copies) == ("false", "false") and peer in rows.options.peers.split(","):
                     rows.add(case, peer, settings, partial(run, a, b, c, tile, stages, warps), take, exact, flops)
-        rows.sustain()
+        rows.time()
         if not triton:
             rows.failures.append({**case, "provider": "triton", "reason": why})
 
@@ -214,7 +209,7 @@ def attention(rows, kernels, shapes, blocks, dtype):
             held["o"] = o
             rows.add(case, "ligerdsl", settings, partial(kernels["flash_attention"], **flat, lse=lse, scale=scale, type=dtype, **settings), take,
                      exact, flops)
-        rows.sustain()
+        rows.time()
 
 
 def main():

@@ -109,6 +109,29 @@ class GpuTimer:
         count = max(6, min(80, int(seconds * 1e6 / once)))
         return quantiles(self._times(run, None, 1, count)[count // 3:])[0]
 
+    def in_turns(self, runs, rounds=9, gap_s=0.15, block_s=0.12):
+        """Of runs that are compared: [(us, us_p20, us_p80, us_sustained)]. Each has one burst a round and one block back to back,
+        and another one begins each round, so that what the card's heat and power do to one they do to all."""
+        flushes = min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * max(self.host_us(run, calls=1) for run in runs)) / FLUSH_US))
+        bursts, blocks = [[] for _ in runs], [[] for _ in runs]
+        order = lambda round: [(round + i) % len(runs) for i in range(len(runs))]
+        for round in range(rounds):
+            for i in order(round):
+                torch.cuda.synchronize()
+                time.sleep(gap_s)
+                bursts[i] += self._times(runs[i], None, flushes, 1)
+        count = max(4, int(block_s * 1e6 / quantiles(bursts[0])[0]))
+        for round in range(max(2, rounds // 2)):
+            for i in order(round):
+                begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+                begin.record()
+                for _ in range(count):
+                    runs[i]()
+                end.record()
+                torch.cuda.synchronize()
+                blocks[i].append(begin.elapsed_time(end) * 1e3 / count)
+        return [(*quantiles(burst), quantiles(block)[0]) for burst, block in zip(bursts, blocks)]
+
     def chain(self, run, links):
         """Quantiles of one of the `links` links of a run, of many runs back to back on the stream, and so in a CUDA graph (us_graph).
 
@@ -202,6 +225,9 @@ class CpuTimer:
 
     def sustained(self, run):
         return self.measure(run)["us"]
+
+    def in_turns(self, runs):
+        return [(*self.bursts(run), self.sustained(run)) for run in runs]
 
     def host_waits(self, run):
         return False

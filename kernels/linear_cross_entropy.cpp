@@ -1,12 +1,12 @@
-// With y a row's label, z after bias, softcap and temperature, and base = z_y log2(e) at first:
+// With y a row's label, z after bias, softcap and temperature, and base = z_y log2(e) + 40 at first:
 //
 //   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y,  total = others + 2^(z_y log2(e) - base)
 //
-// The loss is that of cross_entropy.cpp by (base, others), and its gradient without smoothing and entropies
+// The loss is that of cross_entropy.cpp by (base, others), and its gradient without entropies
 //
 //   d_c = f e_c for c != y,  d_y = f g   with   f = (t + r) / total,  f g = (r e_y - t others) / total
 //
-// (t, r as in cross_entropy_columns.cpp), so that with g in e's place of the label d_x = f (e w), d_w = e^T (f x).
+// (t, r as in cross_entropy_columns.cpp; what smoothing takes from every d_c is linear_smoothing.h's), so that with g in e's place of the label d_x = f (e w), d_w = e^T (f x).
 // A softmax in one pass needs no maximum here: the label's logit is a base that is known before the product. What it
 // cannot hold, a logit more than kMostExponent above, is found after the product, and the rows of tiles that have such a row
 // are made again from the row's largest logit: whatever became infinite is overwritten.
@@ -27,9 +27,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// In base 2. Sums over 2^18 classes, and what the gradients' products add up, stay far from f32's largest number, 2^128, and
-// their inverse times 1/n from its smallest.
-constexpr double kMostExponent = 86;
+// In base 2. The label's power is 2^-kBelow, so that logits as far above the label's, 86, have powers, sums over 2^18 classes and
+// inverses of these in the middle of f32's range: a factor keeps its digits for upstream gradients down to 2^-62 / n.
+constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
 constexpr int64_t kFlags = 1024;  // of rows, read at a time
 
 struct Meta : CrossEntropyMeta {
@@ -39,6 +39,21 @@ struct Meta : CrossEntropyMeta {
   bool scales_x = false;
   bool anchors = true;
   bool makes_again = false;
+
+  bool bests() const { return with_accuracy || with_predictions; }
+};
+
+// What tiles leave of their rows.
+struct TileNumbers {
+  View sums, tops, bests, deviations, moments;
+
+  TileNumbers(KernelBuilder& k, const Meta& m) {
+    sums = k.view("sums", f32, {dyn, dyn});
+    tops = k.view("tops", f32, {dyn, dyn});
+    if (m.bests()) bests = k.view("bests", i32, {dyn, dyn});
+    if (m.smoothing) deviations = k.view("deviations", f32, {dyn, dyn});
+    if (m.entropies()) moments = k.view("moments", f32, {dyn, dyn});
+  }
 };
 
 void label_logits(KernelBuilder& k, const Meta& m) {
@@ -65,44 +80,66 @@ void label_logits(KernelBuilder& k, const Meta& m) {
   const Scalar z = logits.z(total);
   label_logit.store({row}, where(counted, z, 0.0f));
   if (!m.anchors) return;
-  base.store({row}, where(counted && z > -INFINITY, z * std::numbers::log2e, 0.0f));
+  const Scalar anchor = where(z > -INFINITY, fma(z, std::numbers::log2e, kBelow), 0.0f);
+  base.store({row}, where(counted, anchor, k.constant(kBelow, f32)));
 }
 
 void exponentials(KernelBuilder& k, const Meta& m) {
   const MatmulMeta& p = m.product;
   View e;
   if (m.with_gradient) e = k.view("e", m.type, {dyn, dyn});
-  const View sums = k.view("sums", f32, {dyn, dyn}), tops = k.view("tops", f32, {dyn, dyn});
+  const TileNumbers numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
   const View base = k.view("base", f32, {dyn});
   View again;
   if (m.makes_again) again = k.view("again", i32, {dyn});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
+  View column_weight, label_logit;
   if (m.has_bias) bias = k.view("bias", m.bias_type, {dyn});
+  if (m.smoothing) label_logit = k.view("label_logit", f32, {dyn});
+  if (m.smoothing && m.has_weight) column_weight = k.view("column_weight", m.weight_type, {dyn});
   const Scalar first_column = k.scalar("first_column", i64);
   const LinearLogits logits(k, m);
 
   const Scalar columns = weight.dim(0);
   const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
-  const auto store = [&](const TilePlace& tile, Tile z) {
+  const auto along_columns = [&](const View& view, const TilePlace& tile) {
+    return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+  };
+  const auto finish = [&](const TilePlace& tile, Tile sums) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
-    if (m.has_bias) z = z + bias.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+    const auto store = [&](const View& numbers, const Tile& of_rows) {
+      numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
+    };
+    if (m.has_bias) sums = sums + along_columns(bias, tile);
     const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
-    const Tile from = along_rows(base).expand_dims(1);
-    const Tile all = base_2(logits.z(z), -from);
-    const Tile u = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
-                         [&] { return where(column < columns.to(i32), all, -INFINITY); });
-    tops.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, reduce_max(u, 1));
-    const Tile made = fast_exp2(u);
+    const Tile inside = column < columns.to(i32), all = logits.z(sums);
+    const Tile z = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
+                         [&] { return where(inside, all, -INFINITY); });
+    const Tile top = reduce_max(z, 1);
+    store(numbers.tops, top);
+    if (m.bests()) {
+      const Tile best = reduce_min(where(z == top.expand_dims(1), column, INT32_MAX), 1);
+      store(numbers.bests, best + first_column.to(i32));
+    }
+    if (m.smoothing) {
+      Tile deviation = where(inside, z - along_rows(label_logit).expand_dims(1), 0.0f);
+      if (m.has_weight) deviation = deviation * along_columns(column_weight, tile);
+      store(numbers.deviations, sum(deviation, 1));
+    }
+    const Tile from = along_rows(base).expand_dims(1), u = base_2(z, -from), made = fast_exp2(u);
     if (m.with_gradient)
       e.partition({p.tile_m, p.tile_n})
           .store({tile.row, tile.column},
                  (m.softcap ? made * logits.slope((u + from) * std::numbers::ln2) : made).to(m.type));
-    const Tile label = (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1);
-    sums.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, sum(where(column == label, 0.0f, made), 1));
+    const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
+               others = where(is_label, 0.0f, made);
+    store(numbers.sums, sum(others, 1));
+    // The exponents anew: kept beside their powers, they would not fit the registers.
+    if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
-  if (!m.makes_again) return tiles.each(store);
+  if (!m.makes_again) return tiles.each(finish);
   // Mostly there is none, which few programs find out at once.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
@@ -110,7 +147,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const auto make = [&](const Scalar& number) {
     const TilePlace tile = tiles.at(number);
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,
-          [&] { store(tile, tiles.sums(tile, k.constant(0, i64), tiles.turns())); });
+          [&] { finish(tile, tiles.sums(tile, k.constant(0, i64), tiles.turns())); });
   };
   k.if_(reduce_max(any) > 0, [&] { k.for_range(k.program_id(0), tiles.count(), k.num_programs(0), make); });
 }
@@ -124,32 +161,59 @@ void overflows(KernelBuilder& k, const Meta& m) {
                                    [&](const Scalar& b, const Tile& lanes) {
                                      return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
                                    });
-  const Scalar top = reduce_max(lanes), old = base.load({row}), too_large = top > kMostExponent;
-  base.store({row}, where(too_large, old + top, old));
+  const Scalar top = reduce_max(lanes), old = base.load({row}),
+               too_large = fma(top, std::numbers::log2e, -old) > kMostExponent;
+  base.store({row}, where(too_large, top * std::numbers::log2e, old));
   again.store({row}, too_large.to(i32));
+}
+
+// What a row's tiles have found, but for its base.
+CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers& numbers, const Scalar& row) {
+  const Tile zeros = k.zeros({m.block}, f32);
+  // What the options do not ask for stays constant.
+  const auto [others, deviations, moments, tops, bests] = k.for_range(
+      0, cdiv(numbers.sums.dim(1), m.block), 1,
+      carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32), k.full({m.block}, INT32_MAX, i32)),
+      [&](const Scalar& b, Tile others, Tile deviations, Tile moments, Tile tops, Tile bests) {
+        const auto more = [&](const View& view) { return view.partition({squeeze, m.block}).load({row, b}); };
+        others = others + more(numbers.sums);
+        if (m.smoothing) deviations = deviations + more(numbers.deviations);
+        if (m.entropies()) moments = moments + more(numbers.moments);
+        if (m.bests()) {
+          const Tile top = numbers.tops.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}),
+                     best = more(numbers.bests), better = top > tops || (top == tops && best < bests);
+          tops = where(better, top, tops);
+          bests = where(better, best, bests);
+        }
+        return carry(others, deviations, moments, tops, bests);
+      });
+  CrossEntropyRowSums found;
+  found.others = sum(others);
+  if (m.smoothing) found.deviation = sum(deviations);
+  if (m.entropies()) found.moment = sum(moments);
+  if (m.bests()) found.best = reduce_min(where(tops == reduce_max(tops), bests, INT32_MAX));
+  return found;
 }
 
 // What a row's sums make of its label, its factor, and what that multiplies.
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
-  const View sums = k.view("sums", f32, {dyn, dyn}), base = k.view("base", f32, {dyn}),
-             label_logit = k.view("label_logit", f32, {dyn});
-  View factor, scaled, x;
+  const TileNumbers numbers(k, m);
+  const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn});
+  View factor, smooth, scaled, x;
+  if (m.with_gradient && m.smoothing) smooth = k.view("smooth", f32, {dyn});
   if (m.with_gradient) factor = k.view("factor", f32, {dyn});
   if (m.scales_x) scaled = k.view("scaled", m.type, {dyn, m.cols});
   if (m.scales_x) x = k.view("x", m.type, {dyn, m.cols});
 
   const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
   const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
-  const Partition parts = sums.partition({squeeze, m.block});
-  const auto [lanes] = k.for_range(0, cdiv(sums.dim(1), m.block), 1, carry(k.zeros({m.block}, f32)),
-                                   [&](const Scalar& b, const Tile& lanes) {
-                                     return carry(lanes + parts.load({row, b}));
-                                   });
-  const Scalar others = sum(lanes);
+  const CrossEntropyRowSums found = row_sums(k, m, numbers, row);
+  const Scalar others = found.others;
 
-  const auto store_gradient = [&](const Scalar& f) {
+  const auto store_gradient = [&](const Scalar& f, const Scalar& of_all) {
     factor.store({row}, f);
+    if (m.smoothing) smooth.store({row}, of_all);
     if (!m.scales_x) return;
     const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
     k.for_range(0, cdiv(x.dim(1), m.block), 1, [&](const Scalar& b) {
@@ -159,30 +223,40 @@ void rows(KernelBuilder& k, const Meta& m) {
   const auto count = [&] {
     Scalar rate;
     if (m.tempered) rate = 1.0f / args.temperature;
-    CrossEntropyRowSums found;
-    found.base = base.load({row});
-    found.others = others;
+    // Sums of a row whose label is not far below the others are better told relative to it: what is small beside it has all its
+    // digits.
+    const Scalar near = others < 0x1p-20f, shift = where(near, k.constant(kBelow, f32), 0.0f),
+                 scale = where(near, k.constant(std::exp2(kBelow), f32), 1.0f);
+    CrossEntropyRowSums sums = found;
+    sums.base = base.load({row}) - shift;
+    sums.others = others * scale;
+    if (m.entropies()) sums.moment = fma(others, shift, found.moment) * scale;
     const Scalar z = label_logit.load({row});
-    const CrossEntropyResults results(k, m, args, {row, label, k.constant(m.classes, i32), z, z, rate}, found);
+    const CrossEntropyResults results(k, m, args, {row, label, k.constant(m.classes, i32), z, z, rate}, sums);
     results.store();
     if (!m.with_gradient) return;
     const CrossEntropyResults::Coefficients c = results.coefficients();
     // A z-loss may cancel the loss in all but the label. What is left of the others then counts as little as 2^-110.
-    const Scalar least = abs(c.label) * 0x1p-110f, power = where(abs(c.power) < least, least, c.power);
-    Scalar label_power = where(power == 0.0f, 0.0f, c.label / power);
+    // What smoothing takes from all classes alike is added to the products.
+    Scalar label_gradient = c.label;
+    if (m.smoothing)
+      label_gradient = label_gradient + (m.has_weight ? args.weight.load({label}).to(f32) * c.smooth : c.smooth);
+    const Scalar least = abs(label_gradient) * 0x1p-110f, of_sums = where(abs(c.power) < least, least, c.power),
+                 power = of_sums * scale;
+    Scalar label_power = where(power == 0.0f, 0.0f, label_gradient / power);
     if (m.softcap) {
       const Scalar t = (m.tempered ? z * args.temperature : z) / args.softcap;
       label_power = label_power * fma(-t, t, 1.0f);
     }
     args.d_logits.store({row, label}, label_power.to(m.type));
-    store_gradient(power);
+    store_gradient(power, m.smoothing ? -c.smooth : Scalar());
   };
   const auto fill = [&] {
     CrossEntropyMeta results = m;
     results.with_gradient = false;
     const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
     if (!m.with_gradient) return;
-    store_gradient(f);
+    store_gradient(f, f);
     // A factor of 0 does not undo what is no number.
     k.if_(ignored && others != others, [&] {
       const Partition e = args.d_logits.partition({squeeze, m.block});
@@ -197,7 +271,8 @@ void rows(KernelBuilder& k, const Meta& m) {
 }  // namespace
 
 bool has_exponentials(const CrossEntropyOptions& o) {
-  return o.type != f16 && !o.smoothing && !o.entropies() && !o.with_accuracy && !o.with_predictions;
+  const bool row_wise = !o.with_gradient || !(o.with_d_entropy || (o.smoothing && o.softcap));
+  return o.type != f16 && row_wise;
 }
 
 LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& o) {

@@ -8,24 +8,29 @@
 namespace ligerdsl::kernels {
 
 struct LinearCrossEntropyOptions : CrossEntropyOptions {
-  DType head_type = bf16;    // of the head's weight as the caller has it; products are of `type`
-  int64_t cols = 4096;       // H
-  bool scales_x = false;     // rows of x times the row's factor are wanted, for d_weight
+  DType head_type = bf16;  // of the head's weight as the caller has it; products are of `type`
+  int64_t cols = 4096;     // H
+  bool scales_x = false;   // rows of x times the row's factor are wanted, for d_weight
 };
 
-// Whether rows have this form: their gradient is a factor of the row times an exponential, but for the label's, and such
-// exponentials have f32's range.
+// Whether rows have this form: their gradient is a factor of the row times an exponential, but for the label's and what
+// smoothing takes from all classes alike, and such exponentials have f32's range. The gradient of an entropy is not, nor is that
+// of a smoothed loss of capped logits; both would take a third product of the weight's size where logits take one.
 bool has_exponentials(const CrossEntropyOptions& options);
 
 // In order; u is base 2: z log2(e) - base.
 struct LinearCrossEntropy {
-  // Rows: rows of x. base = label_logit log2(e), 0 where no class counts.
+  // Rows: rows of x. base = label_logit log2(e) + 40, or 40 where no class counts.
   // Arguments: label_logit, base [n] f32; x [n, H] type; weight [V, H] head_type; labels [n]; [bias] [V];
   // ignore_index; [softcap], [temperature].
   Step label_logits;
-  // Rows: tiles. sums, tops = sum of 2^u without the label's, largest u of each tile's rows; with a gradient e = 2^u, times the softcap's slope.
-  // Arguments: [e [n, columns] type], sums, tops [n, tiles of columns] f32; x [n, H], weight [columns, H] type; base [n];
-  // labels [n]; [bias] [columns]; first_column i64; [softcap], [temperature].
+  // Rows: tiles. Of each tile's rows: sums, tops = sum of 2^u without the label's,
+  // largest z; with accuracy or predictions bests = the lowest class of that z; with smoothing deviations = sum of
+  // [w_c] (z_c - label_logit); with an entropy moments = sum of u 2^u without the label's; with a gradient e = 2^u, times
+  // the softcap's slope.
+  // Arguments: [e [n, columns] type], sums, tops, [deviations], [moments] [n, tiles of columns] f32, [bests] of these i32; x [n, H],
+  // weight [columns, H] type; base [n], [label_logit] [n] f32; labels [n]; [bias], [column_weight] [columns];
+  // first_column i64; [softcap], [temperature].
   Step exponentials;
   // Rows: tiles. The same of those that have a row where `again` [n] i32 is not 0.
   Step again;
@@ -34,7 +39,8 @@ struct LinearCrossEntropy {
   Step overflows;
   // Rows: rows of x. What cross_entropy_rows stores, but for the gradient: factor, and in e the label's, such that
   // d_c = factor e_c. Arguments: as cross_entropy_rows without logits and bias, d_logits being e; sums [n, tiles], base,
-  // label_logit [n] f32; with a gradient factor [n] f32; [scaled [n, H] type (out), x].
+  // label_logit [n] f32; tops and bests, deviations, moments as wanted; with a gradient factor [n] f32, with smoothing too
+  // smooth [n] f32 (linear_smoothing.h's factor, and d_c without it); [scaled [n, H] type (out), x].
   Step rows;
 
   MatmulConfig config;  // of the tiles

@@ -1,4 +1,4 @@
-// c = round_C(f(alpha op(a) op(b) + bias) + beta c); sums and the epilogue in f32.
+// c = round_C(f(alpha op(a) op(b) [+ outer_rows outer_cols] + bias) + beta c); sums and the epilogue in f32.
 //
 // Flop 2 M N K. A program adds up one tile of c, or one after the other, or a part of a tile's turns along k, which
 // matmul_finish adds in order.
@@ -17,6 +17,8 @@ class Finish {
     c_ = k.view("c", m.c_type, {m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
     if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.known(m.cols)});
     if (m.row_scale) row_scale_ = k.view("row_scale", f32, {dyn});
+    if (m.outer) outer_rows_ = k.view("outer_rows", f32, {dyn});
+    if (m.outer) outer_cols_ = k.view("outer_cols", f32, {m.known(m.cols)});
     if (m.scaled) alpha_ = k.scalar("alpha", f32);
     if (m.adds) beta_ = k.scalar("beta", f32);
   }
@@ -28,6 +30,9 @@ class Finish {
       const Tile scale = row_scale_->partition({rows}).load({row}).expand_dims(1);
       sums = where(scale == 0.0f, 0.0f, sums * scale);
     }
+    if (outer_rows_)
+      sums = fma(outer_rows_->partition({rows}).load({row}).expand_dims(1),
+                 outer_cols_->partition({cols}).load({column}).expand_dims(0), sums);
     if (bias_) sums = sums + bias_->partition({cols}).load({column}).to(f32).expand_dims(0);
     if (m_.epilogue != Epilogue::none)
       sums = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), sums).value();
@@ -38,7 +43,7 @@ class Finish {
 
  private:
   const MatmulMeta& m_;
-  std::optional<View> c_, bias_, row_scale_;
+  std::optional<View> c_, bias_, row_scale_, outer_rows_, outer_cols_;
   std::optional<Scalar> alpha_, beta_;
 };
 

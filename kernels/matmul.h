@@ -27,6 +27,7 @@ struct MatmulOptions {
   bool scaled = false;     // alpha is not 1
   bool row_scale = false;  // every row of op(a) op(b) is multiplied by a number of its own
   bool adds = false;       // beta is not 0
+  bool outer = false;      // sums then get a number of their row times one of their column
   int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
   bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
 
@@ -64,8 +65,8 @@ struct MatmulMeta : MatmulOptions {
 };
 
 // Arguments: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
-// bias [N] where there is one, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), f32 scalars alpha and
-// beta where they count. Nothing overlaps.
+// bias [N] where there is one, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and
+// outer_cols [N] f32, f32 scalars alpha and beta where they count. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and what matmul has without splits beside a and b.

@@ -16,7 +16,7 @@ namespace {
 using runtime::Matrix;
 using runtime::Product;
 
-enum View : int { kA, kB, kC, kRowScale, kViews };
+enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kViews };
 
 kernels::Factors factors_of(Product product) {
   switch (product) {
@@ -56,17 +56,21 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
   if (h.logits)
     kinds.push_back(
         {.product = Product::nt, .type = type, .result = type, .pads = true, .cols = h.classes, .width = h.cols});
-  const auto add = [&](ProductKind kind, DType result, bool adds) {
+  const auto add = [&](ProductKind kind, DType result, bool adds, bool outer) {
     kind.result = result;
     kind.adds = adds;
+    kind.outer = outer;
     kinds.push_back(kind);
   };
-  if (h.with_d_x && h.type == type) add(d_x, type, false);
+  if (h.with_d_x && h.type == type) add(d_x, type, false, h.outer);
   for (const bool adds : {false, true})
-    if (h.with_d_x && h.adds_up_d_x) add(d_x, f32, adds);
+    if (h.with_d_x && h.adds_up_d_x) add(d_x, f32, adds, h.outer && !adds);  // once of several
   if (!h.with_d_weight) return kinds;
-  if (h.d_weight_type == type && type != f32) add(d_weight, type, false);
-  for (const bool adds : {false, true}) add(d_weight, f32, adds);
+  for (const bool outer : {false, true}) {
+    if (outer ? !h.outer : h.outer && !h.by_vocabulary) continue;
+    if (h.d_weight_type == type && type != f32) add(d_weight, type, false, outer);
+    for (const bool adds : {false, true}) add(d_weight, f32, adds, outer);
+  }
   return kinds;
 }
 
@@ -79,14 +83,19 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .type = kind.type,
                                          .c_type = kind.result,
                                          .row_scale = kind.row_scale,
-                                         .adds = kind.adds};
+                                         .adds = kind.adds,
+                                         .outer = kind.outer};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
     config.splits = 1;
-    kernels_.push_back(
-        {kind, config,
-         std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
-                                      StepNames{.views = {{"a", kA}, {"b", kB}, {"c", kC}, {"row_scale", kRowScale}},
-                                                .constants = {{"beta", 1.0}}})});
+    kernels_.push_back({kind, config,
+                        std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
+                                                     StepNames{.views = {{"a", kA},
+                                                                         {"b", kB},
+                                                                         {"c", kC},
+                                                                         {"row_scale", kRowScale},
+                                                                         {"outer_rows", kOuterRows},
+                                                                         {"outer_cols", kOuterCols}},
+                                                               .constants = {{"beta", 1.0}}})});
   }
 }
 
@@ -95,11 +104,12 @@ void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
 }
 
 const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, const Matrix& a, const Matrix& b, const Matrix& c,
-                                                     bool adds, bool row_scale) const {
+                                                     bool adds, const Factors& factors) const {
   const auto fits = [&](const Kernel& kernel) {
     const ProductKind& kind = kernel.kind;
     return kind.product == product && kind.type == a.type && kind.type == b.type && kind.result == c.type &&
-           kind.adds == adds && kind.row_scale == row_scale;
+           kind.adds == adds && kind.row_scale == (factors.row_scale != nullptr) &&
+           kind.outer == (factors.outer_rows != nullptr);
   };
   const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), fits);
   if (kernel == kernels_.end())
@@ -111,7 +121,7 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, const Matr
 void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
                        const Matrix& c, void*, runtime::Stream stream) {
   if (beta != 0 && beta != 1) fail(Status::internal_error, "products of kernels add all of c or nothing of it");
-  const Kernel& kernel = kernel_for(product, a, b, c, beta != 0, false);
+  const Kernel& kernel = kernel_for(product, a, b, c, beta != 0, {});
   std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c)};
   // Rows of whole vectors are what the faster variant asks of c: more columns than b has get sums of nothing.
   int64_t& cols = views[kC].dims[1];
@@ -119,10 +129,12 @@ void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, con
   kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, sizes.m, cols), stream);
 }
 
-void KernelMatmul::multiply_rows(Product product, const Matrix& a, const Matrix& b, const BoundTensor& row_scale,
-                                 bool add, const Matrix& c, runtime::Stream stream) const {
-  const Kernel& kernel = kernel_for(product, a, b, c, add, true);
-  const std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c), row_scale};
+void KernelMatmul::multiply_with(Product product, const Matrix& a, const Matrix& b, const Factors& factors, bool add,
+                                 const Matrix& c, runtime::Stream stream) const {
+  const Kernel& kernel = kernel_for(product, a, b, c, add, factors);
+  std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c)};
+  if (factors.row_scale) views[kRowScale] = *factors.row_scale;
+  if (factors.outer_rows) views[kOuterRows] = *factors.outer_rows, views[kOuterCols] = *factors.outer_cols;
   kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, c.rows, c.cols), stream);
 }
 

@@ -18,6 +18,7 @@ struct ProductKind {
   DType type, result;      // of both factors, of c
   bool adds = false;       // to what is in c
   bool row_scale = false;  // a number of its own multiplies every row
+  bool outer = false;      // a number of its row times one of its column is added
   bool pads = false;       // what is between a row of c and the next may be written, up to a whole vector
   int64_t cols, width;     // usual sizes of c's rows and of a's in memory, for the schedule
 };
@@ -29,8 +30,10 @@ struct HeadProducts {
   bool adds_up_d_x;          // may be made in f32, as a sum of several products
   bool with_d_x, with_d_weight;
   DType d_weight_type;
-  bool logits = true;      // are multiplied as they are
-  bool row_scale = false;  // of d
+  bool logits = true;         // are multiplied as they are
+  bool row_scale = false;     // of d
+  bool outer = false;         // with numbers of rows and columns added to d_x and d_weight
+  bool by_vocabulary = true;  // d_weight may be made so, as it is
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
 
@@ -39,9 +42,13 @@ class KernelMatmul final : public runtime::Matmul {
   KernelMatmul(Context& context, const std::vector<ProductKind>& kinds);
 
   size_t workspace_bytes() const override { return 0; }
-  // c = row_scale * (a b), added to c where it adds; row_scale [rows of c] f32.
-  void multiply_rows(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
-                     const BoundTensor& row_scale, bool add, const runtime::Matrix& c, runtime::Stream stream) const;
+  // c = row_scale * (a b) + outer_rows outer_cols, added to c where it adds: what is not NULL, [rows of c], [rows of c] and
+  // [columns of c] f32.
+  struct Factors {
+    const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
+  };
+  void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
+                     const Factors& factors, bool add, const runtime::Matrix& c, runtime::Stream stream) const;
   void add_launchers(std::vector<const Launcher*>* all) const;
 
  protected:
@@ -55,7 +62,7 @@ class KernelMatmul final : public runtime::Matmul {
     std::unique_ptr<KernelStep> step;
   };
   const Kernel& kernel_for(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
-                           const runtime::Matrix& c, bool adds, bool row_scale) const;
+                           const runtime::Matrix& c, bool adds, const Factors& factors) const;
 
   std::vector<Kernel> kernels_;
 };

@@ -14,8 +14,7 @@ using Args = LinearHead::Args;
 using Head = LinearHead;
 
 class FusedLinearCrossEntropy : public WithProducts {};
-INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropy,
-                         testing::Values(Products::library, Products::kernels, Products::exponentials), products_name);
+INSTANTIATE_TEST_SUITE_P(Products, FusedLinearCrossEntropy, makers_of_products(), products_name);
 
 TEST_P(FusedLinearCrossEntropy, ShapesAndTypes) {
   const int64_t shapes[][3] = {{4, 8, 8}, {63, 41, 41}, {188, 31, 123}, {1, 1, 1}, {12, 64, 1000}, {3, 24, 20000}};
@@ -188,6 +187,21 @@ TEST_P(FusedLinearCrossEntropy, RowsThatCountForNothing) {
     weights[weighted.labels[2]] = 0;
     Head without(13, 12, 40, type, {.weight = weights});
     without.check();
+  }
+}
+
+// Factors of rows stay numbers that f32 holds: an upstream gradient of 1e-20 where others are e^55 times as likely as the label.
+TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
+  const int64_t n = 13, h = 12, v = 40, row = 3;
+  for (const DType type : {f32, bf16}) {
+    Head head(n, h, v, type, {.reduction = Reduce::none});
+    head.upstream(Values(n, exact(1e-20)));
+    head.bias.set(head.labels[row], -55.0);
+    head.run();
+    const Values d = cross_entropy_oracle(head.logits(), head.labels, head.c).d_logits;
+    const Values to_x = product_gradients(d, head.x, head.weight, n, h, v).x, all = head.d_x.values();
+    const auto of_row = [&](const Values& of) { return Values(of.begin() + row * h, of.begin() + (row + 1) * h); };
+    EXPECT_TRUE(close_normwise(of_row(all), of_row(to_x), type == f32 ? 1e-5 : 1e-2));
   }
 }
 
@@ -446,40 +460,70 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
 // Two numbers of a row and tile of the product, and a few, are all that a loss takes where logits are not stored.
 TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   const int64_t n = 300, v = 2000;
-  Head head(n, 16, v, f32, {}, {false, false, false});
-  const size_t logits = static_cast<size_t>(n) * v * 4, bytes = head.workspace_bytes(n);
-  if (GetParam() == Products::exponentials)
-    EXPECT_LT(bytes, logits / 16);
-  else
-    EXPECT_GE(bytes, logits);
-  head.check();
-  Head short_type(n, 16, v, bf16, {}, {false, false, false});
-  short_type.desc.with_lse = 1;
-  EXPECT_EQ(short_type.workspace_bytes(n) >= static_cast<size_t>(n) * v * 2, GetParam() != Products::exponentials);
+  for (const CrossEntropyCase& c : std::vector<CrossEntropyCase>{
+           {}, {.smoothing = exact(0.1)}, {.smoothing = exact(0.1), .softcap = 3, .weight = class_weights(v)}}) {
+    for (const DType type : {f32, bf16}) {
+      for (const bool with_entropy : {false, true}) {
+        Head head(n, 16, v, type, c, {false, false, false});
+        head.desc.with_lse = 1;
+        head.desc.with_entropy = with_entropy;
+        const size_t logits = static_cast<size_t>(n) * v * 2, bytes = head.workspace_bytes(n);
+        if (GetParam() == Products::kernels)
+          EXPECT_LT(bytes, logits / 4);
+        else
+          EXPECT_GE(bytes, logits);
+        head.check();
+      }
+    }
+  }
 }
 
 // Where no logit is rounded, rows whose largest logits decide everything are right however large these are: in one pass, and
-// where a second product makes the gradient of the weight by vocabulary.
+// where a second product makes the gradient of the weight by vocabulary. Every option that is said to store no logits.
 TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
-  if (on_gpu() && GetParam() != Products::exponentials) GTEST_SKIP() << "products store rounded logits";
-  for (const double scale : {1e2, 1e3, 1e4}) {
-    for (const bool by_vocabulary : {false, true}) {
-      Head head(90, 24, 405, bf16, {.reduction = Reduce::sum});
-      Values x = head.x.values();
-      for (double& value : x) value *= scale;
-      head.x.fill(x);
-      const Values z = head.logits();
-      for (int64_t i = 0; i < head.n; i += 2)  // the label on top
-        head.labels[i] =
-            std::max_element(z.begin() + i * head.v, z.begin() + (i + 1) * head.v) - (z.begin() + i * head.v);
-      if (by_vocabulary) {
-        head.desc.chunk_rows = 1;
-        head.desc.max_workspace_bytes = static_cast<int64_t>(head.workspace_bytes(90)) + 6000;
-        head.desc.chunk_rows = 0;
+  const int64_t n = 90, v = 405;
+  const std::vector<CrossEntropyCase> cases = {
+      {},
+      {.smoothing = exact(0.1)},
+      {.smoothing = exact(0.2), .weight = class_weights(v), .temperature = 0.5},
+      {.softcap = 40}};
+  for (CrossEntropyCase c : cases) {
+    c.reduction = Reduce::sum;
+    for (const double scale : {1e2, 1e4}) {
+      for (const bool by_vocabulary : {false, true}) {
+        Head head(n, 24, v, bf16, c);
+        if (head.rounds_logits()) GTEST_SKIP() << "products store rounded logits";
+        head.desc.with_entropy = 1;
+        head.least_entropy_gate = 1e-4;
+        if (c.softcap > 0) head.desc.with_accuracy = head.desc.with_predictions = 0;  // capped logits tie
+        Values x = head.x.values();
+        for (double& value : x) value *= scale;
+        head.x.fill(x);
+        const Values z = head.logits();
+        for (int64_t i = 0; i < n; i += 2)  // the label on top
+          head.labels[i] = std::max_element(z.begin() + i * v, z.begin() + (i + 1) * v) - (z.begin() + i * v);
+        if (by_vocabulary) {
+          head.desc.chunk_rows = 1;
+          head.desc.max_workspace_bytes = static_cast<int64_t>(head.workspace_bytes(n)) + 6000;
+          head.desc.chunk_rows = 0;
+        }
+        head.check();
       }
-      head.check();
     }
   }
+}
+
+// The lowest of several largest logits is the prediction, in the same tile of the product and in others.
+TEST_P(FusedLinearCrossEntropy, PredictionsOfTies) {
+  Head head(6, 16, 1200, f32);
+  head.labels = {3, 77, 500, 500, 900, 1199};
+  Values bias(1200, -50.0);
+  for (const int64_t top : {500, 501, 900, 1100}) bias[top] = 50;
+  head.bias.fill(bias);
+  head.weight.fill(Values(1200 * 16));
+  head.run();
+  EXPECT_EQ(head.predictions.values(), Values(6, 500.0));
+  EXPECT_NEAR(head.accuracy.get(0), 2.0 / 6, 1e-6);
 }
 
 TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {

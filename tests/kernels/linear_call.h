@@ -25,9 +25,8 @@ inline bool has_products() {
   return on_gpu() || backend().name() == "cpu";
 }
 
-// Who makes the products of the heads that tests describe: a library, the library's own kernels, and these in calls whose
-// logits are not stored, since nothing asks for what needs them.
-enum class Products { library, kernels, exponentials };
+// Who makes the products of the heads that tests describe: a library of the device's maker, or the library's own kernels.
+enum class Products { library, kernels };
 inline Products& maker_of_products() {
   static Products chosen = Products::library;
   return chosen;
@@ -45,7 +44,7 @@ class WithProducts : public testing::TestWithParam<Products> {
   }
 };
 inline std::string products_name(const testing::TestParamInfo<Products>& info) {
-  return info.param == Products::library ? "library" : info.param == Products::kernels ? "kernels" : "exponentials";
+  return info.param == Products::library ? "library" : "kernels";
 }
 inline auto makers_of_products() {
   return testing::Values(Products::library, Products::kernels);

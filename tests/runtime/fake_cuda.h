@@ -29,7 +29,7 @@ struct FakeCudaControl {
 
   struct Launch {
     unsigned grid[3], block, shared, cluster;
-    uint64_t slots[64];
+    uint64_t slots[160];  // as many as a kernel of the library takes
     uint64_t slot_bytes;
     void* stream;
     bool overlaps;  // programmatic stream serialisation

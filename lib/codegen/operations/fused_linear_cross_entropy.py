@@ -47,9 +47,9 @@ leaves no room for that beside large chunks, in blocks, for each product of a ch
 it as it is.
 Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes cuBLASLt or CBLAS where it is found, and the library's own
 kernels where it is not, unless an environment variable names one; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
-no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any) and neither
-label_smoothing nor accuracy, predictions, entropy or d_entropy is asked for (in bf16 neither lse nor max_workspace_bytes), but exponentials relative to the label's logit, and without
-gradients not those either: then 8 bytes a row and tile of classes. Else logits are rounded to dtype on a GPU.
+no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any),
+but exponentials relative to the label's logit, and without gradients not those either: then 8 to 20 bytes a row and tile of classes. In
+calls that make gradients d_entropy, or label_smoothing beside softcap, has them stored. Stored logits are rounded to dtype on a GPU.
 cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number of rows, else in the first call with it, which
 then takes host memory. A CBLAS library may take memory of its own: OpenBLAS 0.3.21 has its buffers from the first product on, takes
 512 KiB for the time of a product of more than 262,144 multiply-adds that it spreads over threads, and, on processors with AVX-512, at
@@ -86,7 +86,8 @@ rows. use_token_scaling: what d_loss multiplies also times p[y].
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
 Tensors and options are the forward's, and so is what it says of chunks, workspace, sums, an f32 weight, matrix products and labels. At least one
 gradient is wanted; those that are not are not made, and where it is d_weight alone, chunks too small to add to it go by blocks of the vocabulary
-without multiplying a second time. d_loss is read on the device: one element, or one per row for NONE. lse is one number of f32, so p is off
+without multiplying a second time. Give products as the forward had them: by the own kernels lse is that of logits that were not rounded.
+d_loss is read on the device: one element, or one per row for NONE. lse is one number of f32, so p is off
 by up to |lse| 2^-23 of it: in rows whose label has nearly all the probability, 1 - p[y] keeps fewer digits than in the forward.
 d_x may be exactly x when in_place is set.""",
        [*FIRST_FIELDS,

@@ -18,6 +18,8 @@
 //
 //     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
 //
+// to each of which smoothing adds what is the same for all logits of a row (kernels/linear_smoothing.h).
+//
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
 // as the second one does. Products of the library's own kernels store d(loss)/dz itself there
 // (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
@@ -37,6 +39,7 @@
 #include "lib/src/ops/gradients_from_lse.h"
 #include "lib/src/ops/head_exponentials.h"
 #include "lib/src/ops/head_gradients.h"
+#include "lib/src/ops/head_smoothing.h"
 #include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
@@ -90,7 +93,7 @@ DType weight_type(const Desc& d) {
 }
 
 LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,
-                                 size_t product_workspace, int64_t tile_columns = 0) {
+                                 size_t product_workspace) {
   return {.classes = d.n_classes,
           .cols = d.n_cols,
           .type = dtype_of(d.dtype),
@@ -108,7 +111,6 @@ LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_typ
           .keeps_lse = d.with_lse == 0,
           .keeps_entropy = d.with_d_entropy && !d.with_entropy,
           .from_lse = from_lse,
-          .tile_columns = tile_columns,
           .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -126,7 +128,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         products_(products_of(*context, d.products, product_kinds())),
         matmul_(products_.matmul),
-        chunks_(chunks_of(0, matmul_->workspace_bytes())),
+        chunks_(chunk_options_of(matmul_->workspace_bytes())),
         weight_(*context, d, weight_type(d), product_type_) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
@@ -181,6 +183,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (rows == 0) return without_rows(views, call);
     weight_.convert_all(call, layout, &views);
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
+    if (smoothing_) smoothing_->sum_weight(call, layout, &views);
     for (int64_t first = 0; chunks_.needs_rows(layout) && first < rows; first += layout.chunk) {
       run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
     }
@@ -203,6 +206,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
       if (*step) all.push_back((*step)->launcher());
     }
     if (exponentials_) exponentials_->add_launchers(&all);
+    if (smoothing_) smoothing_->add_launchers(&all);
     if (gradients_) gradients_->add_launchers(&all);
     if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
@@ -211,14 +215,15 @@ class FusedLinearCrossEntropy final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
-  LinearChunks chunks_of(int64_t tile_columns, size_t product_workspace) const {
-    return LinearChunks(
-        chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace, tile_columns));
+  LinearChunkOptions chunk_options_of(size_t product_workspace) const {
+    return chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace);
   }
 
   bool takes_exponentials() const {
     return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
   }
+  // Whether products add the gradients of smoothing.
+  bool smooths() const { return takes_exponentials() && d_.label_smoothing != 0 && with_gradient(d_); }
   // Whether products by the library's own kernels make gradients from an lse, without storing logits: where what makes the
   // lse stores none.
   bool takes_gradients() const { return from_lse_ ? product_type_ != DType::f16 : takes_exponentials(); }
@@ -233,7 +238,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .with_d_weight = d_.d_weight_dtype != 0,
                           .d_weight_type = dtype_of(d_.d_weight_dtype),
                           .logits = !takes_gradients(),
-                          .row_scale = takes_exponentials()});
+                          .row_scale = takes_exponentials(),
+                          .outer = smooths(),
+                          .by_vocabulary = LinearChunks(chunk_options_of(0)).may_go_by_vocabulary()});
   }
 
   void prepare_chunks(int64_t rows, const LinearLayout& layout) const {
@@ -279,8 +286,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
 
   void make_exponentials() {
-    exponentials_.emplace(*context_, d_, linear_options());
-    chunks_ = chunks_of(exponentials_->tile_columns(), matmul_->workspace_bytes());
+    const kernels::LinearCrossEntropyOptions options = linear_options();
+    exponentials_.emplace(*context_, d_, options);
+    if (smooths()) smoothing_.emplace(*context_, d_, options, options.head_type);
+    LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
+    chunks.tile_columns = exponentials_->tile_columns(), chunks.tile_numbers = exponentials_->tile_numbers();
+    if (smoothing_) chunks.smoothing_parts = smoothing_->parts();
+    chunks_ = LinearChunks(chunks);
   }
 
   void make_gradients() {
@@ -446,6 +458,16 @@ class FusedLinearCrossEntropy final : public OpPlan {
                       call.workspace + layout.products, call.stream);
   }
 
+  // c = [row_scale] (a b) with a of the exponentials; smoothing adds rows times columns where there are such rows.
+  void multiply_exponentials(const Call& call, const Views& v, Product product, View b, const BoundTensor* row_scale,
+                             const BoundTensor* rows, View columns, bool add, View c) const {
+    KernelMatmul::Factors factors;
+    factors.row_scale = row_scale;
+    if (smoothing_ && rows) factors.outer_rows = rows, factors.outer_cols = &v[columns];
+    products_.kernels->multiply_with(product, matrix(v[kLogits]), matrix(v[b]), factors, add, matrix(v[c]),
+                                     call.stream);
+  }
+
   // v[kLogits], whose columns are the classes from `first` on.
   void multiply_logits(const Call& call, const LinearLayout& layout, int64_t first, Views* views) const {
     const BoundTensor logits = (*views)[kLogits];
@@ -463,8 +485,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
       v[kLogits] = columns_of(logits, piece.first, piece.size);
       const bool add = piece.first > 0;
       if (exponentials_)
-        products_.kernels->multiply_rows(Product::nn, matrix(v[kLogits]), matrix(v[kWeight]), v[kFactor], add,
-                                         matrix(v[kDX]), call.stream);
+        multiply_exponentials(call, v, Product::nn, kWeight, &v[kFactor], add ? nullptr : &v[kSmooth], kWeightSums, add,
+                              kDX);
       else
         multiply(call, layout, v, Product::nn, kLogits, kWeight, add, kDX);
     });
@@ -490,8 +512,14 @@ class FusedLinearCrossEntropy final : public OpPlan {
       run_logits(call, layout, first, count, &v);
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
-    if (d_.d_weight_dtype != 0 && !layout.by_vocabulary)
-      multiply(call, layout, v, Product::tn, kLogits, exponentials_ ? kScaledX : kX, add, kDWeight);
+    if (smoothing_ && d_.d_bias_dtype != 0) smoothing_->add_to_bias(call, v);
+    if (d_.d_weight_dtype != 0 && !layout.by_vocabulary) {
+      if (smoothing_) smoothing_->sum_x(call, v);
+      if (exponentials_)
+        multiply_exponentials(call, v, Product::tn, kScaledX, nullptr, &v[kClassFactor], kXSums, add, kDWeight);
+      else
+        multiply(call, layout, v, Product::tn, kLogits, kX, add, kDWeight);
+    }
     if (d_.with_d_x) multiply_d_x(call, layout, &v);
     if (layout.add_up_d_x) round_d_x_->run(v.data(), nullptr, count, call.stream);
   }
@@ -568,6 +596,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
   std::optional<HeadExponentials> exponentials_;  // where logits are not stored; likewise the next
+  std::optional<HeadSmoothing> smoothing_;
   std::optional<HeadGradients> gradients_;
   int64_t column_block_ = 0;  // columns of one program of columns_
 };

@@ -6,6 +6,10 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
     : classes_(options.classes), cols_(options.cols), type_(options.type) {
   const kernels::LinearCrossEntropy made = kernels::linear_cross_entropy(context.machine(), options);
   tiles_ = made.config;
+  numbers_ = {{kSums, kTileSums}, {kTops, kTileTops}};
+  if (options.with_accuracy || options.with_predictions) numbers_.push_back({kBests, kTileBests});
+  if (options.smoothing) numbers_.push_back({kDeviations, kTileDeviations});
+  if (options.entropies()) numbers_.push_back({kMoments, kTileMoments});
   const auto step = [&](const kernels::Step& recorded, const StepNames& names) {
     return head_step(context, d, recorded, names);
   };
@@ -18,6 +22,11 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
   StepNames of_tiles{.views = {{"e", kLogits},
                                {"sums", kTileSums},
                                {"tops", kTileTops},
+                               {"bests", kTileBests},
+                               {"deviations", kTileDeviations},
+                               {"moments", kTileMoments},
+                               {"label_logit", kLabelLogit},
+                               {"column_weight", kColumnWeight},
                                {"x", kX},
                                {"weight", kWeight},
                                {"base", kBase},
@@ -38,8 +47,11 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   v[kBase] = make_vector(memory + layout.base, DType::f32, count);
   v[kAgain] = make_vector(memory + layout.again, DType::i32, count);
   v[kFactor] = make_vector(memory + layout.factor, DType::f32, count);
-  v[kSums] = make_view(memory + layout.sums, DType::f32, count, layout.tiles, layout.tiles);
-  v[kTops] = make_view(memory + layout.tops, DType::f32, count, layout.tiles, layout.tiles);
+  v[kSmooth] = make_vector(memory + layout.smooth, DType::f32, count);
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    const DType type = numbers_[i].all == kBests ? DType::i32 : DType::f32;
+    v[numbers_[i].all] = make_view(memory + layout.of_tiles[i], type, count, layout.tiles, layout.tiles);
+  }
   v[kScaledX] = make_view(memory + layout.scaled_x, type_, count, cols_, cols_);
   v[kWeightGiven] = call.tensors[fused_linear_cross_entropy::k_weight];
   label_logits_->run(v.data(), nullptr, count, call.stream);
@@ -57,9 +69,9 @@ void HeadExponentials::multiply(const Call& call, const LinearLayout& layout, co
   int64_t tile = 0;
   weight.for_pieces(call, layout, 0, classes_, views, [&](const Part& piece) {
     const int64_t tiles = kernels::ceil_div(piece.size, int64_t{tiles_.tile_n});
-    v[kTileSums] = columns_of(v[kSums], tile, tiles);
-    v[kTileTops] = columns_of(v[kTops], tile, tiles);
+    for (const TileNumbers& numbers : numbers_) v[numbers.tiles] = columns_of(v[numbers.all], tile, tiles);
     v[kColumnBias] = rows_of(v[kBias], piece.first, piece.size);
+    v[kColumnWeight] = rows_of(v[kClassWeight], piece.first, piece.size);
     // Whole vectors, as stores like them: what is between a row of logits and the next may be written.
     v[kLogits] = columns_of(logits, piece.first, kernels::round_up(piece.size, vector_width(type_)));
     const Numbers numbers{0, piece.first};

@@ -14,6 +14,7 @@ class HeadExponentials {
   HeadExponentials(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options);
 
   int64_t tile_columns() const { return tiles_.tile_n; }
+  int64_t tile_numbers() const { return static_cast<int64_t>(numbers_.size()); }  // that a tile leaves of a row
 
   // Of a chunk whose other views are selected, from row `first` of the batch on: exponentials, the rows' results and
   // factors.
@@ -25,9 +26,14 @@ class HeadExponentials {
   void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
                 Views* views) const;
 
+  struct TileNumbers {
+    View all, tiles;
+  };
+
   int64_t classes_, cols_;
   DType type_;
   kernels::MatmulConfig tiles_;
+  std::vector<TileNumbers> numbers_;
   std::optional<KernelStep> label_logits_, exponentials_, overflows_, again_, rows_;
 };
 

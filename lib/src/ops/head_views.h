@@ -38,11 +38,22 @@ enum View : int {
   kAgain,  // rows whose exponentials are made again
   kSums,   // of every tile's rows; likewise the next
   kTops,
+  kBests,
+  kDeviations,
+  kMoments,
   kTileSums,  // of the tiles that are multiplied now; likewise the next
   kTileTops,
-  kFactor,   // of each row, between its exponentials and its gradient
-  kScaledX,  // x times that
-  kLse,      // of the chunk
+  kTileBests,
+  kTileDeviations,
+  kTileMoments,
+  kFactor,       // of each row, between its exponentials and its gradient
+  kScaledX,      // x times that
+  kSmooth,       // what smoothing adds for each class, of the rows of the chunk
+  kClassFactor,  // times this of each class
+  kWeightSums,   // of such rows of the weight; likewise the next of x of the chunk
+  kXSums,
+  kPartSums,  // before they are added up
+  kLse,       // of the chunk
   kLabelLogit,
   kAllLse,
   kAllLabelLogit,
@@ -91,6 +102,11 @@ inline StepNames row_names() {
                     {"counts", kCounts},
                     {"error", kError},
                     {"sums", kSums},
+                    {"tops", kTops},
+                    {"bests", kBests},
+                    {"deviations", kDeviations},
+                    {"moments", kMoments},
+                    {"smooth", kSmooth},
                     {"base", kBase},
                     {"label_logit", kLabelLogit},
                     {"factor", kFactor},

@@ -15,11 +15,10 @@ using kernels::round_up;
 
 constexpr int64_t kDefaultLogits = int64_t{1} << 30;  // bytes of a chunk's logits: 4,096 rows of 128,256 classes
 constexpr int64_t kChunkAlign = 128;                  // rows or columns: a multiple of every matrix library's tile
-constexpr int64_t kRowAlign = 128;          // bytes between rows of logits: aligned rows whatever the vocabulary
-constexpr int64_t kBlockRows = 8192;        // under a block of the vocabulary, where twice as many are too many
-constexpr int64_t kRowNumbers = 3;          // of a row of exponentials: base, again, factor
-constexpr int64_t kExponentialBuffers = 6;  // sums, tops, and those
-constexpr int64_t kChunkBuffers = 3;        // logits, x, d_x: each may be rounded up to the workspace's alignment
+constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
+constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
+constexpr int64_t kRowNumbers = 4;    // of a row of exponentials: base, again, factor, smooth
+constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
 constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
 constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
@@ -54,7 +53,7 @@ int64_t LinearChunks::bytes_of_row() const {
   if (converts()) elements += o_.cols + o_.target_cols;
   if (scales_x()) elements += o_.cols;
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
-  if (o_.tile_columns > 0) numbers += 2 * tiles() + kRowNumbers;
+  if (o_.tile_columns > 0) numbers += o_.tile_numbers * tiles() + kRowNumbers;
   return elements * size_of(o_.product_type) + numbers * size_of(DType::f32);
 }
 
@@ -99,7 +98,13 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.tiles = tiles();
   const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
   for (size_t* const of_row : {&l.base, &l.again, &l.factor}) *of_row = take(exponentials, DType::f32);
-  for (size_t* const of_tiles : {&l.sums, &l.tops}) *of_tiles = take(exponentials * l.tiles, DType::f32);
+  l.smooth = take(o_.smoothing_parts > 0 ? exponentials : 0, DType::f32);
+  for (int64_t i = 0; i < o_.tile_numbers; ++i)
+    l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
+  const int64_t smoothing = o_.smoothing_parts > 0 && rows > 0 ? 1 : 0;
+  l.class_factor = take(smoothing * o_.classes, DType::f32);
+  for (size_t* const sums : {&l.weight_sums, &l.x_sums}) *sums = take(smoothing * o_.cols, DType::f32);
+  l.part_sums = take(smoothing * o_.smoothing_parts * o_.cols, DType::f32);
   l.scaled_x = take(scales_x() ? chunk * o_.cols : 0, type);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
@@ -120,10 +125,10 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
   int64_t room = kDefaultLogits;
   if (limited) {
-    room =
-        o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
-        (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) + (o_.tile_columns > 0 ? kExponentialBuffers : 0)) *
-            signed_bytes(kWorkspaceAlign);
+    room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
+           (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) +
+            (o_.tile_columns > 0 ? kRowNumbers + o_.tile_numbers + 1 : 0)) *
+               signed_bytes(kWorkspaceAlign);
     if (rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows * of_row <= room + sums) {

@@ -10,12 +10,15 @@
 // its rows: for every product of a chunk anew, which then add up d_x in f32.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "ligerdsl/dtype.h"
 
 namespace ligerdsl::lib {
+
+inline constexpr size_t kMostTileNumbers = 5;
 
 enum class ChunkRule { by_workspace, published };
 
@@ -34,10 +37,11 @@ struct LinearChunkOptions {
   bool keeps_lse = true;  // of all rows, which the caller has no memory for; likewise the next
   bool keeps_entropy = false;
   bool from_lse = false;  // gradients alone, from the rows' lse
-  // Not 0: logits are stored as exponentials, if a gradient needs them, in tiles of so many columns, each of which leaves two
-  // f32 numbers of a row (kernels/linear_cross_entropy.h).
-  int64_t tile_columns = 0;
-  bool whole_weight = false;  // a copy of the weight is never made in blocks
+  // Not 0: logits are stored as exponentials, if a gradient needs them, in tiles of so many columns, each of which leaves so many
+  // numbers of four bytes of a row (kernels/linear_cross_entropy.h).
+  int64_t tile_columns = 0, tile_numbers = 0;
+  int64_t smoothing_parts = 0;  // not 0: the gradients of smoothing are added to products, by sums of so many parts
+  bool whole_weight = false;    // a copy of the weight is never made in blocks
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -56,10 +60,12 @@ struct LinearLayout {
   size_t x = 0, weight = 0;         // copies in the product type, where it is not the caller's
   size_t d_x = 0;                   // of a chunk, f32: where d_x is not, and products are, or it is a sum of several
   size_t d_weight = 0, d_bias = 0;  // f32 sums
-  size_t base = 0, again = 0, sums = 0, tops = 0, factor = 0;  // of a chunk's exponentials: [chunk], and [chunk, tiles]
-  size_t scaled_x = 0;                                         // [chunk, H] of the product type
-  int64_t tiles = 0;                                           // of a row's exponentials
-  size_t target_logits = 0;                                    // as logits; likewise the next two
+  size_t base = 0, again = 0, factor = 0, smooth = 0;                   // [chunk] of a chunk's exponentials
+  std::array<size_t, kMostTileNumbers> of_tiles = {};                   // [chunk, tiles] of them
+  size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;  // of smoothing: [V], [H], [H], [parts, H]
+  size_t scaled_x = 0;                                                  // [chunk, H] of the product type
+  int64_t tiles = 0;                                                    // of a row's exponentials
+  size_t target_logits = 0;                                             // as logits; likewise the next two
   size_t target_x = 0, target_weight = 0;
   bool add_up_d_x = false;  // there is such a d_x
 
