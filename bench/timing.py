@@ -18,6 +18,7 @@ from results import one_line
 FLUSH_BYTES = 256 << 20   # several times the L2 of every card supported
 FLUSH_US = 55             # about what overwriting them takes at the least
 MOST_FLUSHES = 64
+WAKING_US = 500           # what a host's first call after a pause takes more: 100 to 130 of a bare cuBLAS product
 ROUNDS = 12               # runs of a chain between two events: enough that its ends do not count
 
 
@@ -92,9 +93,10 @@ class GpuTimer:
     def bursts(self, run, gap_s=0.25, most=7):
         """Quantiles of repetitions with an idle gap before each: the card is cool and its power unspent.
 
-        The overwrites before a repetition take as long as its host needs to queue it, as in measure().
+        The overwrites before a repetition take as long as its host needs to queue it, as in measure(), and WAKING_US longer: what
+        was idle too is the host.
         """
-        samples, flushes = [], min(MOST_FLUSHES, 1 + math.ceil(1.5 * self.host_us(run, calls=1) / FLUSH_US))
+        samples, flushes = [], min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * self.host_us(run, calls=1)) / FLUSH_US))
         for _ in range(most):
             torch.cuda.synchronize()
             time.sleep(gap_s)

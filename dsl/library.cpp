@@ -62,7 +62,8 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
   const NumberArg together(group, loc);
   const Scalar of_group = at(columns, loc) * together;
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  const Scalar here = min(Scalar(at(rows, loc) - at(before, loc)), together, loc);
+  // 1 at least: a loop that looks a tile ahead asks for the one behind the last, too.
+  const Scalar here = max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
   const Scalar within = at(number, loc) % at(of_group, loc);
   const Scalar down = at(within, loc) % at(here, loc);
   return {at(before, loc) + at(down, loc), at(within, loc) / at(here, loc)};

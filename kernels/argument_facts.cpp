@@ -40,7 +40,7 @@ class LargestTiles {
   int64_t neighbours_of(const Op& op) const {
     const auto& shape = std::get<program::Shape>(*op.find(program::AttrKey::tile_shape));
     const std::vector<int64_t>& strides = program_.values[op.operands[0]].strides;
-    if (!shape.empty() && shape.back() == 1 && strides.back() == 1) return 1;
+    if (!shape.empty() && shape.back() <= 1 && strides.back() == 1) return 1;  // 1, or squeezed
     int64_t elements = 1;
     for (int64_t size : shape) elements *= std::max<int64_t>(size, 1);
     return elements;

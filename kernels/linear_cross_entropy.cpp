@@ -30,6 +30,7 @@ namespace {
 // In base 2. The label's power is 2^-kBelow, so that logits as far above the label's, 86, have powers, sums over 2^18 classes and
 // inverses of these in the middle of f32's range: a factor keeps its digits for upstream gradients down to 2^-62 / n.
 constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
+constexpr int64_t kFlags = 1024;  // of rows, read at a time
 
 struct Meta : CrossEntropyMeta {
   MatmulMeta product;
@@ -37,6 +38,7 @@ struct Meta : CrossEntropyMeta {
   int64_t cols = 4096;
   bool scales_x = false;
   bool anchors = true;
+  bool makes_again = false;
 
   bool bests() const { return with_accuracy || with_predictions; }
 };
@@ -56,9 +58,8 @@ struct TileNumbers {
 
 void label_logits(KernelBuilder& k, const Meta& m) {
   const View label_logit = k.view("label_logit", f32, {dyn});
-  View base, again;
+  View base;
   if (m.anchors) base = k.view("base", f32, {dyn});
-  if (m.anchors) again = k.view("again", i32, {dyn});
   const View x = k.view("x", m.type, {dyn, m.cols}), weight = k.view("weight", m.given, {m.classes, m.cols});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
@@ -81,7 +82,6 @@ void label_logits(KernelBuilder& k, const Meta& m) {
   if (!m.anchors) return;
   const Scalar anchor = where(z > -INFINITY, fma(z, std::numbers::log2e, kBelow), 0.0f);
   base.store({row}, where(counted, anchor, k.constant(kBelow, f32)));
-  again.store({row}, 1);
 }
 
 void exponentials(KernelBuilder& k, const Meta& m) {
@@ -90,7 +90,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   if (m.with_gradient) e = k.view("e", m.type, {dyn, dyn});
   const TileNumbers numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
-  const View base = k.view("base", f32, {dyn}), again = k.view("again", i32, {dyn});
+  const View base = k.view("base", f32, {dyn});
+  View again;
+  if (m.makes_again) again = k.view("again", i32, {dyn});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
   View column_weight, label_logit;
@@ -102,16 +104,14 @@ void exponentials(KernelBuilder& k, const Meta& m) {
 
   const Scalar columns = weight.dim(0);
   const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
-  const TilePlace tile = tiles.at(k.program_id(0));
-  const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
-  const auto along_columns = [&](const View& view) {
-    return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
-  };
-  const auto store = [&](const View& numbers, const Tile& of_rows) {
-    numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
-  };
-  const auto make = [&] {
-    Tile sums = tiles.sums(tile, k.constant(0, i64), tiles.turns());
+  const auto finish = [&](const TilePlace& tile, Tile sums) {
+    const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+    const auto along_columns = [&](const View& view) {
+      return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+    };
+    const auto store = [&](const View& numbers, const Tile& of_rows) {
+      numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
+    };
     if (m.has_bias) sums = sums + along_columns(bias);
     const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
     const Tile inside = column < columns.to(i32), all = logits.z(sums);
@@ -139,7 +139,17 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     // The exponents anew: kept beside their powers, they would not fit the registers.
     if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
-  k.if_(reduce_max(along_rows(again)) > 0, make);
+  if (!m.makes_again) return tiles.each(finish);
+  // Mostly there is none, which few programs find out at once.
+  const Partition flags = again.partition({kFlags});
+  const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
+                                 [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
+  const auto make = [&](const Scalar& number) {
+    const TilePlace tile = tiles.at(number);
+    k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,
+          [&] { finish(tile, tiles.sums(tile, k.constant(0, i64), tiles.turns())); });
+  };
+  k.if_(reduce_max(any) > 0, [&] { k.for_range(k.program_id(0), tiles.count(), k.num_programs(0), make); });
 }
 
 void overflows(KernelBuilder& k, const Meta& m) {
@@ -270,7 +280,6 @@ LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOpt
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
   LinearProduct made{.config = matmul_kernel.heuristic(machine, product)};
   made.config.splits = 1;
-  made.config.persistent = false;
   made.meta = matmul_meta(product, made.config);
   return made;
 }
@@ -304,8 +313,14 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   Meta meta = row_meta(machine, o);
   meta.product = product.meta;
   made.label_logits = linear_label_logits(machine, o, true);
+  const Size each = Size::rows(), few = machine.is_gpu() ? min(each, Size(machine.sms)) : each;
   made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
-                                  library_launch(Size::rows(), made.config.num_warps));
+                                  library_launch(made.config.persistent ? few : each, made.config.num_warps));
+  Meta again = meta;
+  again.makes_again = true;
+  again.product.tensor_copies = false;  // a loop in a condition in a loop
+  made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,
+                           library_launch(few, made.config.num_warps));
   made.overflows = row_step("linear_overflows", &overflows, meta);
   made.rows = row_step("linear_cross_entropy_rows", &rows, meta);
   return made;

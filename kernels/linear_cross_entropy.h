@@ -20,18 +20,19 @@ bool has_exponentials(const CrossEntropyOptions& options);
 
 // In order; u is base 2: z log2(e) - base.
 struct LinearCrossEntropy {
-  // Rows: rows of x. base = label_logit log2(e) + 40, or 40 where no class counts; again = 1.
-  // Arguments: label_logit, base [n] f32, again [n] i32; x [n, H] type; weight [V, H] head_type; labels [n]; [bias] [V];
+  // Rows: rows of x. base = label_logit log2(e) + 40, or 40 where no class counts.
+  // Arguments: label_logit, base [n] f32; x [n, H] type; weight [V, H] head_type; labels [n]; [bias] [V];
   // ignore_index; [softcap], [temperature].
   Step label_logits;
-  // Rows: tiles. For rows of tiles where `again` is not 0, of each tile's rows: sums, tops = sum of 2^u without the label's,
-  // largest z; with accuracy or predictions bests = the lowest class of that z; with smoothing deviations = sum of
-  // [w_c] (z_c - label_logit); with an entropy moments = sum of u 2^u without the label's; with a gradient e = 2^u, times
-  // the softcap's slope.
+  // Rows: tiles. Of each tile's rows: sums, tops = sum of 2^u without the label's, largest z; with accuracy or predictions
+  // bests = the lowest class of that z; with smoothing deviations = sum of [w_c] (z_c - label_logit); with an entropy
+  // moments = sum of u 2^u without the label's; with a gradient e = 2^u, times the softcap's slope.
   // Arguments: [e [n, columns] type], sums, tops, [deviations], [moments] [n, tiles of columns] f32, [bests] of these i32; x [n, H],
-  // weight [columns, H] type; base [n], [label_logit] [n] f32, again [n] i32; labels [n]; [bias], [column_weight] [columns];
+  // weight [columns, H] type; base [n], [label_logit] [n] f32; labels [n]; [bias], [column_weight] [columns];
   // first_column i64; [softcap], [temperature].
   Step exponentials;
+  // Rows: tiles. The same of those that have a row where `again` [n] i32 is not 0.
+  Step again;
   // Rows: rows of x. again = whether a u was too large; such a row's base becomes its largest logit's.
   // Arguments: base [n] f32, again [n] i32, tops [n, tiles].
   Step overflows;

@@ -16,7 +16,7 @@ struct MatmulConfig {
   int group = 16;  // rows of tiles that are done together, so that what they read stays in the second-level cache
   int splits = 1;  // programs that share a tile's turns along k
   bool persistent = false;  // each multiprocessor makes tile after tile, whose first copies arrive while one is stored
-  // sm_90a: one thread asks for a turn's factors (TMA) instead of all threads for 16 bytes after 16. Not timed on a GPU.
+  // sm_90a: one thread asks for a turn's factors (TMA) instead of all threads for 16 bytes after 16.
   bool tensor_copies = false;
 
   template <class V>

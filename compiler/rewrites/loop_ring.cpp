@@ -159,7 +159,7 @@ std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_
   if (!made.mayOverlap() || made.count() != static_cast<size_t>(std::distance(dots.begin(), dots.end())))
     return "not all of the loop's products are wgmma's of two factors in shared memory, whose sums nothing in it reads";
   if (count < 3) return "they take three stages or more";
-  if (!isa<func::FuncOp>(outermost->getParentOp()))
+  if (outermost->getParentOfType<LoopLikeOpInterface>())  // its memory barriers count phases from 0 once
     return "the loop stands in another one and does not go on from turn to turn";
   for (tile::LoadTileOp load : loads)
     if (std::string why = whyNoTensorCopy(load); !why.empty()) return why;

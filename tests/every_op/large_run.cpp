@@ -29,13 +29,13 @@ bool is_result(const Slot& slot) {
 }
 
 // Numbers between -2 and 2, every element another one, or between 0.01 and 2.01.
-std::string numbers(DType type, int64_t n, uint64_t seed, bool positive) {
+std::string numbers(DType type, int64_t n, uint64_t seed, bool positive, float scale) {
   std::string bytes(static_cast<size_t>(n * size_of(type)), '\0');
   uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
   for (int64_t i = 0; i < n; ++i) {
     state = state * 6364136223846793005 + 1442695040888963407;
     const float uniform = static_cast<float>(state >> 40) * 0x1p-24f;
-    const float value = positive ? 0.01f + 2 * uniform : 4 * uniform - 2;
+    const float value = scale * (positive ? 0.01f + 2 * uniform : 4 * uniform - 2);
     char* to = &bytes[static_cast<size_t>(i * size_of(type))];
     const uint16_t half = type == DType::bf16 ? to_bf16(value) : to_f16(value);
     if (type == DType::f32)
@@ -102,7 +102,8 @@ void LargeRun::allocate() {
     if (is_float(slot.dtype)) {
       const bool positive =
           slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
-      small_->write(slot, numbers(slot.dtype, n, i + 1, positive));
+      const double scale = slot.name == "weight" ? case_.weight_scale : 1;
+      small_->write(slot, numbers(slot.dtype, n, i + 1, positive, static_cast<float>(scale)));
     }
     Place place{&slot, large.slots()[i].shape, by_row_.contains(slot.name), is_result(slot), 0, nullptr};
     place.row_elements = place.by_row ? elements_of(place.shape) / regions_->rows() : elements_of(place.shape);

@@ -22,6 +22,7 @@ struct LargeCase {
   Case which;                                   // without the size that is large
   const char* rows = "N";                       // the letter of that size
   int64_t period = 61;                          // prime: no power of two of rows is a whole number of periods
+  double weight_scale = 1;                      // of the tensor of that name: logits of many columns stay in range
   bool many_rows = false;                       // more rows than the limit, not only more elements
   Tolerance tolerance = {1e-2, 0};              // of results with a row for each row
   double sum_tolerance = 1e-4;                  // normwise, of results summed over all rows

@@ -105,7 +105,7 @@ TEST(Matmul, TurnsAreShared) {
             .options = options,
             .alpha = 3,
             .beta = 1,
-            .config = {{"splits", splits}, {"tile_k", "16"}}}
+            .config = {{"splits", splits}, {"tile_k", "16"}, {"persistent", "false"}}}
           .check(seed += 5);
     }
 }
@@ -117,7 +117,12 @@ TEST(Matmul, Schedules) {
       machine().is_gpu()
           ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
                                     {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
-                                    {{"tile_m", "16"}, {"tile_n", "64"}, {"num_warps", "2"}, {"stages", "1"}},
+                                    {{"tile_m", "128"}, {"tile_n", "64"}, {"stages", "3"}, {"tensor_copies", "false"}},
+                                    {{"tile_m", "16"},
+                                     {"tile_n", "64"},
+                                     {"num_warps", "2"},
+                                     {"stages", "1"},
+                                     {"tensor_copies", "false"}},
                                     {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
           : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
                                     {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};

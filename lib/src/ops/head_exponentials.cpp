@@ -15,25 +15,26 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
   };
   label_logits_ = step(made.label_logits, {.views = {{"label_logit", kLabelLogit},
                                                      {"base", kBase},
-                                                     {"again", kAgain},
                                                      {"x", kX},
                                                      {"weight", kWeightGiven},
                                                      {"labels", kLabels},
                                                      {"bias", kBias}}});
-  exponentials_ = step(made.exponentials, {.views = {{"e", kLogits},
-                                                     {"sums", kTileSums},
-                                                     {"tops", kTileTops},
-                                                     {"bests", kTileBests},
-                                                     {"deviations", kTileDeviations},
-                                                     {"moments", kTileMoments},
-                                                     {"label_logit", kLabelLogit},
-                                                     {"column_weight", kColumnWeight},
-                                                     {"x", kX},
-                                                     {"weight", kWeight},
-                                                     {"base", kBase},
-                                                     {"again", kAgain},
-                                                     {"labels", kLabels},
-                                                     {"bias", kColumnBias}}});
+  StepNames of_tiles{.views = {{"e", kLogits},
+                               {"sums", kTileSums},
+                               {"tops", kTileTops},
+                               {"bests", kTileBests},
+                               {"deviations", kTileDeviations},
+                               {"moments", kTileMoments},
+                               {"label_logit", kLabelLogit},
+                               {"column_weight", kColumnWeight},
+                               {"x", kX},
+                               {"weight", kWeight},
+                               {"base", kBase},
+                               {"labels", kLabels},
+                               {"bias", kColumnBias}}};
+  exponentials_ = step(made.exponentials, of_tiles);
+  of_tiles.views.emplace_back("again", kAgain);
+  again_ = step(made.again, of_tiles);
   overflows_ = step(made.overflows, {.views = {{"base", kBase}, {"again", kAgain}, {"tops", kTops}}});
   rows_ = step(made.rows, row_names());
 }
@@ -54,14 +55,14 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   v[kScaledX] = make_view(memory + layout.scaled_x, type_, count, cols_, cols_);
   v[kWeightGiven] = call.tensors[fused_linear_cross_entropy::k_weight];
   label_logits_->run(v.data(), nullptr, count, call.stream);
-  multiply(call, layout, weight, &v);
+  multiply(call, layout, weight, *exponentials_, &v);
   overflows_->run(v.data(), nullptr, count, call.stream);
-  multiply(call, layout, weight, &v);  // of rows that could not be held
+  multiply(call, layout, weight, *again_, &v);  // of rows that could not be held
   rows_->run(v.data(), &first, count, call.stream);
 }
 
 void HeadExponentials::multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight,
-                                Views* views) const {
+                                const KernelStep& product, Views* views) const {
   Views& v = *views;
   const BoundTensor logits = v[kLogits];
   const int64_t row_tiles = kernels::ceil_div(logits.dims[0], int64_t{tiles_.tile_m});
@@ -74,14 +75,15 @@ void HeadExponentials::multiply(const Call& call, const LinearLayout& layout, co
     // Whole vectors, as stores like them: what is between a row of logits and the next may be written.
     v[kLogits] = columns_of(logits, piece.first, kernels::round_up(piece.size, vector_width(type_)));
     const Numbers numbers{0, piece.first};
-    exponentials_->run(v.data(), numbers.data(), row_tiles * tiles, call.stream);
+    product.run(v.data(), numbers.data(), row_tiles * tiles, call.stream);
     tile += tiles;
   });
   v[kLogits] = logits;
 }
 
 void HeadExponentials::add_launchers(std::vector<const Launcher*>* all) const {
-  for (const auto* step : {&label_logits_, &exponentials_, &overflows_, &rows_}) all->push_back((*step)->launcher());
+  for (const auto* step : {&label_logits_, &exponentials_, &overflows_, &again_, &rows_})
+    all->push_back((*step)->launcher());
 }
 
 }  // namespace ligerdsl::lib::head

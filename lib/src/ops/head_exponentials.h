@@ -23,7 +23,8 @@ class HeadExponentials {
   void add_launchers(std::vector<const Launcher*>* all) const;
 
  private:
-  void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, Views* views) const;
+  void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
+                Views* views) const;
 
   struct TileNumbers {
     View all, tiles;
@@ -33,7 +34,7 @@ class HeadExponentials {
   DType type_;
   kernels::MatmulConfig tiles_;
   std::vector<TileNumbers> numbers_;
-  std::optional<KernelStep> label_logits_, exponentials_, overflows_, rows_;
+  std::optional<KernelStep> label_logits_, exponentials_, overflows_, again_, rows_;
 };
 
 }  // namespace ligerdsl::lib::head

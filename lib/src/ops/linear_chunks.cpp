@@ -119,11 +119,12 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
 
 // As many rows as the limit leaves room for, spread evenly over the chunks.
 int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const {
-  const int64_t of_row = bytes_of_row();
+  const bool limited = o_.max_workspace_bytes > 0;
+  const int64_t of_row = limited || !stores_logits() ? bytes_of_row() : logits_stride() * size_of(o_.product_type);
   const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
   int64_t room = kDefaultLogits;
-  if (o_.max_workspace_bytes > 0) {
+  if (limited) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
            (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) +
             (o_.tile_columns > 0 ? kRowNumbers + o_.tile_numbers + 1 : 0)) *
