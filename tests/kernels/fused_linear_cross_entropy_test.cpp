@@ -489,7 +489,7 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
       {.softcap = 40}};
   for (CrossEntropyCase c : cases) {
     c.reduction = Reduce::sum;
-    for (const double scale : {1e2, 1e4}) {
+    for (const double scale : on_gpu() ? std::vector{1e4} : std::vector{1e2, 1e4}) {
       for (const bool by_vocabulary : {false, true}) {
         Head head(n, 24, v, bf16, c);
         if (head.rounds_logits()) GTEST_SKIP() << "products store rounded logits";
