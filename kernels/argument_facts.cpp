@@ -51,6 +51,42 @@ class LargestTiles {
   std::vector<int64_t> elements_;
 };
 
+// By argument: whether tiles that are read through it become a factor of a product, as they are or after arithmetic.
+class Factors {
+ public:
+  explicit Factors(const program::Program& program)
+      : program_(program), defined_by_(program.values.size()), is_factor_(program.values.size()) {
+    collect(program.body);
+    for (const Op* dot : dots_)
+      for (size_t factor : {0, 1}) trace(dot->operands[factor]);
+    for (const program::Argument& argument : program.arguments) of_argument_.push_back(is_factor_[argument.value]);
+  }
+  bool of(size_t argument) const { return of_argument_[argument]; }
+
+ private:
+  void collect(const program::Region& region) {
+    for (const Op& op : region.ops) {
+      for (const program::ValueId result : op.results) defined_by_[result] = &op;
+      if (op.code == OpCode::dot) dots_.push_back(&op);
+      for (const program::Region& inner : op.regions) collect(inner);
+    }
+  }
+  // Not through what control flow carries.
+  void trace(program::ValueId value) {
+    if (is_factor_[value]) return;
+    is_factor_[value] = true;
+    const Op* const op = defined_by_[value];
+    if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
+    const bool loads = op->find(program::AttrKey::tile_shape) != nullptr;  // its other operands are places
+    for (size_t i = 0; i < (loads ? 1 : op->operands.size()); ++i)
+      if (loads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
+  }
+
+  const program::Program& program_;
+  std::vector<const Op*> dots_, defined_by_;
+  std::vector<bool> is_factor_, of_argument_;
+};
+
 // Labels and indices: nearly always contiguous, and what little they take of a kernel's time is less then.
 bool is_list_of_integers(const program::Type& type) {
   return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
@@ -69,6 +105,8 @@ bool is_multiple(uint64_t value, int64_t divisor) {
 
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
   const LargestTiles tiles(program);
+  const Factors factors(program);
+  const auto counted = [&](size_t argument) { return variant == Variant::aligned || factors.of(argument); };
   std::vector<program::ArgFacts> all(program.arguments.size());
   for (size_t i = 0; i < all.size(); ++i) {
     const program::Type& type = program.values[program.arguments[i].value];
@@ -81,7 +119,7 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     const bool listed = variant == Variant::aligned && is_list_of_integers(type);
     const bool neighbours = rank > 0 && (type.strides[rank - 1] == 1 || listed);
     if (neighbours) facts.strides[rank - 1].exact = 1;
-    if (variant == Variant::any || tiles.of(i) == 1) continue;
+    if (variant == Variant::any || tiles.of(i) == 1 || !counted(i)) continue;
     const int64_t vector = kVector / size_of(type.dtype);
     facts.pointer_align = kVector;
     for (size_t dim = 0; dim + 1 < rank; ++dim)
@@ -90,6 +128,16 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
       facts.dims[rank - 1].divisor = vector;
   }
   return all;
+}
+
+bool has_variant_of_factors(const program::Program& program) {
+  const LargestTiles tiles(program);
+  const Factors factors(program);
+  bool some = false, others = false;
+  for (size_t i = 0; i < program.arguments.size(); ++i)
+    if (program.values[program.arguments[i].value].kind == program::TypeKind::view && tiles.of(i) > 1)
+      (factors.of(i) ? some : others) = true;
+  return some && others;
 }
 
 bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides) {

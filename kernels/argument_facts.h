@@ -11,6 +11,9 @@
 //      Elsewhere, as along the statistics of a norm's rows or the indices of an embedding, it is any number: there are
 //      few accesses, or a short branch around the last elements.
 //   3. A vector of integers whose stride the program leaves open (labels, indices) has a stride of 1.
+//
+// Of a program that multiplies tiles there is one between the two, which asks this of the products' factors alone: what it
+// stores may have rows of any length then, as the logits of 50,257 classes do.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +25,13 @@
 
 namespace ligerdsl::kernels {
 
-enum class Variant { any, aligned };
+enum class Variant { any, factors, aligned };
 
 // One per argument of the program; what only a caller knows (exact sizes, aliases, read-only) is left open.
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant);
+
+// Whether the program multiplies tiles that are read through some of its arguments, and moves others in tiles too.
+bool has_variant_of_factors(const program::Program& program);
 
 // Whether a tensor's address, and sizes and strides in elements, are multiples of what the facts say. Their divisors
 // are powers of two.

@@ -83,24 +83,28 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
     base.contract = contract;
     return kernels::compile_options(std::move(base), program, launch, variant, promises);
   };
-  const auto load = [&](const program::CompileOptions& compile) {
-    facts_ = compile.facts;
-    return context.load(bytes, compile);
+  const auto load = [&](const program::CompileOptions& compile, const char* called) {
+    variants_.push_back({compile.facts, context.load(bytes, compile), called});
   };
-  program::CompileOptions any = options(kernels::Variant::any);
-  generic_ = load(any);
-  if (context.machine().is_gpu())
-    aligned_ = load(options(kernels::Variant::aligned));
-  else if (assume_contiguous_lists(program, &any.facts))
-    aligned_ = load(any);
+  program::CompileOptions any = options(kernels::Variant::any), lists = any;
+  if (context.machine().is_gpu()) {
+    load(options(kernels::Variant::aligned), "aligned");
+    if (kernels::has_variant_of_factors(program)) load(options(kernels::Variant::factors), "factors'");
+  } else if (assume_contiguous_lists(program, &lists.facts)) {
+    load(lists, "lists'");
+  }
+  load(any, "generic");
   log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 
-void Launcher::Pack::report_generic(const BoundTensor& tensor) const {
-  const std::string kernel = launcher_.generic_->artifact().entry, name = launcher_.program_.arguments[arg_].name;
-  runtime::log_once(runtime::LogLevel::debug, "generic:" + kernel + ":" + name,
-                    kernel + ": remark: [launch] argument " + name + " takes the generic variant: " +
-                        kernels::why_not_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides));
+// Why the next variant is taken instead of `missed`.
+void Launcher::Pack::report(size_t missed, const BoundTensor& tensor) const {
+  if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
+  const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[missed + 1];
+  const std::string kernel = taken.kernel->artifact().entry, name = launcher_.program_.arguments[arg_].name;
+  runtime::log_once(runtime::LogLevel::debug, std::string(taken.called) + ":" + kernel + ":" + name,
+                    kernel + ": remark: [launch] argument " + name + " takes the " + taken.called + " variant: " +
+                        kernels::why_not_aligned(wanted.facts[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 
 const std::string& Launcher::argument_at(uint32_t slot) const {
@@ -109,15 +113,15 @@ const std::string& Launcher::argument_at(uint32_t slot) const {
   return program_.arguments[argument].name;
 }
 
-// Whether tensor copies, where the faster kernel has them, can read what was packed.
-bool Launcher::Pack::has_maps() const {
-  for (const program::TensorMap& map : launcher_.aligned_->artifact().maps) {
+// Whether tensor copies, where the kernel has them, can read what was packed.
+bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
+  for (const program::TensorMap& map : kernel.artifact().maps) {
     const char* why = runtime::why_not_mapped(map, slots_);
     if (!why) continue;
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
-      const std::string kernel = launcher_.generic_->artifact().entry, name = launcher_.argument_at(map.slot);
-      runtime::log_once(runtime::LogLevel::debug, "map:" + kernel + ":" + name,
-                        kernel + ": remark: [launch] argument " + name +
+      const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
+      runtime::log_once(runtime::LogLevel::debug, "map:" + entry + ":" + name,
+                        entry + ": remark: [launch] argument " + name +
                             " takes the generic variant: tensor copies cannot read it: " + why);
     }
     return false;
@@ -139,10 +143,10 @@ void Launcher::Pack::view(const BoundTensor& tensor) {
     const bool unit = i + 1 == rank && type.strides[i] == 1;  // also along a last dimension of size 1
     slots_[used_++] = unit ? 1 : static_cast<uint64_t>(tensor.strides[i]);
   }
-  if (aligned_ && !kernels::is_aligned(launcher_.facts_[arg_], tensor.data, tensor.dims, tensor.strides)) {
-    aligned_ = false;
-    if (launcher_.aligned_ && runtime::log_enabled(runtime::LogLevel::debug)) report_generic(tensor);
-  }
+  const std::vector<Variant>& variants = launcher_.variants_;
+  while (variant_ + 1 < variants.size() &&
+         !kernels::is_aligned(variants[variant_].facts[arg_], tensor.data, tensor.dims, tensor.strides))
+    report(variant_++, tensor);
   ++arg_;
 }
 
@@ -152,9 +156,10 @@ void Launcher::Pack::bits(uint64_t value) {
 }
 
 void Launcher::Pack::launch(const runtime::Grid& grid, runtime::Stream stream) {
-  const bool fast = aligned_ && launcher_.aligned_ && has_maps();
-  runtime::LoadedKernel& kernel = fast ? *launcher_.aligned_ : *launcher_.generic_;
-  kernel.launch(slots_, grid, stream);
+  const std::vector<Variant>& variants = launcher_.variants_;
+  runtime::LoadedKernel* kernel = variants[variant_].kernel.get();
+  if (!has_maps(*kernel)) kernel = variants.back().kernel.get();
+  kernel->launch(slots_, grid, stream);
 }
 
 }  // namespace ligerdsl::lib

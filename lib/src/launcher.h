@@ -1,7 +1,8 @@
 // A recorded kernel made ready for every pointer and stride that a later call may bring.
 //
-// On a GPU two variants are loaded: one compiled for aligned arguments (kernels/argument_facts.h says which are), one
-// for any. launch() looks at the actual arguments and takes the first that fits. On a CPU alignment makes no difference
+// On a GPU two variants are loaded, of kernels that multiply tiles three: compiled for aligned arguments
+// (kernels/argument_facts.h says which are), for aligned factors, and for any. launch() looks at the actual arguments and
+// takes the first that fits. On a CPU alignment makes no difference
 // and there is one, but for kernels that go through lists of integers: one for contiguous lists and one for any.
 #pragma once
 
@@ -41,12 +42,12 @@ class Launcher {
     void launch(const runtime::Grid& grid, runtime::Stream stream);
 
    private:
-    void report_generic(const BoundTensor& tensor) const;
-    bool has_maps() const;
+    void report(size_t missed, const BoundTensor& tensor) const;
+    bool has_maps(const runtime::LoadedKernel& kernel) const;
 
     const Launcher& launcher_;
     size_t arg_ = 0, used_ = 0;
-    bool aligned_ = true;
+    size_t variant_ = 0;  // the first of the launcher's that fits what was packed
     uint64_t slots_[kMaxSlots];
   };
 
@@ -57,14 +58,18 @@ class Launcher {
   // Programs along each axis that a launch takes at most.
   runtime::Grid largest_grid() const { return fastest().largest_grid(); }
   // The variant that launches of aligned arguments take.
-  runtime::LoadedKernel& fastest() const { return aligned_ ? *aligned_ : *generic_; }
+  runtime::LoadedKernel& fastest() const { return *variants_.front().kernel; }
 
  private:
+  struct Variant {
+    std::vector<program::ArgFacts> facts;
+    std::shared_ptr<runtime::LoadedKernel> kernel;
+    const char* called;
+  };
   program::Program program_;
   std::vector<program::Type> types_;  // of the arguments
   program::Aliasing aliasing_;
-  std::vector<program::ArgFacts> facts_;  // of the variant that was loaded last: the aligned one, where there are two
-  std::shared_ptr<runtime::LoadedKernel> aligned_, generic_;
+  std::vector<Variant> variants_;  // from the fastest to that of any arguments
 };
 
 // A scalar's 8-byte slot.

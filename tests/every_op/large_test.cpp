@@ -154,7 +154,8 @@ std::vector<LargeCase> large_cases() {
     if (one.which.op.starts_with("matmul_t")) one.rows = "K";
     if (one.which.op == "target_counts") one.combine["counts"] = counts;
     if (one.which.op == "global_norm") one.combine = {{"norm", norm}, {"clip_factor", clip_factor}};
-    if (one.which.op == "fused_linear_cross_entropy_backward") one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse is any number
+    if (one.which.op == "fused_linear_cross_entropy_backward")
+      one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse is any number
     // Products of other sizes round otherwise.
     if (one.which.op.starts_with("fused_linear_") || one.which.op.starts_with("matmul_"))
       one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;

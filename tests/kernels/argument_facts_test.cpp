@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/embedding.h"
+#include "kernels/matmul_config.h"
 #include "kernels/poly_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
@@ -87,6 +88,23 @@ TEST(ArgumentFacts, ListsOfIntegers) {
   EXPECT_TRUE(fits(1, 0)) << "a stride that is never taken";
   const int64_t size = 9, stride = 2;
   EXPECT_EQ(kernels::why_not_aligned(aligned, memory, &size, &stride), "its stride is 2, not 1");
+}
+
+// Between the two: what is multiplied is aligned, and what is stored or added may lie anywhere.
+TEST(ArgumentFacts, FactorsOfProducts) {
+  const kernels::Operation product = kernels::matmul(
+      kGpu, {.factors = kernels::Factors::nt, .cols = 50257, .width = 768, .type = bf16, .has_bias = true});
+  EXPECT_TRUE(kernels::has_variant_of_factors(product.steps.at(0).program));
+  const Facts aligned(product), factors(product, Variant::factors);
+  for (const char* name : {"a", "b"}) {
+    EXPECT_EQ(factors.of(name), aligned.of(name)) << name;
+    EXPECT_EQ(factors.of(name).pointer_align, 16) << name;
+  }
+  for (const char* name : {"c", "bias"}) {
+    EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
+    EXPECT_EQ(factors.of(name), Facts(product, Variant::any).of(name)) << name;
+  }
+  EXPECT_FALSE(kernels::has_variant_of_factors(norm(64).steps.at(0).program));
 }
 
 TEST(ArgumentFacts, NothingOfAnyArguments) {
