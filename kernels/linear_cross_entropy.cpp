@@ -104,15 +104,15 @@ void exponentials(KernelBuilder& k, const Meta& m) {
 
   const Scalar columns = weight.dim(0);
   const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
-  const auto along_columns = [&](const View& view, const TilePlace& tile) {
-    return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
-  };
   const auto finish = [&](const TilePlace& tile, Tile sums) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+    const auto along_columns = [&](const View& view) {
+      return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+    };
     const auto store = [&](const View& numbers, const Tile& of_rows) {
       numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
     };
-    if (m.has_bias) sums = sums + along_columns(bias, tile);
+    if (m.has_bias) sums = sums + along_columns(bias);
     const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
     const Tile inside = column < columns.to(i32), all = logits.z(sums);
     const Tile z = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
@@ -125,7 +125,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     }
     if (m.smoothing) {
       Tile deviation = where(inside, z - along_rows(label_logit).expand_dims(1), 0.0f);
-      if (m.has_weight) deviation = deviation * along_columns(column_weight, tile);
+      if (m.has_weight) deviation = deviation * along_columns(column_weight);
       store(numbers.deviations, sum(deviation, 1));
     }
     const Tile from = along_rows(base).expand_dims(1), u = base_2(z, -from), made = fast_exp2(u);

@@ -24,10 +24,9 @@ struct LinearCrossEntropy {
   // Arguments: label_logit, base [n] f32; x [n, H] type; weight [V, H] head_type; labels [n]; [bias] [V];
   // ignore_index; [softcap], [temperature].
   Step label_logits;
-  // Rows: tiles. Of each tile's rows: sums, tops = sum of 2^u without the label's,
-  // largest z; with accuracy or predictions bests = the lowest class of that z; with smoothing deviations = sum of
-  // [w_c] (z_c - label_logit); with an entropy moments = sum of u 2^u without the label's; with a gradient e = 2^u, times
-  // the softcap's slope.
+  // Rows: tiles. Of each tile's rows: sums, tops = sum of 2^u without the label's, largest z; with accuracy or predictions
+  // bests = the lowest class of that z; with smoothing deviations = sum of [w_c] (z_c - label_logit); with an entropy
+  // moments = sum of u 2^u without the label's; with a gradient e = 2^u, times the softcap's slope.
   // Arguments: [e [n, columns] type], sums, tops, [deviations], [moments] [n, tiles of columns] f32, [bests] of these i32; x [n, H],
   // weight [columns, H] type; base [n], [label_logit] [n] f32; labels [n]; [bias], [column_weight] [columns];
   // first_column i64; [softcap], [temperature].

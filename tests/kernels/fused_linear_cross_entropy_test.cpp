@@ -209,7 +209,7 @@ TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
 TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   for (DType type : {f32, bf16}) {
     // A GPU's stored logits are rounded to 16 bits: their exponentials are worth nothing at 100.
-    if (type == bf16 && on_gpu() && GetParam() != Products::exponentials) continue;
+    if (type == bf16 && on_gpu() && GetParam() == Products::library) continue;
     for (double scale : {30.0, 100.0, 1e4}) {
       for (const bool some : {true, false}) {
         for (int64_t chunk : {0, 150}) {
@@ -489,7 +489,7 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
       {.softcap = 40}};
   for (CrossEntropyCase c : cases) {
     c.reduction = Reduce::sum;
-    for (const double scale : {1e2, 1e4}) {
+    for (const double scale : on_gpu() ? std::vector{1e4} : std::vector{1e2, 1e4}) {
       for (const bool by_vocabulary : {false, true}) {
         Head head(n, 24, v, bf16, c);
         if (head.rounds_logits()) GTEST_SKIP() << "products store rounded logits";

@@ -171,7 +171,10 @@ struct LinearHead {
     if (maker_of_products() == Products::library || (on_gpu() && type == f16)) return true;
     return with_gradient() && (desc.with_d_entropy || (c.smoothing > 0 && c.softcap > 0));
   }
-  bool rounds_logits() const { return on_gpu() && type != f32 && stores_logits(); }
+  // Whether that rounds them; or what they are made of was rounded.
+  bool rounds_logits() const {
+    return on_gpu() && type != f32 && (stores_logits() || desc.weight_dtype == LIGERDSL_F32);
+  }
 
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
   // Logits that were rounded to 16 bits are 0.01 off at 5: a temperature below one and the logarithm of the

@@ -120,7 +120,9 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
 // As many rows as the limit leaves room for, spread evenly over the chunks.
 int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const {
   const bool limited = o_.max_workspace_bytes > 0;
-  const int64_t of_row = limited || !stores_logits() ? bytes_of_row() : logits_stride() * size_of(o_.product_type);
+  // By default numbers of tiles come on top of the logits' share.
+  const bool whole = limited || !stores_logits() || o_.tile_columns == 0;
+  const int64_t of_row = whole ? bytes_of_row() : logits_stride() * size_of(o_.product_type);
   const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
   int64_t room = kDefaultLogits;
