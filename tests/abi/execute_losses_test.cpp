@@ -39,7 +39,8 @@ TEST_F(Execute, LabelsOfAnyStride) {
   args.logits = no_logits;
   args.labels = no_labels;
   args.loss = no_loss;
-  EXPECT_EQ(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS) << "strides of no elements";
+  EXPECT_EQ(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS)
+      << "strides of no elements";
   args.logits = logits;
   args.loss = loss;
   args.labels = uneven;

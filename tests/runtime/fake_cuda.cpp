@@ -128,10 +128,11 @@ Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaC
     run.image = state().modules[function];
     run.memory = state().memory;
   }
-  return queue(config.stream, [run, slots = std::vector<uint64_t>(std::begin(launch.slots), std::end(launch.slots))]() mutable {
-    run.slots = slots.data();
-    return fake_kernel(run);
-  });
+  return queue(config.stream,
+               [run, slots = std::vector<uint64_t>(std::begin(launch.slots), std::end(launch.slots))]() mutable {
+                 run.slots = slots.data();
+                 return fake_kernel(run);
+               });
 }
 
 struct Link {
