@@ -112,6 +112,8 @@ class GpuTimer:
     def in_turns(self, runs, rounds=9, gap_s=0.15, block_s=0.12):
         """Of runs that are compared: [(us, us_p20, us_p80, us_sustained)]. Each has one burst a round and one block back to back,
         and another one begins each round, so that what the card's heat and power do to one they do to all."""
+        if not runs:
+            return []
         flushes = min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * max(self.host_us(run, calls=1) for run in runs)) / FLUSH_US))
         bursts, blocks = [[] for _ in runs], [[] for _ in runs]
         order = lambda round: [(round + i) % len(runs) for i in range(len(runs))]

@@ -161,10 +161,11 @@ void overflows(KernelBuilder& k, const Meta& m) {
                                    [&](const Scalar& b, const Tile& lanes) {
                                      return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
                                    });
-  const Scalar top = reduce_max(lanes), old = base.load({row}),
-               too_large = fma(top, std::numbers::log2e, -old) > kMostExponent;
-  base.store({row}, where(too_large, top * std::numbers::log2e, old));
-  again.store({row}, too_large.to(i32));
+  const Scalar top = reduce_max(lanes), old = base.load({row}), u = fma(top, std::numbers::log2e, -old);
+  // Only a row whose label's logit is -inf, and whose base is 0, may have nothing but powers that are too small.
+  const Scalar missed = u > kMostExponent || (old == 0.0f && u < -kMostExponent && top > -INFINITY);
+  base.store({row}, where(missed, top * std::numbers::log2e, old));
+  again.store({row}, missed.to(i32));
 }
 
 // What a row's tiles have found, but for its base.
@@ -280,6 +281,7 @@ LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOpt
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
   LinearProduct made{.config = matmul_kernel.heuristic(machine, product)};
   made.config.splits = 1;
+  made.config.persistent = false;
   made.meta = matmul_meta(product, made.config);
   return made;
 }
@@ -313,14 +315,15 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   Meta meta = row_meta(machine, o);
   meta.product = product.meta;
   made.label_logits = linear_label_logits(machine, o, true);
-  const Size each = Size::rows(), few = machine.is_gpu() ? min(each, Size(machine.sms)) : each;
-  made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
-                                  library_launch(made.config.persistent ? few : each, made.config.num_warps));
+  const Size each = Size::rows();
+  made.exponentials =
+      record_step("linear_exponentials", o.type, &exponentials, meta, library_launch(each, made.config.num_warps));
   Meta again = meta;
   again.makes_again = true;
   again.product.tensor_copies = false;  // a loop in a condition in a loop
-  made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,
-                           library_launch(few, made.config.num_warps));
+  made.again =
+      record_step("linear_exponentials_again", o.type, &exponentials, again,
+                  library_launch(machine.is_gpu() ? min(each, Size(machine.sms)) : each, made.config.num_warps));
   made.overflows = row_step("linear_overflows", &overflows, meta);
   made.rows = row_step("linear_cross_entropy_rows", &rows, meta);
   return made;

@@ -33,7 +33,7 @@ struct LinearCrossEntropy {
   Step exponentials;
   // Rows: tiles. The same of those that have a row where `again` [n] i32 is not 0.
   Step again;
-  // Rows: rows of x. again = whether a u was too large; such a row's base becomes its largest logit's.
+  // Rows: rows of x. again = whether a u was too large, or all too small; such a row's base becomes its largest logit's.
   // Arguments: base [n] f32, again [n] i32, tops [n, tiles].
   Step overflows;
   // Rows: rows of x. What cross_entropy_rows stores, but for the gradient: factor, and in e the label's, such that

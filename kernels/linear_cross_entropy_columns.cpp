@@ -136,10 +136,8 @@ LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, c
                                                        bool reports) {
   const LinearProduct product = linear_product(machine, o);
   LinearCrossEntropyColumns made{.config = product.config};
-  made.config.persistent = false;
   Meta meta{o};
   meta.product = product.meta, meta.reports = reports;
-  meta.product.persistent = false;
   made.gradient = record_step("linear_cross_entropy_columns", o.type, &gradient, meta,
                               library_launch(Size::rows(), made.config.num_warps));
   if (o.token_scaling) made.label_logits = linear_label_logits(machine, o, false);

@@ -14,10 +14,14 @@ struct MappedView {
       : address(slots[0]),
         rows(static_cast<int64_t>(slots[1])),
         cols(static_cast<int64_t>(slots[2])),
-        row_stride(static_cast<int64_t>(slots[3])) {}
+        row_stride(rows == 1 ? whole_vectors(cols) : static_cast<int64_t>(slots[3])) {}
 
   uint64_t address;
   int64_t rows, cols, row_stride;
+
+ private:
+  // What no one steps along may be any number, often 0, but that of a map.
+  static int64_t whole_vectors(int64_t cols) { return (cols + 15) / 16 * 16; }
 };
 
 // Why there can be no map of a view, by its launch slots; null where there can. The driver's rules, and rows that share no

@@ -18,7 +18,7 @@ struct MatmulMeta {
   int64_t group = 16;  // rows of tiles that are done together
   bool transposed_a = false, transposed_b = false;
   bool persistent = false;  // each SM makes tile after tile, whose first copies arrive while the one before is stored
-  bool tensor_copies = false;  // sm_90a: one thread asks for whole tiles (TMA); not timed on a GPU
+  bool tensor_copies = false;  // sm_90a: one thread asks for whole tiles (TMA)
   template <class V>
   void visit(V&& v) {
     v("type", type);

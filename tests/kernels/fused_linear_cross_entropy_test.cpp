@@ -276,6 +276,25 @@ TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   }
 }
 
+// Whatever all logits have in common, gradients have nothing of it: also where the label has no probability, and nothing tells the
+// others' size before they are made.
+TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
+  Head near(9, 24, 300, f32, {.reduction = Reduce::none}), far(9, 24, 300, f32, {.reduction = Reduce::none});
+  Values bias = near.bias.values();
+  bias[7] = -INFINITY;
+  near.bias.fill(bias);
+  for (double& each : bias) each -= 200;
+  far.bias.fill(bias);
+  for (Head* head : {&near, &far}) {
+    head->labels[4] = 7;
+    head->run();
+  }
+  EXPECT_EQ(far.loss.get(4), INFINITY);
+  for (int64_t i = 0; i < far.n; ++i)
+    for (int64_t j = 0; j < far.h; ++j) EXPECT_NEAR(far.d_x.get(i * far.h + j), near.d_x.get(i * far.h + j), 1e-4);
+  for (int64_t j = 0; j < far.v * far.h; ++j) ASSERT_NEAR(far.d_weight.get(j), near.d_weight.get(j), 1e-4);
+}
+
 TEST_P(FusedLinearCrossEntropy, LabelsOfAnyStride) {
   Head near(23, 12, 40, bf16), apart(23, 12, 40, bf16);
   apart.label_stride = 3;

@@ -111,6 +111,19 @@ TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 1);
 }
 
+// Its stride is of no meaning, and may be 0.
+TEST_F(CudaDeviceTest, ASingleRowHasATensorMap) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("mapped", device->base_options());
+  for (const uint64_t stride : {0, 3, 80}) {
+    const uint64_t slots[6] = {7, 0x1000, 1, 75, stride, 1};
+    kernel->launch(slots, {5, 1, 1}, nullptr);
+    FakeCudaControl::Launch launch;
+    ASSERT_TRUE(fake_cuda().last_launch(&launch));
+    EXPECT_EQ(launch.maps, 1) << stride;
+  }
+}
+
 TEST_F(CudaDeviceTest, ViewsWithoutATensorMapAreRefused) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());

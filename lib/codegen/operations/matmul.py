@@ -27,8 +27,8 @@ def product(layout):
 where the device has them; a sum of K terms is one chain of additions, or a few, so its error grows with K. The order depends on shapes, number of
 rows, alignment, device and schedule. bias is added to every row of c. Where beta is 0 c is not read; alpha = 0 multiplies all the same, so an
 infinity in a or b gives a NaN. {"Without rows the sums are 0, and c is written." if transposed else "K and N are at least 1."} c overlaps nothing.
-On a GPU of 16-bit factors the fast kernels want a, b, c and bias, and their rows, to begin at multiples of 16 bytes, and N of whole 16 bytes of c;
-where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says which argument). Few rows may need a workspace for parts of
+On a GPU of 16-bit factors the fast kernels want a and b, and their rows, to begin at multiples of 16 bytes; where one does not, a kernel that moves
+single elements takes all (LIGERDSL_LOG=debug says which argument). Where only c or bias does not, these alone are moved so. Few rows may need a workspace for parts of
 sums, at most 64 N M bytes. Made by the library's own kernels on every device.""",
         [inner, dim("n_cols", "N", "c", "width of c"), *FIELDS],
         [Tensor("a", "in", a, "dtype", "first factor"), Tensor("b", "in", b, "dtype", "second factor"),

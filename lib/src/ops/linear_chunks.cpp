@@ -187,12 +187,6 @@ bool LinearChunks::may_go_by_vocabulary() const {
   return o_.with_d_weight && o_.keeps_x && o_.chunk_rows == 0 && o_.rule == ChunkRule::by_workspace;
 }
 
-// Rows spread evenly over chunks are at least half of the most.
-bool LinearChunks::goes_by_vocabulary() const {
-  return may_go_by_vocabulary() &&
-         (only_d_weight() || o_.max_workspace_bytes > 0 || kDefaultLogits / bytes_of_row() < 2 * o_.few_rows);
-}
-
 LinearLayout LinearChunks::best(int64_t rows) const {
   const LinearLayout whole = by_rows(rows);
   if (!may_go_by_vocabulary() || whole.chunk == rows) return whole;

@@ -89,8 +89,6 @@ class LinearChunks {
 
   // Whether the options allow blocks of the vocabulary.
   bool may_go_by_vocabulary() const;
-  // Whether for some number of rows it is.
-  bool goes_by_vocabulary() const;
   // Whether anything is made from chunks of rows.
   bool needs_rows(const LinearLayout& layout) const { return !layout.by_vocabulary || !only_d_weight(); }
 
