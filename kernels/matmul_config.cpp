@@ -78,7 +78,7 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
   return config;
 }
 
-// By wgmma, which tensor copies are for: 1.02 to 1.03 times as fast on an H100.
+// By wgmma, which tensor copies are for: 1.02 to 1.03 times as fast on an H200.
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->wgmma && size_of(o.type) == 2;

@@ -87,7 +87,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .outer = kind.outer};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
     config.splits = 1;
-    config.persistent = false;  // a head's are 3 % longer so (bench/results/notes.md)
+    config.persistent = false;  // a head took longer so (bench/results/notes.md)
     kernels_.push_back({kind, config,
                         std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
                                                      StepNames{.views = {{"a", kA},
