@@ -52,7 +52,8 @@ std::string expected_shape(const OpInfo& info, const TensorInfo& tensor, const i
   fail(status, std::string("`") + name + "`: " + text);
 }
 
-// Sizes and strides of a caller's tensor, checked to be usable at all. Strides of contiguous tensors are computed.
+// Sizes and strides of a caller's tensor, checked to be usable at all. Strides of contiguous tensors are computed, and of
+// tensors without elements, whose own lead nowhere.
 struct Given {
   int64_t dims[kMaxGivenRank];
   int64_t strides[kMaxGivenRank];
@@ -63,12 +64,14 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
   require_shape(name, t);
   Given given;
   given.rank = t.ndim;
+  const bool empty = std::find(t.shape, t.shape + t.ndim, 0) != t.shape + t.ndim;
+  const int64_t* strides = empty ? nullptr : t.strides;
   Count elements = 1, reach = 0;
   for (int i = t.ndim - 1; i >= 0; --i) {
     const int64_t size = t.shape[i];
     if (size < 0)
       fail_argument(Status::invalid_shape, name, "expected sizes of 0 or more, got a negative one: " + shape_text(t));
-    const int64_t stride = t.strides ? t.strides[i] : elements.value();
+    const int64_t stride = strides ? strides[i] : elements.value();
     if (stride < 0)
       fail_argument(Status::invalid_shape, name,
                     "negative strides are not supported, got " + strides_text(t) + "; copy the tensor");

@@ -35,6 +35,12 @@ TEST_F(Execute, LabelsOfAnyStride) {
   args.loss = apart;
   expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,
                  {"`loss`", "needs a stride of 1"});
+  Owned no_logits(LIGERDSL_F32, {0, 5}, {0, 0}), no_labels(LIGERDSL_I64, {0}, {7}), no_loss(LIGERDSL_F32, {0}, {0});
+  args.logits = no_logits;
+  args.labels = no_labels;
+  args.loss = no_loss;
+  EXPECT_EQ(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS) << "strides of no elements";
+  args.logits = logits;
   args.loss = loss;
   args.labels = uneven;
   expect_failure(ligerdsl_cross_entropy(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_SHAPE,

@@ -124,6 +124,28 @@ def test_gradients_of_any_layout(name, counts):
     assert not counts
 
 
+@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("cross_entropy")])
+def test_no_rows_and_a_gradient_without_strides(name, own_ways):
+    """What is expanded from one element to none is contiguous to torch, with strides of 0."""
+    function, _, make = CASES[name]
+    tensors = make(0)
+    for way in (lambda: None, own_ways):
+        way()
+        outputs = outputs_of(function(*tensors))
+        found = results(function, tensors, [torch.ones(()).expand(output.shape) for output in outputs])
+        for gradient, tensor in zip(found[len(outputs):], [t for t in tensors if t is not None]):
+            assert torch.equal(gradient, torch.zeros_like(tensor))
+
+
+@pytest.mark.parametrize("name, operation", [("rms_norm without weight", "rms_norm_forward"), ("layer_norm without bias", "layer_norm_forward"),
+                                             ("swiglu of one tensor", "swiglu_forward"), ("softmax", "softmax_forward")])
+def test_errors_name_the_operation(name, operation):
+    function, _, make = CASES[name]
+    number = torch.tensor(1.0, requires_grad=True)
+    with pytest.raises(ValueError, match=f"{operation}: "):
+        function(*[number if i == 0 else t for i, t in enumerate(make(4))])
+
+
 @pytest.mark.parametrize("name", [name for name in CASES if name.split()[0] in ("rms_norm", "layer_norm", "swiglu", "geglu")])
 def test_in_place(name, counts):
     """The gradient of a norm's input over that of its result, gradients of a gate over the inputs; autograd knows."""
@@ -341,6 +363,16 @@ def test_what_hooks_raise_is_raised_once(in_place):
     with pytest.raises(KeyboardInterrupt):
         y.sum().backward()
     assert len(calls) == 1
+
+
+def test_modules_that_are_loaded_again_and_again():
+    """Each time their Functions are new ones, and the old ones go on."""
+    x, weight = leaf(4, 8), leaf(8)
+    upstream = torch.randn(4, 8)
+    kinds = [norms._rms_norm_direct("x") for _ in range(200)]
+    expected = results(lt.rms_norm, (x, weight), [upstream])
+    for kind in (kinds[0], kinds[100], kinds[-1]):
+        equal(results(lambda *tensors: kind.apply(*tensors, (1e-6, 0.0, 0, False)), (x, weight), [upstream]), expected)
 
 
 def test_plans_that_do_not_fit():

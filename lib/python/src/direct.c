@@ -8,7 +8,7 @@
 #include "bind.h"
 #include "call_limits.h"
 
-enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_PLANS = 64, BYTES_OF_ARGUMENT = 3 };
+enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, BYTES_OF_ARGUMENT = 3 };
 enum { NOTHING = 255 }; /* in place of a slot */
 
 /* ligerdsl/torch/direct.py has the same numbers. */
@@ -48,8 +48,9 @@ typedef struct {
   Slots saved, returned, gradients;
 } Plan;
 
-static Plan* plans[MAX_PLANS]; /* never freed: classes live as long as the process */
-static int n_plans;
+/* Never freed: nodes of the classes may live as long as the process, also of modules that were loaded again since. */
+static Plan** plans;
+static int n_plans, room_for_plans;
 
 static PyObject *grad_enabled, *empty_like, *increment_version, *kwargs_f32, *zero;
 static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty,
@@ -91,7 +92,7 @@ static PyObject* sizes_of(PyObject* shape, Py_ssize_t n, int64_t last) {
 }
 
 /* Sizes of a tensor without the last, or with half of it. */
-static PyObject* leading_sizes(PyObject* tensor, int and_half) {
+static PyObject* leading_sizes(const char* operation, PyObject* tensor, int and_half) {
   PyObject* shape = PyObject_GetAttr(tensor, name_shape);
   const Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
   PyObject* sizes = NULL;
@@ -99,7 +100,7 @@ static PyObject* leading_sizes(PyObject* tensor, int and_half) {
     const int64_t last = and_half ? PyLong_AsLongLong(PyTuple_GetItem(shape, rank - 1)) / 2 : -1;
     sizes = sizes_of(shape, rank - 1, last);
   } else if (rank == 0) {
-    PyErr_SetString(PyExc_ValueError, "expected a tensor with at least one dimension, got one without");
+    PyErr_Format(PyExc_ValueError, "%s: expected a tensor with at least one dimension, got one without", operation);
   }
   Py_XDECREF(shape);
   return sizes;
@@ -114,11 +115,11 @@ static PyObject* new_loss(PyObject* logits, PyObject* labels, PyObject* numbers)
   return new_empty(logits, sizes, 1);
 }
 
-static PyObject* make(const Argument* a, PyObject* const* slots, PyObject* numbers) {
+static PyObject* make(const char* operation, const Argument* a, PyObject* const* slots, PyObject* numbers) {
   PyObject* source = slots[a->source];
   if (source == Py_None && a->origin == NEW_GATED) {
     source = slots[a->source + 2];
-    return new_empty(source, leading_sizes(source, 1), 0);
+    return new_empty(source, leading_sizes(operation, source, 1), 0);
   }
   if (source == Py_None) {
     Py_INCREF(source);
@@ -126,7 +127,7 @@ static PyObject* make(const Argument* a, PyObject* const* slots, PyObject* numbe
   }
   switch (a->origin) {
     case NEW_ROWS:
-      return new_empty(source, leading_sizes(source, 0), 1);
+      return new_empty(source, leading_sizes(operation, source, 0), 1);
     case NEW_LOSS:
       return new_loss(source, slots[a->source + 1], numbers);
     case NEW_OVER:
@@ -173,7 +174,7 @@ static int run(const Step* step, Values* values, PyObject* numbers, unsigned wan
     } else if (a->origin == FROM_NONE) {
       args[i] = Py_None;
     } else {
-      PyObject* made = left_out ? Py_None : make(a, values->items, numbers);
+      PyObject* made = left_out ? Py_None : make(bind_operations[step->operation].name, a, values->items, numbers);
       if (!made) return 0;
       if (left_out) Py_INCREF(made);
       args[i] = values->items[values->n++] = made;
@@ -246,7 +247,7 @@ static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
 /* ---- Backward: what autograd calls as apply() of the node --------------------------------------------------------------- */
 
 static const Plan* plan_of(PyTypeObject* type) {
-  for (int i = 0; i < n_plans; ++i) {
+  for (int i = n_plans - 1; i >= 0; --i) {
     if (plans[i]->backward_class == type) return plans[i];
   }
   return NULL;
@@ -426,6 +427,16 @@ static int is_sound(const Plan* plan) {
          plan->returned.n == plan->n_gradients && plan->gradients.n == plan->n_inputs;
 }
 
+static int make_room_for_a_plan(void) {
+  if (n_plans < room_for_plans) return 1;
+  const int room = room_for_plans ? 2 * room_for_plans : 32;
+  Plan** more = PyMem_Realloc(plans, (size_t)room * sizeof *plans);
+  if (!more) return 0;
+  plans = more;
+  room_for_plans = room;
+  return 1;
+}
+
 static PyMethodDef forward_method = {"forward", (PyCFunction)(void (*)(void))forward, METH_FASTCALL, NULL};
 static PyMethodDef backward_method = {"apply", (PyCFunction)(void (*)(void))backward, METH_FASTCALL, NULL};
 
@@ -452,14 +463,11 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
                  backward_name);
     return NULL;
   }
-  if (n_plans == MAX_PLANS) {
-    PyErr_SetString(PyExc_ValueError, "direct: too many Functions; raise MAX_PLANS");
-    return NULL;
-  }
   for (int i = 0; i < read.backward_step.n; ++i) {
     const Argument* a = &read.backward_step.arguments[i];
     read.spends |= a->origin == NEW_OVER && a->source >= read.n_gradients;
   }
+  if (!make_room_for_a_plan()) return PyErr_NoMemory();
   Plan* plan = PyMem_Malloc(sizeof *plan);
   if (!plan) return PyErr_NoMemory();
   read.backward_class = NULL;
