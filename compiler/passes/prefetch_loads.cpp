@@ -204,6 +204,10 @@ class LoopPrefetcher {
   Reach reach(tile::LoadTileOp load) {
     SetVector<Operation*> slice;
     bool follows = false;
+    if (!loop.isDefinedOutsideOfLoop(load.getView())) {
+      at.whyNotAhead = "it reads a slice of a view that the loop makes; take the slice in front of the loop";
+      return Reach::none;
+    }
     for (Value index : PipelinedLoop::positionOf(load))
       if (!at.addSlice(index, slice, follows)) return Reach::none;
     MemoryAccess access = memoryAccess(load);
@@ -225,6 +229,8 @@ class LoopPrefetcher {
     bool exact = write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
     if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape() ||
         store.getAlignmentOffset() != load.getAlignmentOffset())
+      return false;
+    if (store.getView() != load.getView() && (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
       return false;
     if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;  // it reads what is stored
     return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
