@@ -231,6 +231,36 @@ void Ops::matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha,
     run(ligerdsl_matmul_nn_desc_t LIGERDSL_MATMUL_NN_DESC_INIT, ligerdsl_matmul_nn_args_t LIGERDSL_MATMUL_NN_ARGS_INIT);
 }
 
+void Ops::grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, const Tensor& offsets) {
+  Arguments tensor(impl_->device);
+  const auto run = [&](auto desc, auto args) {
+    args.a = tensor(a);
+    args.b = tensor(b.tensor);
+    args.offsets = tensor(offsets);
+    args.c = tensor(c);
+    impl_->run(desc, args);
+  };
+  if (b.transposed)
+    run(ligerdsl_grouped_matmul_nt_desc_t LIGERDSL_GROUPED_MATMUL_NT_DESC_INIT,
+        ligerdsl_grouped_matmul_nt_args_t LIGERDSL_GROUPED_MATMUL_NT_ARGS_INIT);
+  else
+    run(ligerdsl_grouped_matmul_nn_desc_t LIGERDSL_GROUPED_MATMUL_NN_DESC_INIT,
+        ligerdsl_grouped_matmul_nn_args_t LIGERDSL_GROUPED_MATMUL_NN_ARGS_INIT);
+}
+
+void Ops::grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                            bool accumulate) {
+  Arguments tensor(impl_->device);
+  ligerdsl_grouped_matmul_tn_desc_t desc = LIGERDSL_GROUPED_MATMUL_TN_DESC_INIT;
+  ligerdsl_grouped_matmul_tn_args_t args = LIGERDSL_GROUPED_MATMUL_TN_ARGS_INIT;
+  desc.accumulate = accumulate;
+  args.a = tensor(a);
+  args.b = tensor(b);
+  args.offsets = tensor(offsets);
+  args.c = tensor(c);
+  impl_->run(desc, args);
+}
+
 void Ops::bias_add(const Tensor& y, const Tensor& x, const Tensor& bias) {
   Arguments tensor(impl_->device);
   ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;

@@ -76,6 +76,14 @@ class Builder {
                       {dtype_, size(transposed ? "K" : "M", rows_of(rows)),
                        size(transposed ? "M" : "K", width), size("N", cols)}});
   }
+  // Rows of experts, sorted: eight of each token's.
+  void experts(int64_t tokens, int64_t groups, int64_t width, int64_t cols) {
+    const int64_t rows = 8 * rows_of(tokens);
+    const std::string e = size("E", groups), n = size("N", cols);
+    cases_.push_back({"grouped_matmul_nt", {dtype_, e, size("M", rows), size("K", width), n}});
+    cases_.push_back({"grouped_matmul_nn", {dtype_, e, size("M", rows), size("K", width), n}});
+    cases_.push_back({"grouped_matmul_tn", {dtype_, e, size("K", rows), size("M", width), n}});
+  }
   // Channels of an image.
   void group_norm(int64_t batch, int64_t channels, int64_t positions, int64_t groups) {
     for (const char* direction : {"forward", "backward"}) {
@@ -130,6 +138,7 @@ Cases standard(const Scale& scale) {
   add.product("matmul_nt", losses, width, width);
   add.product("matmul_nn", losses, width, width);
   add.product("matmul_tn", losses, width, width);
+  add.experts(scale.cpu ? 64 : 8192, scale.cpu ? 8 : 128, scale.cpu ? 512 : 2048, scale.cpu ? 512 : 1536);
   add.activations(rows, ffn);
   add.pair("dropout", rows, "F", ffn);
   add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});

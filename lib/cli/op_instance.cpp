@@ -30,7 +30,8 @@ int64_t default_size(const std::string& op, const std::string& letter) {
   if (op.starts_with("modulated_")) return letter == "K" ? 2 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
-                                                       {"D", 128},  {"P", 1024}, {"T", 4096}};
+                                                       {"D", 128},  {"P", 1024}, {"T", 4096},
+                                                       {"E", 8}};
   const auto found = sizes.find(letter);
   return found == sizes.end() ? 1 : found->second;
 }
@@ -41,6 +42,12 @@ void store(std::byte* at, T value) {
 }
 
 constexpr uint8_t kGuardByte = 0xa5;
+
+// Of groups whose sizes are 0, 1, 2 and 3 times a part of the rows, in turn.
+int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
+  const auto parts = [](int64_t n) { return n / 4 * 6 + n % 4 * (n % 4 - 1) / 2; };
+  return group == groups ? rows : rows * parts(group) / std::max<int64_t>(parts(groups), 1);
+}
 
 // Whose weight has a bias beside it.
 bool has_bias(std::string_view op) {
@@ -222,6 +229,8 @@ void OpInstance::finish_sizes() {
   for (size_t i = 0; i < sizes_.size(); ++i) {
     if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] * (columns < 0 ? 1 : sizes_[columns]) : 1;
   }
+  if (const int offsets = symbol_named(info_, "O"); offsets >= 0 && chosen_[offsets].size < 0)
+    sizes_[offsets] = sizes_[symbol_named(info_, "E")] + 1;
   const int shards = symbol_named(info_, "M"), statistics = symbol_named(info_, "C");
   if (shards >= 0 && chosen_[shards].size < 0) sizes_[shards] = sizes_[rows];
   const bool of_shards = std::string_view(info_.name).starts_with("vocab_parallel_");
@@ -316,6 +325,13 @@ constexpr int64_t kPeriod = 65536;  // elements after which floats repeat: enoug
 }
 
 std::string OpInstance::random_bytes(const Slot& slot) const {
+  if (slot.name == "offsets") {
+    const int64_t groups = slot.shape[0] - 1, rows = size(std::string_view(info_.name).ends_with("tn") ? "K" : "M");
+    std::string bytes;
+    for (int64_t group = 0; group <= groups; ++group)
+      append(&bytes, slot.dtype, static_cast<double>(offset_of(group, groups, rows)));
+    return bytes;
+  }
   std::mt19937_64 random(std::hash<std::string>{}(slot.name));
   std::normal_distribution<float> normal;
   const bool positive =

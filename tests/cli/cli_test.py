@@ -135,6 +135,13 @@ matmul_nn M=20 N=33 K=17 dtype=bf16 c_dtype=f32 bias_dtype=f32 epilogue=gelu_erf
 matmul_nt M=70 N=33 K=40 alpha=-2 beta=0.5
 matmul_tn K=50 M=9 N=33 dtype=f16 c_dtype=f32 beta=1
 matmul_tt K=7 M=20 N=33 dtype=bf16 bias_dtype=bf16
+grouped_matmul_nt M=70 N=33 K=40 E=5 dtype=bf16
+grouped_matmul_nt M=9 N=33 K=17 E=12 index_dtype=i32
+grouped_matmul_nn M=70 N=33 K=40 E=3 dtype=f16 c_dtype=f32
+grouped_matmul_nn M=0 N=33 K=40 E=3
+grouped_matmul_tn K=70 M=20 N=33 E=5 dtype=bf16
+grouped_matmul_tn K=70 M=20 N=33 E=6 dtype=bf16 c_dtype=f32 accumulate=1
+grouped_matmul_tn K=0 M=20 N=33 E=2
 bias_add_backward N=50 F=33 dtype=bf16
 bias_add_backward N=50 F=33 d_bias_dtype=f32 accumulate=1
 bias_add_backward N=0 F=33

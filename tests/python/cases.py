@@ -75,6 +75,12 @@ def rows_of(z, l, reduction):
     return (loss.view(l.shape) if reduction == "none" else loss), entropies(z).masked_fill(l == -100, 0)
 
 
+def grouped(x, w, offsets):
+    ends = offsets.tolist()
+    parts = [x[begin:end] @ w[e].T for e, (begin, end) in enumerate(zip(ends, ends[1:]))]
+    return torch.cat([x[:ends[0]] @ w[0].T * 0, *parts, x[ends[-1]:] @ w[0].T * 0])
+
+
 def loss_and_entropy(result):
     return result.loss, result.entropy
 
@@ -116,6 +122,10 @@ CASES = {
     "bias_add": (lt.bias_add, lambda x, b: x + b, lambda: [tensor(3, 5, 40), tensor(40)], lambda: []),
     "embedding": (lambda w, i: lt.embedding(i, w, padding_idx=2), lambda w, i: F.embedding(i, w, padding_idx=2), lambda: [tensor(9, 12)],
                   lambda: [torch.tensor([[1, 2, 8], [1, 0, 2]])]),
+    "grouped_linear": (lt.grouped_linear, grouped, lambda: [tensor(9, 12), tensor(4, 10, 12)], lambda: [torch.tensor([0, 3, 3, 8, 9])]),
+    "grouped_linear of columns": (lambda x, w, o: lt.grouped_linear(x, w, o, transposed=False),
+                                  lambda x, w, o: grouped(x, w.transpose(1, 2), o), lambda: [tensor(9, 12), tensor(3, 12, 10)],
+                                  lambda: [torch.tensor([1, 1, 5, 8], dtype=torch.int32)]),
     "cross_entropy": (lambda x, l: lt.cross_entropy(x, l, label_smoothing=0.1),
                       lambda x, l: F.cross_entropy(x.flatten(0, 1), l.flatten(), label_smoothing=0.1), lambda: [tensor(2, 3, 10)],
                       lambda: [LABELS]),
