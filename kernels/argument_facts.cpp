@@ -78,9 +78,10 @@ class Factors {
     is_factor_[value] = true;
     const Op* const op = defined_by_[value];
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
-    const bool loads = op->find(program::AttrKey::tile_shape) != nullptr;  // its other operands are places
-    for (size_t i = 0; i < (loads ? 1 : op->operands.size()); ++i)
-      if (loads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
+    // The other operands of a load are places, those of a slice numbers.
+    const bool reads = op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
+    for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)
+      if (reads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
   }
 
   const program::Program& program_;

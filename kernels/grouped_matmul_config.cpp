@@ -36,7 +36,9 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
 
 // As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few.
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
-  const MatmulConfig one = matmul_kernel.heuristic(machine, product_of(o));
+  MatmulOptions product = product_of(o);
+  if (machine.is_gpu()) product.factors = Factors::nt;  // of which no number of rows is known
+  const MatmulConfig one = matmul_kernel.heuristic(machine, product);
   GroupedMatmulConfig config{.tile_m = one.tile_m,
                              .tile_n = one.tile_n,
                              .tile_k = one.tile_k,
