@@ -1,5 +1,6 @@
 #include "lib/cli/compiled_kernel.h"
 
+#include "kernels/argument_facts.h"
 #include "lib/cli/assemble.h"
 #include "program/serialize.h"
 #include "runtime/resource_remarks.h"
@@ -26,7 +27,11 @@ std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& al
                                            bool gpu) {
   if (!gpu) return all;
   std::vector<RecordedKernel> chosen;
-  for (size_t i = variant == "generic" ? 0 : 1; i < all.size(); i += 2) chosen.push_back(all[i]);
+  for (size_t first = 0; first < all.size();) {
+    const size_t variants = kernels::has_variant_of_factors(program::parseProgram(all[first].program)) ? 3 : 2;
+    chosen.push_back(all.at(variant == "generic" ? first + variants - 1 : first));
+    first += variants;
+  }
   return chosen;
 }
 

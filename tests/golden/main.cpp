@@ -12,6 +12,7 @@
 #include <map>
 #include <set>
 
+#include "kernels/argument_facts.h"
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/op_instance.h"
 #include "lib/cli/recording_context.h"
@@ -77,13 +78,15 @@ class Golden {
     return out;
   }
 
-  // What the compiler could not do for the case's kernels of aligned arguments, which is every second one.
+  // What the compiler could not do for the case's kernels of aligned arguments.
   std::vector<std::string> remarks(const Case& which) {
     std::vector<std::string> out;
-    const std::vector<cli::RecordedKernel> kernels = record(which);
-    for (size_t i = 1; i < kernels.size(); i += 2) {
-      if (!lines_.try_emplace(key(kernels[i])).second) continue;
-      for (const program::Remark& remark : compile(kernels[i], kernels[i].options).remarks)
+    const std::vector<cli::RecordedKernel> all = record(which);
+    size_t variants = 0;
+    for (size_t i = 0; i < all.size(); i += variants) {  // the first of each program's variants (lib/src/launcher.cpp)
+      variants = kernels::has_variant_of_factors(program::parseProgram(all[i].program)) ? 3 : 2;
+      if (!lines_.try_emplace(key(all[i])).second) continue;
+      for (const program::Remark& remark : compile(all[i], all[i].options).remarks)
         out.push_back(which.op + " " + without_lines(to_string(remark)));
     }
     return out;
