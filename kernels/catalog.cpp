@@ -1,5 +1,6 @@
 #include "kernels/catalog.h"
 
+#include "kernels/attention_config.h"
 #include "kernels/column_sums_config.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/divergence_config.h"
@@ -95,6 +96,8 @@ std::vector<CatalogEntry> make_catalog() {
       entry(bias_add_backward_kernel),
       entry(matmul_kernel),
       entry(grouped_matmul_kernel),
+      entry(attention_forward_kernel),
+      entry(attention_backward_kernel),
       entry(activation_forward_kernel),
       entry(activation_backward_kernel),
       entry(dropout_forward_kernel),
