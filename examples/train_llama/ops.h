@@ -166,6 +166,13 @@ class Ops {
   void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
   void softmax(const Tensor& y, const Tensor& x, double scale);
   void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
+  // Causal; q, o [batch, tokens, heads, head_dim], k, v with heads of their own, lse [batch, heads, tokens].
+  struct Heads {
+    Tensor q, k, v;
+  };
+  void attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale);
+  void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
+                          double scale);
   void sparsemax(const Tensor& y, const Tensor& x);
   void sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y);
   void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);

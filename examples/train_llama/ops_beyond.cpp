@@ -372,6 +372,39 @@ void Ops::softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y
   impl_->run(desc, args);
 }
 
+void Ops::attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_attention_forward_desc_t desc = LIGERDSL_ATTENTION_FORWARD_DESC_INIT;
+  desc.causal = 1;
+  desc.scale = static_cast<float>(scale);
+  ligerdsl_attention_forward_args_t args = LIGERDSL_ATTENTION_FORWARD_ARGS_INIT;
+  args.q = tensor(in.q);
+  args.k = tensor(in.k);
+  args.v = tensor(in.v);
+  args.o = tensor(o);
+  args.lse = tensor(lse);
+  impl_->run(desc, args);
+}
+
+void Ops::attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
+                             double scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_attention_backward_desc_t desc = LIGERDSL_ATTENTION_BACKWARD_DESC_INIT;
+  desc.causal = 1;
+  desc.scale = static_cast<float>(scale);
+  ligerdsl_attention_backward_args_t args = LIGERDSL_ATTENTION_BACKWARD_ARGS_INIT;
+  args.d_o = tensor(d_o);
+  args.q = tensor(in.q);
+  args.k = tensor(in.k);
+  args.v = tensor(in.v);
+  args.o = tensor(o);
+  args.lse = tensor(lse);
+  args.d_q = tensor(d_in.q);
+  args.d_k = tensor(d_in.k);
+  args.d_v = tensor(d_in.v);
+  impl_->run(desc, args);
+}
+
 void Ops::sparsemax(const Tensor& y, const Tensor& x) {
   Arguments tensor(impl_->device);
   ligerdsl_sparsemax_forward_desc_t desc = LIGERDSL_SPARSEMAX_FORWARD_DESC_INIT;

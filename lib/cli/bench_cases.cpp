@@ -100,6 +100,13 @@ class Builder {
                          size("S", positions), size("A", q), size("K", k), size("D", d)}});
     }
   }
+  void attention(int64_t batch, int64_t tokens, int64_t q, int64_t k, int64_t d) {
+    const std::vector<std::string> settings{dtype_,       size("B", batch), size("S", tokens), size("T", tokens),
+                                            size("A", q), size("K", k),     size("D", d),      "causal=1"};
+    for (const char* direction : {"forward", "backward"})
+      cases_.push_back({fmt::format("attention_{}", direction), settings});
+    cases_[cases_.size() - 2].settings.emplace_back("with_lse=1");
+  }
   void loss(int64_t rows, int64_t classes) {
     one("cross_entropy", rows, {size("V", classes), "with_d_logits=0"});
     one("cross_entropy", rows, {size("V", classes), "in_place=1"});
@@ -143,6 +150,7 @@ Cases standard(const Scale& scale) {
   add.pair("dropout", rows, "F", ffn);
   add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
+  add.attention(scale.cpu ? 1 : 4, scale.cpu ? 512 : 4096, 32, 8, 128);
   for (const char* kernel : {"softmax", "sparsemax"}) add.pair(kernel, rows, "H", width);
   add.loss(losses, classes);
   add.shard(losses, classes, 8);

@@ -27,6 +27,7 @@ using lib::FieldType;
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
+  if (op.starts_with("attention_") && letter == "T") return 1024;
   if (op.starts_with("modulated_")) return letter == "K" ? 2 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
@@ -337,10 +338,13 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   const bool positive =
       slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
   const int classes = symbol_named(info_, "V");
-  // Logits of a head have a deviation of about 1, and an lse near this.
+  // Logits of a head, and scores, have a deviation of about 1, and an lse near this.
   const std::string_view name = info_.name;
   const bool from_lse = name == "fused_linear_cross_entropy_backward", of_head = name.starts_with("fused_linear_");
-  const float centre = from_lse && slot.name == "lse" ? std::log(static_cast<float>(size("V"))) + 0.5f : 0.0f;
+  const bool of_scores = name == "attention_backward";
+  const float centre = (from_lse || of_scores) && slot.name == "lse"
+                           ? std::log(static_cast<float>(size(of_scores ? "T" : "V"))) + 0.5f
+                           : 0.0f;
   const bool weight = slot.name == "weight" || slot.name == "target_weight";
   const float spread = of_head && weight ? 1 / std::sqrt(static_cast<float>(size("H"))) : centre != 0 ? 0.1f : 1.0f;
   const int64_t all = elements(slot.shape), n = is_integer(slot.dtype) ? all : std::min(all, kPeriod);
@@ -520,8 +524,14 @@ double OpInstance::bytes_beyond_inputs() const {
 
 double OpInstance::flops() const {
   const std::string name = info_.name;
-  if (!name.starts_with("fused_linear_")) return 0;
   const auto size = [&](const char* letter) { return static_cast<double>(sizes_[symbol_named(info_, letter)]); };
+  if (name.starts_with("attention_")) {
+    // Of what is seen, two products forward and five backward, however often scores are made again.
+    const double queries = size("S"), keys = size("T"), rows = std::min(queries, keys);
+    const double seen = integer("causal", 0) ? rows * (keys - rows) + rows * (rows + 1) / 2 : queries * keys;
+    return (name == "attention_forward" ? 4 : 10) * size("B") * size("A") * size("D") * seen;
+  }
+  if (!name.starts_with("fused_linear_")) return 0;
   const double products =
       size("H") * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));
   return 2 * size("N") * size("V") * (products + (name == "fused_linear_jsd" ? size("T") : 0));

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "interpreter/convert.h"
+#include "kernels/oracle/attention.h"
 #include "kernels/oracle/cross_entropy.h"
 #include "kernels/oracle/divergence.h"
 #include "kernels/oracle/dropout.h"
@@ -543,6 +544,33 @@ Expected grouped_matmul_tn(const Call& c) {
   return {{"c", c.over_rows("c", std::move(expected), c.type("c"))}};
 }
 
+oracle::AttentionCase attention_case(const Call& c) {
+  const double scale = c.number("scale");
+  return {.batch = c.size("B"),
+          .queries = c.size("S"),
+          .keys = c.size("T"),
+          .heads = c.size("A"),
+          .kv_heads = c.size("K"),
+          .dim = c.size("D"),
+          .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(c.size("D"))),
+          .cap = c.number("softcap"),
+          .left = c.option("window_left"),
+          .right = c.flag("causal") ? 0 : c.option("window_right")};
+}
+
+// Weights are rounded before they are multiplied: errors are those of sums.
+Expected attention_forward(const Call& c) {
+  const auto r = oracle::attention_oracle(attention_case(c), c["q"], c["k"], c["v"]);
+  return {{"o", {r.o, true, c.type("o")}}, {"lse", {r.lse}}};
+}
+
+Expected attention_backward(const Call& c) {
+  const auto g =
+      oracle::attention_gradient_oracle(attention_case(c), c["q"], c["k"], c["v"], c["o"], c["d_o"], c["lse"]);
+  const DType own = c.type("q");
+  return {{"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
+}
+
 // Rows times one factor or one of each row.
 Expected scaled(const Call& c, const char* out, const char* in, const char* factors, const char* columns) {
   Values x = c[in];
@@ -622,6 +650,8 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"dyt_backward", dyt_backward},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
+      {"attention_forward", attention_forward},
+      {"attention_backward", attention_backward},
       {"matmul_nn", matmul<false, false>},
       {"matmul_nt", matmul<false, true>},
       {"matmul_tn", matmul<true, false>},

@@ -129,6 +129,10 @@ std::vector<LargeCase> large_cases() {
           {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("fused_linear_jsd", {size("H", gpu ? 2048 : 64), "T=64", "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("rope", {"dtype=bf16", size("S", gpu ? 16 : 2), size("A", gpu ? 8 : 2), "K=1", "D=64"}),
+      row("attention_forward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
+                                "K=1", "D=64", "causal=1", "with_lse=1"}),
+      row("attention_backward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
+                                 "K=1", "D=64", "causal=1"}),
       narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),
       narrow("rms_norm_forward", {"dtype=bf16", "H=2"}),
       narrow("rms_norm_backward", {"dtype=bf16", "H=2", "d_weight_dtype=f32"}),
@@ -152,7 +156,7 @@ std::vector<LargeCase> large_cases() {
       narrow("embedding_backward", {"dtype=bf16", "V=100", "H=1", "index_dtype=i32", "d_weight_dtype=f32"}),
   };
   for (LargeCase& one : all) {
-    if (one.which.op == "rope") one.rows = "B";
+    if (one.which.op == "rope" || one.which.op.starts_with("attention_")) one.rows = "B";
     const bool product = one.which.op.find("matmul_") != std::string::npos;
     if (product) one.rows = one.which.op.ends_with("tn") ? "K" : "M";
     if (one.which.op == "target_counts") one.combine["counts"] = counts;

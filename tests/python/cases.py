@@ -49,6 +49,17 @@ def causal(x):
     return torch.softmax(0.7 * x.masked_fill(~mask, -math.inf), -1)
 
 
+def attention(q, k, v, left, right, scale, cap=None):
+    """Of [batch, tokens, heads, column], by every score; a query that sees no key gives 0."""
+    k, v = (t.repeat_interleave(q.shape[2] // t.shape[2], 2) for t in (k, v))
+    z = scale * torch.einsum("bihd,bjhd->bhij", q, k)
+    z = z if cap is None else cap * torch.tanh(z / cap)
+    right_of = torch.arange(k.shape[1]) - (torch.arange(q.shape[1]) + k.shape[1] - q.shape[1])[:, None]
+    seen = (right_of >= -left) & (right_of <= right)
+    p = torch.where(seen, z.masked_fill(~seen, -1e30).softmax(-1), 0)
+    return torch.einsum("bhij,bjhd->bihd", p, v)
+
+
 def jsd(x, y, b=0.3):
     q, p = x.exp(), y.exp()
     m = (b * p + (1 - b) * q).log()
@@ -115,6 +126,12 @@ CASES = {
     "rope of heads first": (lambda q, k, c, s: lt.rope(q, k, c, s, heads_dim=1),
                             lambda q, k, c, s: tuple(rotate(t.transpose(1, 2), c, s).transpose(1, 2) for t in (q, k)),
                             lambda: [tensor(2, 4, 5, 16), tensor(2, 2, 5, 16)], lambda: list(tables(1, 5, 16))),
+    "attention": (lambda q, k, v: lt.attention(q, k, v, causal=True), lambda q, k, v: attention(q, k, v, math.inf, 0, 8**-0.5),
+                  lambda: [tensor(2, 7, 4, 8), tensor(2, 9, 2, 8), tensor(2, 9, 2, 8)], lambda: []),
+    "attention of heads first": (
+        lambda q, k, v: lt.attention(q, k, v, window=(3, 1), softcap=2.0, scale=0.5, heads_dim=1),
+        lambda q, k, v: attention(*(t.transpose(1, 2) for t in (q, k, v)), 3, 1, 0.5, 2.0).transpose(1, 2),
+        lambda: [tensor(2, 4, 9, 8), tensor(2, 4, 5, 8), tensor(2, 4, 5, 8)], lambda: []),
     "softmax": (lt.softmax, lambda x: torch.softmax(x, -1), lambda: [tensor(6, 40)], lambda: []),
     "causal softmax": (lambda x: lt.softmax(x, scale=0.7, causal=True), causal, lambda: [tensor(2, 3, 7, 7)], lambda: []),
     "sparsemax": (lt.sparsemax, sparsemax, lambda: [tensor(6, 40)], lambda: []),
