@@ -116,14 +116,15 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   SlotFactor b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
   std::optional<SlotFactor> a;
   std::optional<Held> held;
-  if (op.getPartA()) {
+  if (op.getPartA())
     a.emplace(t, op.getRing(), op.getSlot(), *op.getPartA(), op.getPermutedA());
-  } else if (auto read = factorInSlot(op.getA())) {
+  else if (auto read = factorInSlot(op.getA()))
     a.emplace(t, read.getRing(), read.getSlot(), read.getPart(), /*transposed=*/false);
+  if (a) {
+    if (groups > 1) a->moveToRowsOfGroup(powerOfTwo / groups);
   } else {
     held.emplace(t, op.getA());
   }
-  if (a && groups > 1) a->moveToRowsOfGroup(powerOfTwo / groups);
   const StringRef type = part.getElementType().isF16() ? "f16" : "bf16";
   const std::string opcode =
       ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k16.f32." + type + "." + type + " ").str();
