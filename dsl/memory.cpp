@@ -159,6 +159,19 @@ Ptr View::ptr(Loc loc) const {
   return Ptr(recorder.emit_one(OpCode::view_ptr, {handle_}, {TypeKind::ptr, dtype(), {}, {}}, {}, loc));
 }
 
+View View::slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc) const {
+  Recorder& recorder = recorder_of(handle_, "slice", loc);
+  recorder.require_live(handle_, "slice", loc);
+  const int at = detail::normal_axis(axis, rank(), "slice", loc);
+  const auto bound = [&](const ScalarArg& number) {
+    return Scalar(index_operand(recorder, number, "slice", number.loc)).to(i64, loc).handle();
+  };
+  Type type = recorder.type(handle_);
+  type.shape[static_cast<size_t>(at)] = dyn;
+  return View(recorder.emit_one(OpCode::slice, {handle_, bound(begin), bound(end)}, type,
+                                {{AttrKey::axis, int64_t{at}}}, loc));
+}
+
 Partition View::partition(const Shape& tile_shape, Loc loc) const {
   recorder_of(handle_, "partition", loc).require_live(handle_, "partition", loc);
   if (static_cast<int>(tile_shape.size()) != rank()) {

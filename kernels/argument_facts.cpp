@@ -29,10 +29,11 @@ class LargestTiles {
     for (const Op& op : region.ops) {
       if (op.find(program::AttrKey::tile_shape)) meet(op, neighbours_of(op));
       if (op.code == OpCode::view_ptr) meet(op, 2);
+      if (op.code == OpCode::slice) argument_of_[op.results[0]] = argument_of_[op.operands[0]];
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // Views are arguments: control flow does not carry them.
+  // Views are arguments or slices of them: control flow does not carry them.
   void meet(const Op& op, int64_t elements) {
     int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
     most = std::max(most, elements);
@@ -47,7 +48,7 @@ class LargestTiles {
   }
 
   const program::Program& program_;
-  std::vector<int> argument_of_;
+  std::vector<int> argument_of_;  // by value
   std::vector<int64_t> elements_;
 };
 
@@ -77,9 +78,10 @@ class Factors {
     is_factor_[value] = true;
     const Op* const op = defined_by_[value];
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
-    const bool loads = op->find(program::AttrKey::tile_shape) != nullptr;  // its other operands are places
-    for (size_t i = 0; i < (loads ? 1 : op->operands.size()); ++i)
-      if (loads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
+    // The other operands of a load are places, those of a slice numbers.
+    const bool reads = op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
+    for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)
+      if (reads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
   }
 
   const program::Program& program_;

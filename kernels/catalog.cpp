@@ -1,5 +1,6 @@
 #include "kernels/catalog.h"
 
+#include "kernels/attention_config.h"
 #include "kernels/column_sums_config.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/divergence_config.h"
@@ -8,6 +9,7 @@
 #include "kernels/embedding_config.h"
 #include "kernels/global_norm.h"
 #include "kernels/group_norm_config.h"
+#include "kernels/grouped_matmul_config.h"
 #include "kernels/layer_norm_config.h"
 #include "kernels/logit_divergence_config.h"
 #include "kernels/matmul_config.h"
@@ -93,6 +95,9 @@ std::vector<CatalogEntry> make_catalog() {
       entry(bias_add_forward_kernel),
       entry(bias_add_backward_kernel),
       entry(matmul_kernel),
+      entry(grouped_matmul_kernel),
+      entry(attention_forward_kernel),
+      entry(attention_backward_kernel),
       entry(activation_forward_kernel),
       entry(activation_backward_kernel),
       entry(dropout_forward_kernel),

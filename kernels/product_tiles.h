@@ -5,6 +5,18 @@
 
 namespace ligerdsl::kernels {
 
+// Sums of the turns [first, end) along k: of left(turn) [tile_m, tile_k] by right(turn) [tile_k, tile_n].
+template <class Left, class Right>
+Tile sums_of_turns(KernelBuilder& k, const MatmulMeta& m, const Scalar& first, const Scalar& end, Left left,
+                   Right right) {
+  auto [sums] = k.for_range(first, end, 1, {.num_stages = m.stages, .tensor_copies = m.tensor_copies},
+                            carry(k.zeros({m.tile_m, m.tile_n}, f32)), [&](const Scalar& turn, const Tile& sums) {
+                              const Tile of_left = left(turn), of_right = right(turn);
+                              return carry(dot(of_left, of_right, sums));
+                            });
+  return sums;
+}
+
 class ProductTiles {
  public:
   // a and b lie as m.factors says; the product is rows x cols.
@@ -23,14 +35,14 @@ class ProductTiles {
 
   // Sums of the turns [first, end).
   Tile sums(const TilePlace& tile, const Scalar& first, const Scalar& end) const {
-    auto [sums] = k_.for_range(
-        first, end, 1, {.num_stages = m_.stages, .tensor_copies = m_.tensor_copies},
-        carry(k_.zeros({m_.tile_m, m_.tile_n}, f32)), [&](const Scalar& i, const Tile& sums) {
-          const Tile left = m_.transposed_a() ? a_.load({i, tile.row}).permute({1, 0}) : a_.load({tile.row, i}),
-                     right = m_.transposed_b() ? b_.load({tile.column, i}).permute({1, 0}) : b_.load({i, tile.column});
-          return carry(dot(left, right, sums));
+    return sums_of_turns(
+        k_, m_, first, end,
+        [&](const Scalar& i) {
+          return m_.transposed_a() ? a_.load({i, tile.row}).permute({1, 0}) : a_.load({tile.row, i});
+        },
+        [&](const Scalar& i) {
+          return m_.transposed_b() ? b_.load({tile.column, i}).permute({1, 0}) : b_.load({i, tile.column});
         });
-    return sums;
   }
 
   // make(place, sums) for every tile of this program.

@@ -19,7 +19,7 @@ namespace {
 // The view or pointer argument that an address is computed from.
 Value rootOf(Value address) {
   while (Operation* op = address.getDefiningOp()) {
-    if (!isa<tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
+    if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
              tile::PermuteOp, tgpu::ConvertLayoutOp>(op))
       return Value();
     address = op->getOperand(0);
@@ -31,6 +31,7 @@ Value rootOf(Value address) {
 MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes) {
   MemoryAccess access{.op = op, .reads = reads, .writes = writes, .atomic = reads && writes};
   access.root = rootOf(address);
+  access.view = address;
   if (!access.root) return access;
   auto argument = cast<BlockArgument>(access.root);
   auto func = cast<func::FuncOp>(argument.getOwner()->getParentOp());
@@ -153,6 +154,13 @@ bool isLoopInvariant(Value value) {
   return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
 }
 
+// Whether equal tiles of the two are the same elements. Slices of one view begin at different ones, and where a loop makes
+// one, at a different one in each iteration.
+bool isOneGrid(const MemoryAccess& a, const MemoryAccess& b) {
+  if (a.view.getDefiningOp() || b.view.getDefiningOp()) return a.view == b.view && isLoopInvariant(a.view);
+  return a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
+}
+
 // Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between
 // the two.
 bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
@@ -166,8 +174,7 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   if (Value pointers = pointerTile(a.op))
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a);
-  bool sameView = a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
-  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) && sameView;
+  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) && isOneGrid(a, b);
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ struct MemoryAccess {
   // reads several views, which one.
   int part = 0;
   mlir::Value root = nullptr;
+  mlir::Value view = nullptr;  // the address itself: a view, maybe a slice, or a pointer
   int64_t aliasClass = 0;
   bool readOnly = false;
   bool alone = false;  // no other argument reaches this memory

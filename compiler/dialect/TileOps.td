@@ -52,6 +52,20 @@ def Tile_StrideOp : Tile_Op<"stride", [Pure]> {
   let hasFolder = 1;
 }
 
+def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
+  let summary = "The elements [begin, end) of one dimension of a view, as far as the view has them";
+  let description = [{
+    `begin` counts as 0 where it is less, `end` as the dimension where it is more, an `end` before `begin` as `begin`. The
+    result's type is the view's, with what a begin of any number leaves of its facts (tile::sliceType).
+
+    Example: `%g = tile.slice %x, 0 from %begin to %end : !tile.view<?x64xf32, strides = [?, 1]> -> !tile.view<?x64xf32, strides = [?, 1]>`.
+  }];
+  let arguments = (ins Tile_ViewType:$view, I32Attr:$axis, I64:$begin, I64:$end);
+  let results = (outs Tile_ViewType:$result);
+  let assemblyFormat = "$view `,` $axis `from` $begin `to` $end attr-dict `:` type($view) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Tile_AlignmentOffsetOp : Tile_Op<"alignment_offset", [Pure]> {
   let summary = "How many elements before the first one of a row a vector of 16 bytes begins that holds it";
   let description = [{

@@ -1,5 +1,7 @@
 #include "compiler/dialect/tile.h"
 
+#include <numeric>
+
 #include "compiler/dialect/atomic.h"
 
 #include "llvm/ADT/TypeSwitch.h"
@@ -133,6 +135,16 @@ bool rowsMayBeginInsideVectors(ViewType view) {
   return view.getAlignment() % kVectorBytes != 0;
 }
 
+ViewType sliceType(ViewType view, size_t axis) {
+  SmallVector<int64_t> shape(view.getShape()), divisors(view.getDimDivisors());
+  shape[axis] = ShapedType::kDynamic;
+  divisors[axis] = 1;
+  const int64_t step = view.isDynamicStride(axis) ? view.getStrideDivisors()[axis] : view.getStrides()[axis];
+  const int64_t alignment = std::gcd(view.getAlignment(), step * view.getElementBytes());
+  return ViewType::get(view.getContext(), shape, view.getElementType(), view.getStrides(), alignment, divisors,
+                       view.getStrideDivisors());
+}
+
 int64_t maxAlignmentOffset(Value alignmentOffset) {
   return kVectorBytes / alignmentOffset.getDefiningOp<AlignmentOffsetOp>().getView().getType().getElementBytes() - 1;
 }
@@ -260,6 +272,13 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
   auto tensor = dyn_cast<RankedTensorType>(value);
   if (!tensor || tensor.getShape() != ArrayRef(shape) || tensor.getElementType() != view.getElementType())
     return op->emitOpError("tile type ") << value << " does not match the partition";
+  return success();
+}
+
+LogicalResult SliceOp::verify() {
+  if (getAxis() >= getView().getType().getRank()) return emitOpError("has an axis that the view has not");
+  const ViewType expected = sliceType(getView().getType(), getAxis());
+  if (getType() != expected) return emitOpError("gives ") << expected << ", got " << getType();
   return success();
 }
 

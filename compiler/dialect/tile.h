@@ -43,6 +43,9 @@ inline constexpr int64_t kVectorBytes = 16;  // of the widest access
 /// Whether nothing proves that rows (along the last axis, whose elements are neighbours) begin at whole vectors.
 bool rowsMayBeginInsideVectors(ViewType view);
 
+/// A view's type where elements of any begin and number are left of one dimension.
+ViewType sliceType(ViewType view, size_t axis);
+
 /// What no value of this alignment offset exceeds.
 int64_t maxAlignmentOffset(mlir::Value alignmentOffset);
 

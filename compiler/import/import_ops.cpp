@@ -138,6 +138,12 @@ void Importer::memory(const program::Op& op, Location loc) {
     case MemoryOp::view_ptr:
       bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());
       return;
+    case MemoryOp::slice: {
+      const auto axis = static_cast<uint32_t>(op.integer(AttrKey::axis));
+      const Type sliced = tile::sliceType(mlir::cast<tile::ViewType>(operands[0].getType()), axis);
+      bind(op, tile::SliceOp::create(builder, loc, sliced, operands[0], axis, operands[1], operands[2])->getResults());
+      return;
+    }
     case MemoryOp::addptr:
       bind(op, tile::AddPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0], operands[1])->getResults());
       return;

@@ -26,7 +26,8 @@
 //      Where such a loop stands in another loop's body, as tiles that a CTA makes one after the other, its copies go on from
 //      one iteration of that loop to the next (rewrites/turn_sequence.h): they arrive while sums are stored.
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
-//      once on a cluster, if there is room beside the stages. (In a CTA of its own that has not measured better.)
+//      once if it is a product's first factor and there is room beside two stages, and on a cluster, if there is room beside
+//      all. (Others, in a CTA of its own: that has not measured better.)
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -101,6 +102,7 @@ class LoopPrefetcher {
       }
     }
     if (loads.empty()) return remarkNothingToLoad();
+    factors.takeOnce(stationary);
     factors.take();
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     const bool crowded = carried * 8 >= registers * tuning.crowded_eighths;
@@ -204,6 +206,10 @@ class LoopPrefetcher {
   Reach reach(tile::LoadTileOp load) {
     SetVector<Operation*> slice;
     bool follows = false;
+    if (!loop.isDefinedOutsideOfLoop(load.getView())) {
+      at.whyNotAhead = "it reads a slice of a view that the loop makes; take the slice in front of the loop";
+      return Reach::none;
+    }
     for (Value index : PipelinedLoop::positionOf(load))
       if (!at.addSlice(index, slice, follows)) return Reach::none;
     MemoryAccess access = memoryAccess(load);
@@ -225,6 +231,8 @@ class LoopPrefetcher {
     bool exact = write.root == read.root || (write.aliasClass != 0 && write.aliasClass == read.aliasClass);
     if (!store || !write.root || !read.root || !exact || store.getTileShape() != load.getTileShape() ||
         store.getAlignmentOffset() != load.getAlignmentOffset())
+      return false;
+    if (store.getView() != load.getView() && (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
       return false;
     if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;  // it reads what is stored
     return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
@@ -318,12 +326,22 @@ class LoopPrefetcher {
   // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in
   // `fittingStages` how many iterations there is room for.
   bool findRoom() {
-    const int64_t bytes = slotBytes(), room = roomBeside(loop);
+    const int64_t bytes = slotBytes();
+    int64_t once = 0;
+    for (tile::LoadTileOp load : stationary) {
+      if (!factors.contains(load)) continue;
+      if (once + tileBytes(load) + 2 * bytes <= roomBeside(loop))
+        once += tileBytes(load);
+      else
+        factors.giveBack(load);
+    }
+    const int64_t room = roomBeside(loop);
     sharedRoom = std::max<int64_t>(room, 0);
     if (bytes == 0) return false;
-    fittingStages = std::min(fittingStages, room / bytes);
-    int64_t left = room - fittingStages * bytes;
+    fittingStages = std::min(fittingStages, (room - once) / bytes);
+    int64_t left = room - once - fittingStages * bytes;
     llvm::erase_if(stationary, [&](tile::LoadTileOp load) {
+      if (factors.contains(load)) return false;
       const bool fits = ctas > 1 && factors.canBeStaged(load) && tileBytes(load) <= left;
       if (fits) left -= tileBytes(load);
       return !fits;

@@ -86,18 +86,30 @@ void ProductFactors::dropOriginals() {
     if (load->use_empty()) load->erase();
 }
 
+void ProductFactors::take(tile::LoadTileOp load, Factor factor) {
+  auto wanted = cast<RankedTensorType>(factor.conversion.getType());
+  Value source = factor.conversion.getSource();
+  factor.conversion.getResult().replaceAllUsesWith(source);
+  source.setType(wanted);
+  if (factor.permute)
+    load.getResult().setType(withLayout(factor.loaded, *sourceLayout(factor.permute, layoutOf(wanted))));
+  factors[load] = factor;
+}
+
+void ProductFactors::takeOnce(ArrayRef<tile::LoadTileOp> once) {
+  for (tile::LoadTileOp load : once) {
+    std::optional<Factor> factor = factorOf(load);
+    if (!factor || factor->permute || ctas > 1 || !canBeStaged(load)) continue;
+    auto dot = cast<tile::DotOp>(onlyUser(factor->conversion.getResult()));
+    if (dot.getA() == factor->conversion.getResult()) take(load, *factor);
+  }
+}
+
 void ProductFactors::take() {
   separateLoads();
   for (tile::LoadTileOp load : loads) {
     std::optional<Factor> factor = factorOf(load);
-    if (!factor || ctas > 1 || !canBeStaged(load)) continue;
-    auto wanted = cast<RankedTensorType>(factor->conversion.getType());
-    Value source = factor->conversion.getSource();
-    factor->conversion.getResult().replaceAllUsesWith(source);
-    source.setType(wanted);
-    if (factor->permute)
-      load.getResult().setType(withLayout(factor->loaded, *sourceLayout(factor->permute, layoutOf(wanted))));
-    factors[load] = *factor;
+    if (factor && ctas == 1 && canBeStaged(load)) take(load, *factor);
   }
   for (tile::DotOp dot : at.loop.getBody()->getOps<tile::DotOp>())
     for (Value operand : {dot.getA(), dot.getB()}) remark(operand.getDefiningOp<tgpu::ConvertLayoutOp>());
@@ -122,14 +134,17 @@ void ProductFactors::giveBack() {
   at.remark(at.loop) << "factors of products pass through registers: shared memory does not hold the tiles of two "
                         "iterations; use smaller "
                         "tiles";
-  for (auto& [load, factor] : factors) {
-    Value source = factor.conversion.getSource();
-    source.replaceAllUsesExcept(factor.conversion.getResult(), factor.conversion);
-    source.setType(factor.permute ? factor.permuted : factor.loaded);
-    cast<tile::LoadTileOp>(load).getResult().setType(factor.loaded);
-  }
-  factors.clear();
+  while (!factors.empty()) giveBack(cast<tile::LoadTileOp>(factors.back().first));
   uniteLoads();
+}
+
+void ProductFactors::giveBack(tile::LoadTileOp load) {
+  Factor& factor = factors[load];
+  Value source = factor.conversion.getSource();
+  source.replaceAllUsesExcept(factor.conversion.getResult(), factor.conversion);
+  source.setType(factor.permute ? factor.permuted : factor.loaded);
+  load.getResult().setType(factor.loaded);
+  factors.erase(load);
 }
 
 SmallVector<tile::LoadTileOp> ProductFactors::all() const {

@@ -17,8 +17,11 @@ class ProductFactors {
 
   /// The conversions go: what they take of shared memory is room for the ring.
   void take();
-  /// There was no room.
+  /// The same of those among `once`, tiles that all iterations share, that are first factors as they were loaded.
+  void takeOnce(llvm::ArrayRef<tile::LoadTileOp> once);
+  /// There was no room, for any of them or for this one.
   void giveBack();
+  void giveBack(tile::LoadTileOp load);
   /// What was loaded for several products, each with a load of its own by now, is loaded no more.
   void dropOriginals();
 
@@ -36,6 +39,7 @@ class ProductFactors {
   struct Factor;
   static std::optional<Factor> factorOf(tile::LoadTileOp load);
   llvm::SmallVector<tgpu::ConvertLayoutOp> conversionsOf(tile::LoadTileOp load);
+  void take(tile::LoadTileOp load, Factor factor);
   void separateLoads();
   void uniteLoads();
   void remark(tgpu::ConvertLayoutOp conversion);

@@ -50,6 +50,7 @@ std::string whyNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
   const int64_t group = ResidentRow::kGroupBytes;
+  if (load.getView().getDefiningOp()) return "it is of a slice of a view; take it of the view itself";
   if (view.isDynamicDim(shape.size() - 1)) return "its width is not known; give the view's last dimension as a number";
   if (view.getStrides().back() != 1)
     return "its elements are not neighbours; the last stride of the view would have to be 1";

@@ -25,8 +25,10 @@ struct FactorRead {
   }
 };
 
+// A first factor of another ring, which all turns share, stays a value: its lowering finds where that waits.
 Value startProduct(OpBuilder& builder, tile::DotOp dot) {
   FactorRead a(dot.getA()), b(dot.getB());
+  if (a.read && a.read.getRing() != b.read.getRing()) a.read = {};
   const auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
   return tgpu::WgmmaOp::create(builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
                                b.read.getRing(), b.read.getSlot(), a.read ? a.read.getPartAttr() : IntegerAttr(),

@@ -69,6 +69,7 @@ class Machine {
   void combine(const Op& op, std::vector<Data>& left, const std::vector<Data>& right);
   int64_t max_alignment_offset(const Op& op) const;
   int64_t alignment_offset(const Op& op);
+  void slice(const Op& op);
   void tile_access(const Op& op);
   void require_unchanged(const Op& op, const Shape& start, const Data& block);
   void pointer_access(const Op& op);

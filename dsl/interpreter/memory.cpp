@@ -90,6 +90,8 @@ void Machine::memory(const Op& op, MemoryOp code) {
     case MemoryOp::view_ptr:
       result(op).integer[0] = views_[op.operands[0]].base;
       return;
+    case MemoryOp::slice:
+      return slice(op);
     case MemoryOp::addptr: {
       const std::vector<int64_t>& base = data(op.operands[0]).integer;
       const std::vector<int64_t>& offset = data(op.operands[1]).integer;
@@ -98,6 +100,18 @@ void Machine::memory(const Op& op, MemoryOp code) {
       for (size_t i = 0; i < out.size(); ++i) out[i] = wrapping_multiply_add(offset[i], bytes, base[i]);
     }
   }
+}
+
+void Machine::slice(const Op& op) {
+  View view = views_[op.operands[0]];
+  const auto axis = static_cast<size_t>(op.integer(AttrKey::axis));
+  const int64_t size = view.dims[axis];
+  const int64_t begin = std::clamp<int64_t>(data(op.operands[1]).integer[0], 0, size);
+  const int64_t end = std::clamp<int64_t>(data(op.operands[2]).integer[0], begin, size);
+  const int64_t bytes = element_bytes(type(op.operands[0]).dtype);
+  view.base = wrapping_multiply_add(wrapping_multiply_add(begin, view.strides[axis], 0), bytes, view.base);
+  view.dims[axis] = end - begin;
+  views_[op.results[0]] = std::move(view);
 }
 
 // As on a GPU: rows begin where a vector of 16 bytes does.

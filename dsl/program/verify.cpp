@@ -81,7 +81,8 @@ class Verifier {
     if (id >= state_.size()) fail("value " + std::to_string(id) + " is not in the value table", op);
     if (state_[id] != State::undefined) fail("value " + std::to_string(id) + " is defined twice", op);
     state_[id] = State::visible;
-    if (op && program_.values[id].kind == TypeKind::view) fail("a view is an argument of the kernel", op);
+    if (op && program_.values[id].kind == TypeKind::view && op->code != OpCode::slice)
+      fail("a view is an argument of the kernel, or a slice of one", op);
   }
 
   void use(ValueId id, const Op& op) const {

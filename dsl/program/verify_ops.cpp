@@ -464,6 +464,12 @@ class Checker {
       case MemoryOp::view_ptr:
         return require(result().kind == TypeKind::ptr && operand(0).dtype == result().dtype,
                        "gives the base pointer of a view");
+      case MemoryOp::slice: {
+        Type sliced = operand(0);
+        range(AttrKey::axis, 0, static_cast<int64_t>(sliced.shape.size()) - 1);
+        sliced.shape[static_cast<size_t>(op_.integer(AttrKey::axis))] = kDynamic;
+        return require(result() == sliced, "gives the view's type with a dynamic dimension");
+      }
       case MemoryOp::load_tile:
       case MemoryOp::store_tile:
       case MemoryOp::addptr:

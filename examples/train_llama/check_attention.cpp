@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <array>
 #include <cmath>
 
 #include "check_table.h"
@@ -98,6 +99,44 @@ void softmax(CheckTable& t) {
   t.variant("");
 }
 
+// The model's heads, as they lie in rows of queries, keys and values side by side.
+void attention(CheckTable& t) {
+  const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
+                tokens = t.c.context;
+  const double scale = 1 / std::sqrt(static_cast<double>(d));
+  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0, true};  // weights are rounded before they are multiplied
+  const auto parts = [&](const Tensor& all) {
+    const auto part = [&](int64_t first, int64_t count) {
+      return all.strided({t.batch, tokens, count, d}, {tokens * row, row, d, 1}, first * d);
+    };
+    return Ops::Heads{part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)};
+  };
+  const auto qkv = t.random({t.rows, row}), d_o = t.random({t.batch, tokens, heads, d});
+  const auto columns = [&](const Array& all, int64_t first, int64_t count) {
+    Array out;
+    for (int64_t r = 0; r < t.rows; ++r)
+      out.insert(out.end(), all.begin() + r * row + first * d, all.begin() + r * row + (first + count) * d);
+    return out;
+  };
+  const auto each = [&](const Array& all) {
+    return std::array{columns(all, 0, heads), columns(all, heads, kv_heads), columns(all, heads + kv_heads, kv_heads)};
+  };
+  const oracle::Heads shape{t.batch, tokens, heads, kv_heads, d, scale};
+  const auto [q, k, v] = each(qkv.values);
+  const oracle::Attention expected = oracle::attention(q, k, v, shape);
+  Tensor o = t.like(d_o.tensor), lse = t.f32({t.batch, heads, tokens}), d_qkv = t.like(qkv.tensor);
+  t.ops.attention(o, lse, parts(qkv.tensor), scale);
+  t.add("o", o, expected.o, products);
+  t.add("lse", lse, expected.lse, t.f32_elementwise);
+  const oracle::AttentionGradients g = oracle::attention_backward(d_o.values, q, k, v, shape);
+  t.ops.attention_backward(parts(d_qkv), d_o.tensor, o, lse, parts(qkv.tensor), scale);
+  const auto [d_q, d_k, d_v] = each(fetch(t.ops, d_qkv));
+  const std::string text = fmt::format("{}x{}x{}({})x{}", t.batch, tokens, heads, kv_heads, d);
+  t.add("d_q", text, d_q, g.dq, products);
+  t.add("d_k", text, d_k, g.dk, products);
+  t.add("d_v", text, d_v, g.dv, products);
+}
+
 // Rows of little spread have many elements above their threshold.
 void sparsemax(CheckTable& t) {
   const int64_t width = t.c.context, rows = t.batch * t.c.heads * width;
@@ -115,6 +154,7 @@ void sparsemax(CheckTable& t) {
 void check_attention(CheckTable& t) {
   ropes(t);
   softmax(t);
+  attention(t);
   sparsemax(t);
 }
 

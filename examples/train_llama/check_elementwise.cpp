@@ -61,6 +61,40 @@ void products(CheckTable& t) {
     }
 }
 
+// Groups of rows, one of them empty, by a matrix of each; the gradient of the matrices is added to what is there.
+void grouped_products(CheckTable& t) {
+  const int64_t m = t.rows, n = t.c.width, k = t.c.ffn, groups = 4;
+  const std::vector<int64_t> begins = {0, m / 3, m / 3, m - m / 4, m};
+  Tensor offsets = t.ops.allocate(Type::i64, {groups + 1});
+  t.ops.upload(offsets, begins.data());
+  const auto x = t.random({m, k}), y = t.random({m, n});
+  const auto each = [&](auto body) {
+    for (int64_t e = 0; e < groups; ++e)
+      for (int64_t row = begins[e]; row < begins[e + 1]; ++row)
+        for (int64_t i = 0; i < k; ++i)
+          for (int64_t j = 0; j < n; ++j) body(e, row, i, j);
+  };
+  for (const bool transposed : {true, false}) {
+    const auto w = transposed ? t.random({groups, n, k}) : t.random({groups, k, n});
+    Array expected(m * n);
+    each([&](int64_t e, int64_t row, int64_t i, int64_t j) {
+      expected[row * n + j] += x.values[row * k + i] * w.values[e * k * n + (transposed ? j * k + i : i * n + j)];
+    });
+    Tensor out = t.like(y.tensor);
+    t.ops.grouped_matmul(out, x.tensor, {w.tensor, transposed}, offsets);
+    t.add("c", out, expected, t.reduction);
+  }
+  const auto held = t.random({groups, k, n}, Type::f32);
+  Array expected = held.values;
+  each([&](int64_t e, int64_t row, int64_t i, int64_t j) {
+    expected[e * k * n + i * n + j] += x.values[row * k + i] * y.values[row * n + j];
+  });
+  Tensor sums = t.f32({groups, k, n});
+  t.ops.upload(sums, std::vector<float>(held.values.begin(), held.values.end()).data());
+  t.ops.grouped_matmul_tn(sums, x.tensor, y.tensor, offsets, true);
+  t.add("c", sums, expected, t.reduction);
+}
+
 void bias(CheckTable& t) {
   const int64_t ffn = t.c.ffn;
   auto x = t.random({t.rows, ffn}), b = t.random({ffn});
@@ -168,6 +202,7 @@ void check_elementwise(CheckTable& t) {
   scale(t);
   embedding(t);
   products(t);
+  grouped_products(t);
   bias(t);
   activations(t);
   dropout(t);

@@ -147,6 +147,9 @@ class Ops {
     bool transposed;
   };
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
+  // c = a b[e] or a b[e]^T of the rows of group e, and c[e] = a^T b or c[e] += a^T b of f32; offsets i64 [groups + 1].
+  void grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, const Tensor& offsets);
+  void grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets, bool accumulate);
   void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
   void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
   // kind: LIGERDSL_ACTIVATION_*.
@@ -163,6 +166,13 @@ class Ops {
   void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
   void softmax(const Tensor& y, const Tensor& x, double scale);
   void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
+  // Causal; q, o [batch, tokens, heads, head_dim], k, v with heads of their own, lse [batch, heads, tokens].
+  struct Heads {
+    Tensor q, k, v;
+  };
+  void attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale);
+  void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
+                          double scale);
   void sparsemax(const Tensor& y, const Tensor& x);
   void sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y);
   void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);

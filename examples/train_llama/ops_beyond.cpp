@@ -231,6 +231,36 @@ void Ops::matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha,
     run(ligerdsl_matmul_nn_desc_t LIGERDSL_MATMUL_NN_DESC_INIT, ligerdsl_matmul_nn_args_t LIGERDSL_MATMUL_NN_ARGS_INIT);
 }
 
+void Ops::grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, const Tensor& offsets) {
+  Arguments tensor(impl_->device);
+  const auto run = [&](auto desc, auto args) {
+    args.a = tensor(a);
+    args.b = tensor(b.tensor);
+    args.offsets = tensor(offsets);
+    args.c = tensor(c);
+    impl_->run(desc, args);
+  };
+  if (b.transposed)
+    run(ligerdsl_grouped_matmul_nt_desc_t LIGERDSL_GROUPED_MATMUL_NT_DESC_INIT,
+        ligerdsl_grouped_matmul_nt_args_t LIGERDSL_GROUPED_MATMUL_NT_ARGS_INIT);
+  else
+    run(ligerdsl_grouped_matmul_nn_desc_t LIGERDSL_GROUPED_MATMUL_NN_DESC_INIT,
+        ligerdsl_grouped_matmul_nn_args_t LIGERDSL_GROUPED_MATMUL_NN_ARGS_INIT);
+}
+
+void Ops::grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets,
+                            bool accumulate) {
+  Arguments tensor(impl_->device);
+  ligerdsl_grouped_matmul_tn_desc_t desc = LIGERDSL_GROUPED_MATMUL_TN_DESC_INIT;
+  ligerdsl_grouped_matmul_tn_args_t args = LIGERDSL_GROUPED_MATMUL_TN_ARGS_INIT;
+  desc.accumulate = accumulate;
+  args.a = tensor(a);
+  args.b = tensor(b);
+  args.offsets = tensor(offsets);
+  args.c = tensor(c);
+  impl_->run(desc, args);
+}
+
 void Ops::bias_add(const Tensor& y, const Tensor& x, const Tensor& bias) {
   Arguments tensor(impl_->device);
   ligerdsl_bias_add_forward_desc_t desc = LIGERDSL_BIAS_ADD_FORWARD_DESC_INIT;
@@ -339,6 +369,39 @@ void Ops::softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y
   args.y = tensor(y);
   args.d_y = tensor(d_y);
   args.d_x = tensor(d_x);
+  impl_->run(desc, args);
+}
+
+void Ops::attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_attention_forward_desc_t desc = LIGERDSL_ATTENTION_FORWARD_DESC_INIT;
+  desc.causal = 1;
+  desc.scale = static_cast<float>(scale);
+  ligerdsl_attention_forward_args_t args = LIGERDSL_ATTENTION_FORWARD_ARGS_INIT;
+  args.q = tensor(in.q);
+  args.k = tensor(in.k);
+  args.v = tensor(in.v);
+  args.o = tensor(o);
+  args.lse = tensor(lse);
+  impl_->run(desc, args);
+}
+
+void Ops::attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
+                             double scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_attention_backward_desc_t desc = LIGERDSL_ATTENTION_BACKWARD_DESC_INIT;
+  desc.causal = 1;
+  desc.scale = static_cast<float>(scale);
+  ligerdsl_attention_backward_args_t args = LIGERDSL_ATTENTION_BACKWARD_ARGS_INIT;
+  args.d_o = tensor(d_o);
+  args.q = tensor(in.q);
+  args.k = tensor(in.k);
+  args.v = tensor(in.v);
+  args.o = tensor(o);
+  args.lse = tensor(lse);
+  args.d_q = tensor(d_in.q);
+  args.d_k = tensor(d_in.k);
+  args.d_v = tensor(d_in.v);
   impl_->run(desc, args);
 }
 

@@ -86,6 +86,21 @@ Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
 Array softmax(View x, int64_t width, double scale);
 Array softmax_backward(View dy, View y, int64_t width, double scale);
 
+// Causal attention of heads side by side: q and o [batch, tokens, heads, head_dim], k and v with kv_heads, of which each serves
+// as many heads; lse [batch, heads, tokens].
+struct Heads {
+  int64_t batch, tokens, heads, kv_heads, head_dim;
+  double scale;
+};
+struct Attention {
+  Array o, lse;
+};
+Attention attention(View q, View k, View v, const Heads& heads);
+struct AttentionGradients {
+  Array dq, dk, dv;
+};
+AttentionGradients attention_backward(View d_o, View q, View k, View v, const Heads& heads);
+
 // max(x - tau, 0) of every row, with the tau for which it adds up to 1; the gradient from the result.
 Array sparsemax(View x, int64_t width);
 Array sparsemax_backward(View dy, View y, int64_t width);

@@ -127,6 +127,19 @@ TEST(Oracle, GatedActivations) {
   EXPECT_NEAR(oracle::swiglu(Array{1, 2}, 1)[0], 2 * 0.7310585786300049, 1e-12);
 }
 
+TEST(Oracle, Attention) {
+  const oracle::Heads heads{.batch = 2, .tokens = 4, .heads = 4, .kv_heads = 2, .head_dim = 3, .scale = 0.6};
+  Array q = draw(96, 51), k = draw(48, 52), v = draw(48, 53), dy = draw(96, 54);
+  const oracle::AttentionGradients g = oracle::attention_backward(dy, q, k, v, heads);
+  auto f = [&] { return dot(dy, oracle::attention(q, k, v, heads).o); };
+  expect_slope(q, g.dq, f, "q");
+  expect_slope(k, g.dk, f, "k");
+  expect_slope(v, g.dv, f, "v");
+  // The first token sees itself alone.
+  EXPECT_NEAR(oracle::attention(q, k, v, heads).o[1], v[1], 1e-12);
+  EXPECT_NEAR(oracle::attention(q, k, v, heads).lse[0], 0.6 * dot(View(q).first(3), View(k).first(3)), 1e-12);
+}
+
 TEST(Oracle, Softmax) {
   Array x = draw(9, 7), dy = draw(9, 8);
   Array y = oracle::softmax(x, 3, 0.5), causal = oracle::causal_softmax(x, 3, 0.5);

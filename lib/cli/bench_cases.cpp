@@ -76,6 +76,14 @@ class Builder {
                       {dtype_, size(transposed ? "K" : "M", rows_of(rows)),
                        size(transposed ? "M" : "K", width), size("N", cols)}});
   }
+  // Rows of experts, sorted: eight of each token's.
+  void experts(int64_t tokens, int64_t groups, int64_t width, int64_t cols) {
+    const int64_t rows = 8 * rows_of(tokens);
+    const std::string e = size("E", groups), n = size("N", cols);
+    cases_.push_back({"grouped_matmul_nt", {dtype_, e, size("M", rows), size("K", width), n}});
+    cases_.push_back({"grouped_matmul_nn", {dtype_, e, size("M", rows), size("K", width), n}});
+    cases_.push_back({"grouped_matmul_tn", {dtype_, e, size("K", rows), size("M", width), n}});
+  }
   // Channels of an image.
   void group_norm(int64_t batch, int64_t channels, int64_t positions, int64_t groups) {
     for (const char* direction : {"forward", "backward"}) {
@@ -91,6 +99,13 @@ class Builder {
                         {dtype_, "table_dtype=f32", direction, fmt::format("layout={}", layout), size("B", batch),
                          size("S", positions), size("A", q), size("K", k), size("D", d)}});
     }
+  }
+  void attention(int64_t batch, int64_t tokens, int64_t q, int64_t k, int64_t d) {
+    const std::vector<std::string> settings{dtype_,       size("B", batch), size("S", tokens), size("T", tokens),
+                                            size("A", q), size("K", k),     size("D", d),      "causal=1"};
+    for (const char* direction : {"forward", "backward"})
+      cases_.push_back({fmt::format("attention_{}", direction), settings});
+    cases_[cases_.size() - 2].settings.emplace_back("with_lse=1");
   }
   void loss(int64_t rows, int64_t classes) {
     one("cross_entropy", rows, {size("V", classes), "with_d_logits=0"});
@@ -130,10 +145,12 @@ Cases standard(const Scale& scale) {
   add.product("matmul_nt", losses, width, width);
   add.product("matmul_nn", losses, width, width);
   add.product("matmul_tn", losses, width, width);
+  add.experts(scale.cpu ? 64 : 8192, scale.cpu ? 8 : 128, scale.cpu ? 512 : 2048, scale.cpu ? 512 : 1536);
   add.activations(rows, ffn);
   add.pair("dropout", rows, "F", ffn);
   add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
+  add.attention(scale.cpu ? 1 : 4, scale.cpu ? 512 : 4096, 32, 8, 128);
   for (const char* kernel : {"softmax", "sparsemax"}) add.pair(kernel, rows, "H", width);
   add.loss(losses, classes);
   add.shard(losses, classes, 8);

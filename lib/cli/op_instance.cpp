@@ -27,10 +27,12 @@ using lib::FieldType;
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
+  if (op.starts_with("attention_") && letter == "T") return 1024;
   if (op.starts_with("modulated_")) return letter == "K" ? 2 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
-                                                       {"D", 128},  {"P", 1024}, {"T", 4096}};
+                                                       {"D", 128},  {"P", 1024}, {"T", 4096},
+                                                       {"E", 8}};
   const auto found = sizes.find(letter);
   return found == sizes.end() ? 1 : found->second;
 }
@@ -41,6 +43,12 @@ void store(std::byte* at, T value) {
 }
 
 constexpr uint8_t kGuardByte = 0xa5;
+
+// Of groups whose sizes are 0, 1, 2 and 3 times a part of the rows, in turn.
+int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
+  const auto parts = [](int64_t n) { return n / 4 * 6 + n % 4 * (n % 4 - 1) / 2; };
+  return group == groups ? rows : rows * parts(group) / std::max<int64_t>(parts(groups), 1);
+}
 
 // Whose weight has a bias beside it.
 bool has_bias(std::string_view op) {
@@ -222,6 +230,8 @@ void OpInstance::finish_sizes() {
   for (size_t i = 0; i < sizes_.size(); ++i) {
     if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] * (columns < 0 ? 1 : sizes_[columns]) : 1;
   }
+  if (const int offsets = symbol_named(info_, "O"); offsets >= 0 && chosen_[offsets].size < 0)
+    sizes_[offsets] = sizes_[symbol_named(info_, "E")] + 1;
   const int shards = symbol_named(info_, "M"), statistics = symbol_named(info_, "C");
   if (shards >= 0 && chosen_[shards].size < 0) sizes_[shards] = sizes_[rows];
   const bool of_shards = std::string_view(info_.name).starts_with("vocab_parallel_");
@@ -316,15 +326,25 @@ constexpr int64_t kPeriod = 65536;  // elements after which floats repeat: enoug
 }
 
 std::string OpInstance::random_bytes(const Slot& slot) const {
+  if (slot.name == "offsets") {
+    const int64_t groups = slot.shape[0] - 1, rows = size(std::string_view(info_.name).ends_with("tn") ? "K" : "M");
+    std::string bytes;
+    for (int64_t group = 0; group <= groups; ++group)
+      append(&bytes, slot.dtype, static_cast<double>(offset_of(group, groups, rows)));
+    return bytes;
+  }
   std::mt19937_64 random(std::hash<std::string>{}(slot.name));
   std::normal_distribution<float> normal;
   const bool positive =
       slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
   const int classes = symbol_named(info_, "V");
-  // Logits of a head have a deviation of about 1, and an lse near this.
+  // Logits of a head, and scores, have a deviation of about 1, and an lse near this.
   const std::string_view name = info_.name;
   const bool from_lse = name == "fused_linear_cross_entropy_backward", of_head = name.starts_with("fused_linear_");
-  const float centre = from_lse && slot.name == "lse" ? std::log(static_cast<float>(size("V"))) + 0.5f : 0.0f;
+  const bool of_scores = name == "attention_backward";
+  const float centre = (from_lse || of_scores) && slot.name == "lse"
+                           ? std::log(static_cast<float>(size(of_scores ? "T" : "V"))) + 0.5f
+                           : 0.0f;
   const bool weight = slot.name == "weight" || slot.name == "target_weight";
   const float spread = of_head && weight ? 1 / std::sqrt(static_cast<float>(size("H"))) : centre != 0 ? 0.1f : 1.0f;
   const int64_t all = elements(slot.shape), n = is_integer(slot.dtype) ? all : std::min(all, kPeriod);
@@ -504,8 +524,14 @@ double OpInstance::bytes_beyond_inputs() const {
 
 double OpInstance::flops() const {
   const std::string name = info_.name;
-  if (!name.starts_with("fused_linear_")) return 0;
   const auto size = [&](const char* letter) { return static_cast<double>(sizes_[symbol_named(info_, letter)]); };
+  if (name.starts_with("attention_")) {
+    // Of what is seen, two products forward and five backward, however often scores are made again.
+    const double queries = size("S"), keys = size("T"), rows = std::min(queries, keys);
+    const double seen = integer("causal", 0) ? rows * (keys - rows) + rows * (rows + 1) / 2 : queries * keys;
+    return (name == "attention_forward" ? 4 : 10) * size("B") * size("A") * size("D") * seen;
+  }
+  if (!name.starts_with("fused_linear_")) return 0;
   const double products =
       size("H") * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));
   return 2 * size("N") * size("V") * (products + (name == "fused_linear_jsd" ? size("T") : 0));

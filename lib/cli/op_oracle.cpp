@@ -1,10 +1,12 @@
 #include "lib/cli/op_oracle.h"
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <limits>
 
 #include "interpreter/convert.h"
+#include "kernels/oracle/attention.h"
 #include "kernels/oracle/cross_entropy.h"
 #include "kernels/oracle/divergence.h"
 #include "kernels/oracle/dropout.h"
@@ -507,6 +509,68 @@ Expected matmul(const Call& c) {
   return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
 }
 
+// Rows [begin, end) of a matrix.
+Values rows_between(const Values& matrix, int64_t begin, int64_t end, int64_t cols) {
+  return {matrix.begin() + begin * cols, matrix.begin() + end * cols};
+}
+
+template <bool transposed_b>
+Expected grouped_matmul(const Call& c) {
+  const int64_t n = c.size("N"), k = c.size("K");
+  const std::vector<int64_t> offsets = c.integers("offsets");
+  Values expected(static_cast<size_t>(c.size("M") * n), 0.0);
+  for (size_t group = 0; group + 1 < offsets.size(); ++group) {
+    const auto e = static_cast<int64_t>(group);
+    const oracle::MatmulCase which{
+        .m = offsets[group + 1] - offsets[group], .n = n, .k = k, .transposed_b = transposed_b};
+    const Values rows = oracle::matmul_oracle(which, rows_between(c["a"], offsets[group], offsets[group + 1], k),
+                                              rows_between(c["b"], e, e + 1, n * k), {}, {});
+    std::copy(rows.begin(), rows.end(), expected.begin() + offsets[group] * n);
+  }
+  return {{"c", {std::move(expected), true, c.type("c")}}};
+}
+
+Expected grouped_matmul_tn(const Call& c) {
+  const int64_t m = c.size("M"), n = c.size("N");
+  const std::vector<int64_t> offsets = c.integers("offsets");
+  Values expected;
+  for (size_t group = 0; group + 1 < offsets.size(); ++group) {
+    const int64_t begin = offsets[group], end = offsets[group + 1];
+    const oracle::MatmulCase which{.m = m, .n = n, .k = end - begin, .transposed_a = true};
+    const Values one = oracle::matmul_oracle(which, rows_between(c["a"], begin, end, m),
+                                             rows_between(c["b"], begin, end, n), {}, {});
+    expected.insert(expected.end(), one.begin(), one.end());
+  }
+  return {{"c", c.over_rows("c", std::move(expected), c.type("c"))}};
+}
+
+oracle::AttentionCase attention_case(const Call& c) {
+  const double scale = c.number("scale");
+  return {.batch = c.size("B"),
+          .queries = c.size("S"),
+          .keys = c.size("T"),
+          .heads = c.size("A"),
+          .kv_heads = c.size("K"),
+          .dim = c.size("D"),
+          .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(c.size("D"))),
+          .cap = c.number("softcap"),
+          .left = c.option("window_left"),
+          .right = c.flag("causal") ? 0 : c.option("window_right")};
+}
+
+// Weights are rounded before they are multiplied: errors are those of sums.
+Expected attention_forward(const Call& c) {
+  const auto r = oracle::attention_oracle(attention_case(c), c["q"], c["k"], c["v"]);
+  return {{"o", {r.o, true, c.type("o")}}, {"lse", {r.lse}}};
+}
+
+Expected attention_backward(const Call& c) {
+  const auto g =
+      oracle::attention_gradient_oracle(attention_case(c), c["q"], c["k"], c["v"], c["o"], c["d_o"], c["lse"]);
+  const DType own = c.type("q");
+  return {{"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
+}
+
 // Rows times one factor or one of each row.
 Expected scaled(const Call& c, const char* out, const char* in, const char* factors, const char* columns) {
   Values x = c[in];
@@ -586,10 +650,15 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"dyt_backward", dyt_backward},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
+      {"attention_forward", attention_forward},
+      {"attention_backward", attention_backward},
       {"matmul_nn", matmul<false, false>},
       {"matmul_nt", matmul<false, true>},
       {"matmul_tn", matmul<true, false>},
       {"matmul_tt", matmul<true, true>},
+      {"grouped_matmul_nt", grouped_matmul<true>},
+      {"grouped_matmul_nn", grouped_matmul<false>},
+      {"grouped_matmul_tn", grouped_matmul_tn},
       {"activation_forward", activation_forward},
       {"activation_backward", activation_backward},
       {"dropout_forward", dropout_forward},

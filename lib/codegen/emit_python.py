@@ -305,7 +305,7 @@ def documentation(s, outputs_given):
     for f in s.flags:
         out += wrapped(f"{f.name}: {'leave out' if f.role == 'absent' else 'make'} `{f.source}`", "      ")
     for f in s.dtypes:
-        rest = {"none": "None: not made", "f32": "None: f32", "": "None: that of the input"}[f.zero]
+        rest = {"none": "None: not made", "f32": "None: f32"}.get(f.zero, "None: that of the input")
         out += wrapped(f"{f.name}: dtype of `{f.source}`, {python_text(re.sub(r'[,;] 0 = .*', '', f.doc)) + '; ' if f.doc else ''}{rest}", "      ")
     if s.accumulates and outputs_given:
         out += wrapped(f"accumulate: {s.fields['accumulate'].doc}; it must be given", "      ")

@@ -4,9 +4,9 @@ and entry points.
 Formulas name sections of no other document: each text stands alone, because it becomes the comment in ops.h.
 """
 
-from operations import (activation, bias_add, cross_entropy, divergence, dropout, dyt, elementwise, embedding, fused_linear_cross_entropy,
-                        fused_linear_jsd, gated_activation, group_norm, layer_norm, matmul, optimizer, poly_norm, rms_norm, rope, softmax,
-                        vocab_parallel)
+from operations import (activation, attention, bias_add, cross_entropy, divergence, dropout, dyt, elementwise, embedding,
+                        fused_linear_cross_entropy, fused_linear_jsd, gated_activation, group_norm, grouped_matmul, layer_norm, matmul,
+                        optimizer, poly_norm, rms_norm, rope, softmax, vocab_parallel)
 
 OPS = [
     *elementwise.OPS,
@@ -17,10 +17,12 @@ OPS = [
     *dyt.OPS,
     *bias_add.OPS,
     *matmul.OPS,
+    *grouped_matmul.OPS,
     *activation.OPS,
     *dropout.OPS,
     *gated_activation.OPS,
     *rope.OPS,
+    *attention.OPS,
     *softmax.OPS,
     cross_entropy.CROSS_ENTROPY,
     *fused_linear_cross_entropy.OPS,

@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string_view>
 
 #include "kernels/cross_entropy.h"
 #include "lib/src/op_info.h"
@@ -9,6 +10,9 @@
 namespace ligerdsl::lib {
 
 std::string text_of(const Fault& fault) {
+  if (std::string_view(fault.operation).starts_with("grouped_matmul_"))
+    return std::string(fault.operation) + ": offsets out of bounds at group " + std::to_string(fault.row) +
+           " (the first such group); expected 0 <= offsets[e] <= offsets[e + 1] <= rows of a";
   return std::string(fault.operation) + ": label or index out of bounds in row " + std::to_string(fault.row) +
          " (the lowest such row); expected 0 <= label < number of classes (of shards: total_classes), or ignore_index";
 }

@@ -1,4 +1,4 @@
-// Where kernels report a label out of range (kernels::kErrorBase): a word for each operation, which the host reads
+// Where kernels report a label or an offset out of range (kernels::kErrorBase): a word for each operation, which the host reads
 // without waiting for the device.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace ligerdsl::lib {
 
 struct Fault {
   const char* operation;  // as long as the library
-  int64_t row;            // the lowest of its rows with one
+  int64_t row;            // the lowest of its rows with one; of grouped products, group
 };
 
 std::string text_of(const Fault& fault);

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/src/bind.h"
@@ -105,6 +106,7 @@ class TableCall {
     if (rules.sizes[dim.symbol] >= 0) return rules.sizes[dim.symbol] * dim.factor;
     const std::string symbol = info_.symbols[dim.symbol];
     if (symbol == "C") return is_set("with_smoothing") || is_set("label_smoothing") ? 5 : 3;
+    if (std::string_view(info_.name).starts_with("attention_")) return rows;  // of batches
     return symbol == "N" || symbol == "S" || symbol == "M" || symbol == "K" ? rows : 1;
   }
 

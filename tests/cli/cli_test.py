@@ -53,6 +53,10 @@ geglu_forward fused=1 dtype=bf16
 geglu_forward
 geglu_backward fused=1 in_place=1
 geglu_backward dtype=f16
+attention_forward causal=1 with_lse=1
+attention_forward dtype=bf16 D=96 window_left=100 window_right=3 softcap=30
+attention_backward causal=1 dtype=f16
+attention_backward window_left=100 softcap=30 D=256 dtype=bf16
 rope D=92
 rope D=41 in_place=1 dtype=bf16
 rope with_k=0
@@ -135,6 +139,13 @@ matmul_nn M=20 N=33 K=17 dtype=bf16 c_dtype=f32 bias_dtype=f32 epilogue=gelu_erf
 matmul_nt M=70 N=33 K=40 alpha=-2 beta=0.5
 matmul_tn K=50 M=9 N=33 dtype=f16 c_dtype=f32 beta=1
 matmul_tt K=7 M=20 N=33 dtype=bf16 bias_dtype=bf16
+grouped_matmul_nt M=70 N=33 K=40 E=5 dtype=bf16
+grouped_matmul_nt M=9 N=33 K=17 E=12 index_dtype=i32
+grouped_matmul_nn M=70 N=33 K=40 E=3 dtype=f16 c_dtype=f32
+grouped_matmul_nn M=0 N=33 K=40 E=3
+grouped_matmul_tn K=70 M=20 N=33 E=5 dtype=bf16
+grouped_matmul_tn K=70 M=20 N=33 E=6 dtype=bf16 c_dtype=f32 accumulate=1
+grouped_matmul_tn K=0 M=20 N=33 E=2
 bias_add_backward N=50 F=33 dtype=bf16
 bias_add_backward N=50 F=33 d_bias_dtype=f32 accumulate=1
 bias_add_backward N=0 F=33
@@ -177,6 +188,12 @@ jsd N=5 V=77 beta=0 reduction=mean label_dtype=i64
 jsd N=5 V=77 beta=1 dtype=f16 loss_dtype=f16
 tvd N=5 V=77 dtype=bf16 target_dtype=f32 reduction=none in_place=1
 tvd N=0 V=8
+attention_forward B=2 S=70 T=80 A=4 K=2 D=24 causal=1 with_lse=1
+attention_forward B=1 S=9 T=5 A=2 K=2 D=96 dtype=bf16 window_left=2 window_right=1 softcap=3 with_lse=1
+attention_forward B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.5
+attention_backward B=2 S=70 T=80 A=4 K=2 D=24 causal=1
+attention_backward B=1 S=9 T=5 A=2 K=2 D=96 dtype=bf16 window_left=2 window_right=1 softcap=3
+attention_backward B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.1
 rope B=2 S=3 A=4 K=2 D=10
 rope B=2 S=3 A=4 K=2 D=10 layout=interleaved rotary_dim=6 complex_table=1
 rope B=2 S=3 A=4 K=2 D=10 layout=multimodal time_section=1 height_section=3 width_section=1

@@ -202,6 +202,10 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { Resident().load(k.constant(0, i32)); }, "load: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({squeeze}); }, "partition: every dimension is squeezed; use view.load({...}) and view.store({...}, value)"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).partition({33}); }, "partition: dimension 0 of tile shape [33] must be"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).slice(1, 0, 4); }, "slice: axis 1 is outside a value of rank 1"},
+    {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).slice(0, 0, k.constant(1, f32)); }, "slice: "},
+    {__LINE__, [](KernelBuilder& k) { View x = k.view("x", f32, {dyn}), y; k.if_(k.scalar("c", i1), [&] { y = x.slice(0, 1, 2); }); y.load({0}); }, "load: the operand was made inside a loop, branch or combiner that has ended"},
+    {__LINE__, [](KernelBuilder& k) { k.view("x", f32, {dyn}, {.read_only = true}).slice(0, 1, 2).store({0}, 1.0f); }, "store_tile: 'x' is a view that was declared read_only"},
     {__LINE__, [](KernelBuilder& k) { k.view("y", f32, {dyn}).dim(1); }, "dim: axis 1 is outside a value of rank 1"},
     // Pointers.
     {__LINE__, [](KernelBuilder& k) { k.ptr("p", f32) + k.constant(1, f32); }, "pointer +: an offset must be i32 or i64, got f32; convert it with .to(i64)"},

@@ -37,7 +37,7 @@ inline program::Program every_op() {
       {r}, 0, [](Scalar a, Scalar b) { return max(a, b); }, true);
   Scalar total = sum(prefix) + reduce_max(m) + reduce_min(m);
   auto [best, at] = max_with_index(m, 1);
-  y.partition({8, squeeze}).store({pid, n}, best);
+  y.slice(0, pid, n).partition({8, squeeze}).store({pid, n}, best);
   v.store({0}, total + v.load({pid}));
   Scalar alignment_offset = x.alignment_offset({pid});
   Partition led = x.partition({squeeze, 32});

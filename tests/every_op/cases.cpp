@@ -67,6 +67,16 @@ constexpr const char* kConfigurations[] = {
     "matmul_tn dtype=bf16 c_dtype=f32 beta=1",
     "matmul_tn c_dtype=f32 epilogue=silu",
     "matmul_tt dtype=bf16 c_dtype=bf16",
+    "grouped_matmul_nt dtype=bf16",
+    "grouped_matmul_nt c_dtype=f32 index_dtype=i32",
+    "grouped_matmul_nn dtype=f16",
+    "grouped_matmul_tn dtype=bf16",
+    "grouped_matmul_tn dtype=bf16 c_dtype=f32 accumulate=1 index_dtype=i32",
+    "attention_forward dtype=bf16 causal=1 with_lse=1",
+    "attention_forward window_left=5 window_right=2 softcap=3 D=24",
+    "attention_forward dtype=f16 scale=0.5 D=96",
+    "attention_backward dtype=bf16 causal=1",
+    "attention_backward window_left=3 softcap=2 D=24 scale=0.2",
     "activation_forward dtype=bf16",
     "activation_forward kind=gelu_erf in_place=1",
     "activation_backward dtype=bf16 kind=gelu_erf",
@@ -157,10 +167,15 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   if (op == "vector_add" || op == "adamw_step" || op == "target_counts") return {size("N", 500 * rows + 3)};
   if (op == "global_norm") return {size("N", 500 * rows + 3), "T=3"};
   if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
+  if (op.find("attention") == 0)
+    return {size("B", 2), size("S", (rows + 1) / 2), size("T", (rows + 4) / 2), size("A", 4), size("K", 2),
+            size("D", 64)};
   if (op.find("modulated_rms_norm") == 0) return {size("N", (rows + 2) / 3 * 3), size("K", 3), size("H", 520)};
-  if (op.find("matmul") == 0) {
-    const bool transposed = op[sizeof "matmul_" - 1] == 't';
-    return {size(transposed ? "K" : "M", rows), size(transposed ? "M" : "K", 88), size("N", 136)};
+  if (op.find("matmul_") != std::string::npos) {
+    const bool transposed = op[op.size() - 2] == 't';
+    std::vector<std::string> all{size(transposed ? "K" : "M", rows), size(transposed ? "M" : "K", 88), size("N", 136)};
+    if (op.starts_with("grouped_")) all.push_back(size("E", 5));
+    return all;
   }
   std::vector<std::string> all{size("N", rows)};
   if (op.find("group_norm") == 0)

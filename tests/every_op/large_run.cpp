@@ -128,7 +128,16 @@ ligerdsl_status_t LargeRun::execute(
   return execute_on(context_, plan_, *small_, tensors);
 }
 
+// Of grouped products: the rows of the one group.
+void LargeRun::set_offsets(int64_t rows) {
+  Slot* offsets = small_->find("offsets");
+  if (!offsets) return;
+  const int64_t all[] = {0, rows};
+  small_->write(*offsets, std::string(reinterpret_cast<const char*>(all), sizeof all));
+}
+
 ligerdsl_status_t LargeRun::execute_large() {
+  set_offsets(regions_->rows());
   return execute([](const Place& place, std::vector<int64_t>* shape) {
     *shape = place.shape;
     return ligerdsl_tensor_make(place.data(), session().device(), code_of(place.small->dtype),
@@ -138,6 +147,7 @@ ligerdsl_status_t LargeRun::execute_large() {
 
 // Rows of the small tensors.
 ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
+  set_offsets(rows);
   return execute([=, this](const Place& place, std::vector<int64_t>* shape) {
     *shape = place.small->shape;
     auto* data = static_cast<std::byte*>(place.small->data);

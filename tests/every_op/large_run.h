@@ -70,6 +70,7 @@ class LargeRun {
   void choose_rows(const Limits& limits);
   void allocate();
   ligerdsl_status_t execute(const std::function<ligerdsl_tensor_t(const Place&, std::vector<int64_t>*)>& tensor_of);
+  void set_offsets(int64_t rows);
   ligerdsl_status_t execute_large();
   ligerdsl_status_t execute_small(int64_t first, int64_t rows);
   void keep_sums();

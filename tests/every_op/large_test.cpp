@@ -90,6 +90,9 @@ std::vector<LargeCase> large_cases() {
       row("matmul_nn", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
       row("matmul_nt", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64)}),
       row("matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
+      row("grouped_matmul_nt", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
+      row("grouped_matmul_nn", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64), "E=1"}),
+      row("grouped_matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
       row("activation_forward", {"dtype=bf16", f}),
       row("activation_backward", {"dtype=bf16", f, "kind=gelu_erf"}),
       row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // a mask does not repeat
@@ -126,6 +129,10 @@ std::vector<LargeCase> large_cases() {
           {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("fused_linear_jsd", {size("H", gpu ? 2048 : 64), "T=64", "V=128", "reduction=sum", "d_weight_dtype=f32"}),
       row("rope", {"dtype=bf16", size("S", gpu ? 16 : 2), size("A", gpu ? 8 : 2), "K=1", "D=64"}),
+      row("attention_forward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
+                                "K=1", "D=64", "causal=1", "with_lse=1"}),
+      row("attention_backward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
+                                 "K=1", "D=64", "causal=1"}),
       narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),
       narrow("rms_norm_forward", {"dtype=bf16", "H=2"}),
       narrow("rms_norm_backward", {"dtype=bf16", "H=2", "d_weight_dtype=f32"}),
@@ -149,15 +156,15 @@ std::vector<LargeCase> large_cases() {
       narrow("embedding_backward", {"dtype=bf16", "V=100", "H=1", "index_dtype=i32", "d_weight_dtype=f32"}),
   };
   for (LargeCase& one : all) {
-    if (one.which.op == "rope") one.rows = "B";
-    if (one.which.op.starts_with("matmul_n")) one.rows = "M";
-    if (one.which.op.starts_with("matmul_t")) one.rows = "K";
+    if (one.which.op == "rope" || one.which.op.starts_with("attention_")) one.rows = "B";
+    const bool product = one.which.op.find("matmul_") != std::string::npos;
+    if (product) one.rows = one.which.op.ends_with("tn") ? "K" : "M";
     if (one.which.op == "target_counts") one.combine["counts"] = counts;
     if (one.which.op == "global_norm") one.combine = {{"norm", norm}, {"clip_factor", clip_factor}};
     if (one.which.op == "fused_linear_cross_entropy_backward")
       one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse is any number
     // Products of other sizes round otherwise.
-    if (one.which.op.starts_with("fused_linear_") || one.which.op.starts_with("matmul_"))
+    if (one.which.op.starts_with("fused_linear_") || product)
       one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
   }
   return all;

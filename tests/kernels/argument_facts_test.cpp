@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/embedding.h"
+#include "kernels/grouped_matmul_config.h"
 #include "kernels/matmul_config.h"
 #include "kernels/poly_norm.h"
 #include "kernels/rms_norm.h"
@@ -105,6 +106,21 @@ TEST(ArgumentFacts, FactorsOfProducts) {
     EXPECT_EQ(factors.of(name), Facts(product, Variant::any).of(name)) << name;
   }
   EXPECT_FALSE(kernels::has_variant_of_factors(norm(64).steps.at(0).program));
+}
+
+// What a slice is read for, its view is.
+TEST(ArgumentFacts, FactorsThatAreSlices) {
+  for (const auto factors : {kernels::GroupedFactors::nt, kernels::GroupedFactors::tn}) {
+    const kernels::Operation product = kernels::grouped_matmul(kGpu, {.factors = factors});
+    const Facts aligned(product), of_factors(product, Variant::factors);
+    for (const char* name : {"a", "b"}) {
+      EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
+      EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+    }
+    EXPECT_EQ(aligned.of("c").pointer_align, 16);
+    EXPECT_EQ(of_factors.of("c"), Facts(product, Variant::any).of("c"));
+    EXPECT_EQ(aligned.of("offsets").strides[0].exact, 1);
+  }
 }
 
 TEST(ArgumentFacts, NothingOfAnyArguments) {

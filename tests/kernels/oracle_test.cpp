@@ -1,6 +1,7 @@
 // The oracles themselves: each gradient against central differences of its forward, in float64.
 #include <functional>
 
+#include "kernels/oracle/attention.h"
 #include "kernels/oracle/cross_entropy.h"
 #include "kernels/oracle/divergence.h"
 #include "kernels/oracle/dropout.h"
@@ -180,6 +181,34 @@ TEST(Oracle, Softmax) {
     check_gradient([&](const Values& v) { return dot(softmax_oracle(v, n, h, 0.6, queries), dy); }, x,
                    softmax_gradient_oracle(dy, y, n, h, 0.6, queries));
   }
+}
+
+// Grouped heads, both edges of the band, queries that see nothing.
+TEST(Oracle, Attention) {
+  AttentionCase c{.batch = 2, .queries = 5, .keys = 4, .heads = 4, .kv_heads = 2, .dim = 3, .scale = 0.7};
+  for (const auto& [left, right, cap] : {std::tuple<int64_t, int64_t, double>{-1, 0, 0}, {1, 1, 0}, {-1, -1, 1.5}}) {
+    c.left = left, c.right = right, c.cap = cap;
+    const int64_t size = c.batch * c.queries * c.heads * c.dim, size_kv = c.batch * c.keys * c.kv_heads * c.dim;
+    const Values q = Random(1).normals(size), k = Random(2).normals(size_kv), v = Random(3).normals(size_kv),
+                 dy = Random(4).normals(size);
+    const AttentionResult r = attention_oracle(c, q, k, v);
+    const AttentionGradients g = attention_gradient_oracle(c, q, k, v, r.o, dy, r.lse);
+    check_gradient([&](const Values& x) { return dot(attention_oracle(c, x, k, v).o, dy); }, q, g.dq);
+    check_gradient([&](const Values& x) { return dot(attention_oracle(c, q, x, v).o, dy); }, k, g.dk);
+    check_gradient([&](const Values& x) { return dot(attention_oracle(c, q, k, x).o, dy); }, v, g.dv);
+  }
+}
+
+// Two keys by hand, of which the first query sees one and, of four queries, the first two none.
+TEST(Oracle, AttentionOfFewKeys) {
+  AttentionCase c{.batch = 1, .queries = 2, .keys = 2, .heads = 1, .kv_heads = 1, .dim = 1, .scale = 1, .right = 0};
+  const AttentionResult two = attention_oracle(c, {0, 0}, {5, 7}, {1, 3});
+  EXPECT_EQ(two.o, (Values{1, 2}));
+  EXPECT_EQ(two.lse, (Values{0, std::log(2.0)}));
+  c.queries = 4;
+  const AttentionResult four = attention_oracle(c, {0, 0, 0, 0}, {5, 7}, {1, 3});
+  EXPECT_EQ(four.o, (Values{0, 0, 1, 2}));
+  EXPECT_EQ(four.lse, (Values{-INFINITY, -INFINITY, 0, std::log(2.0)}));
 }
 
 // What the definition says of the result: no other point of the simplex is nearer. Its gradient by differences.

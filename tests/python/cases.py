@@ -49,6 +49,17 @@ def causal(x):
     return torch.softmax(0.7 * x.masked_fill(~mask, -math.inf), -1)
 
 
+def attention(q, k, v, left, right, scale, cap=None):
+    """Of [batch, tokens, heads, column], by every score; a query that sees no key gives 0."""
+    k, v = (t.repeat_interleave(q.shape[2] // t.shape[2], 2) for t in (k, v))
+    z = scale * torch.einsum("bihd,bjhd->bhij", q, k)
+    z = z if cap is None else cap * torch.tanh(z / cap)
+    right_of = torch.arange(k.shape[1]) - (torch.arange(q.shape[1]) + k.shape[1] - q.shape[1])[:, None]
+    seen = (right_of >= -left) & (right_of <= right)
+    p = torch.where(seen, z.masked_fill(~seen, -1e30).softmax(-1), 0)
+    return torch.einsum("bhij,bjhd->bihd", p, v)
+
+
 def jsd(x, y, b=0.3):
     q, p = x.exp(), y.exp()
     m = (b * p + (1 - b) * q).log()
@@ -73,6 +84,12 @@ def rows_of(z, l, reduction):
     """The losses of rows, and their entropies, of which ignored rows have none."""
     loss = F.cross_entropy(z.flatten(0, 1), l.flatten(), reduction=reduction)
     return (loss.view(l.shape) if reduction == "none" else loss), entropies(z).masked_fill(l == -100, 0)
+
+
+def grouped(x, w, offsets):
+    ends = offsets.tolist()
+    parts = [x[begin:end] @ w[e].T for e, (begin, end) in enumerate(zip(ends, ends[1:]))]
+    return torch.cat([x[:ends[0]] @ w[0].T * 0, *parts, x[ends[-1]:] @ w[0].T * 0])
 
 
 def loss_and_entropy(result):
@@ -109,6 +126,12 @@ CASES = {
     "rope of heads first": (lambda q, k, c, s: lt.rope(q, k, c, s, heads_dim=1),
                             lambda q, k, c, s: tuple(rotate(t.transpose(1, 2), c, s).transpose(1, 2) for t in (q, k)),
                             lambda: [tensor(2, 4, 5, 16), tensor(2, 2, 5, 16)], lambda: list(tables(1, 5, 16))),
+    "attention": (lambda q, k, v: lt.attention(q, k, v, causal=True), lambda q, k, v: attention(q, k, v, math.inf, 0, 8**-0.5),
+                  lambda: [tensor(2, 7, 4, 8), tensor(2, 9, 2, 8), tensor(2, 9, 2, 8)], lambda: []),
+    "attention of heads first": (
+        lambda q, k, v: lt.attention(q, k, v, window=(3, 1), softcap=2.0, scale=0.5, heads_dim=1),
+        lambda q, k, v: attention(*(t.transpose(1, 2) for t in (q, k, v)), 3, 1, 0.5, 2.0).transpose(1, 2),
+        lambda: [tensor(2, 4, 9, 8), tensor(2, 4, 5, 8), tensor(2, 4, 5, 8)], lambda: []),
     "softmax": (lt.softmax, lambda x: torch.softmax(x, -1), lambda: [tensor(6, 40)], lambda: []),
     "causal softmax": (lambda x: lt.softmax(x, scale=0.7, causal=True), causal, lambda: [tensor(2, 3, 7, 7)], lambda: []),
     "sparsemax": (lt.sparsemax, sparsemax, lambda: [tensor(6, 40)], lambda: []),
@@ -116,6 +139,10 @@ CASES = {
     "bias_add": (lt.bias_add, lambda x, b: x + b, lambda: [tensor(3, 5, 40), tensor(40)], lambda: []),
     "embedding": (lambda w, i: lt.embedding(i, w, padding_idx=2), lambda w, i: F.embedding(i, w, padding_idx=2), lambda: [tensor(9, 12)],
                   lambda: [torch.tensor([[1, 2, 8], [1, 0, 2]])]),
+    "grouped_linear": (lt.grouped_linear, grouped, lambda: [tensor(9, 12), tensor(4, 10, 12)], lambda: [torch.tensor([0, 3, 3, 8, 9])]),
+    "grouped_linear of columns": (lambda x, w, o: lt.grouped_linear(x, w, o, transposed=False),
+                                  lambda x, w, o: grouped(x, w.transpose(1, 2), o), lambda: [tensor(9, 12), tensor(3, 12, 10)],
+                                  lambda: [torch.tensor([1, 1, 5, 8], dtype=torch.int32)]),
     "cross_entropy": (lambda x, l: lt.cross_entropy(x, l, label_smoothing=0.1),
                       lambda x, l: F.cross_entropy(x.flatten(0, 1), l.flatten(), label_smoothing=0.1), lambda: [tensor(2, 3, 10)],
                       lambda: [LABELS]),

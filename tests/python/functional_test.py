@@ -227,6 +227,28 @@ def test_autocast():
         torch.testing.assert_close(one, other, rtol=5e-2, atol=2e-2)
 
 
+def test_main_grad_of_groups():
+    x, offsets = torch.randn(9, 12, requires_grad=True), torch.tensor([0, 4, 4, 9])
+    for transposed, shape in ((True, (3, 10, 12)), (False, (3, 12, 10))):
+        w = torch.nn.Parameter(torch.randn(shape))
+        expected, = torch.autograd.grad(lt.grouped_linear(x, w, offsets, transposed=transposed).square().sum(), w)
+        lt.config.main_grad = True
+        try:
+            w.main_grad = torch.ones_like(w)
+            lt.grouped_linear(x, w, offsets, transposed=transposed).square().sum().backward()
+        finally:
+            lt.config.main_grad = False
+        torch.testing.assert_close(w.main_grad, expected + 1)
+        assert w.grad is None and w.grad_added_to_main_grad
+
+
+def test_groups_under_autocast():
+    x, w, offsets = torch.randn(9, 12), torch.randn(2, 10, 12), torch.tensor([0, 4, 9])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = lt.grouped_linear(x, w, offsets)
+    assert torch.equal(y, lt.grouped_linear(x.bfloat16(), w.bfloat16(), offsets))
+
+
 def test_main_grad():
     x, w, b = torch.randn(6, 16, requires_grad=True), torch.nn.Parameter(torch.randn(16)), torch.nn.Parameter(torch.randn(16))
     expected = torch.autograd.grad(lt.layer_norm(x, w, b).square().sum(), (w, b))

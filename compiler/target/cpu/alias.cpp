@@ -15,7 +15,7 @@ int AliasFacts::rootOf(Value pointer) const {
       return -1;
     }
     Operation* op = pointer.getDefiningOp();
-    if (isa<tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
+    if (isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
             tile::PermuteOp>(op)) {
       pointer = op->getOperand(0);
     } else if (auto select = dyn_cast<arith::SelectOp>(op)) {
@@ -57,13 +57,18 @@ bool AliasFacts::sameMemory(Value a, Value b) const {
   return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
 }
 
+// Whether equal tiles of the two views are the same elements. Slices of one view begin at different ones.
+bool AliasFacts::sameGrid(Value a, Value b) const {
+  return a == b || (sameMemory(a, b) && !a.getDefiningOp() && !b.getDefiningOp());
+}
+
 bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   int rootA = rootOf(addressOf(a)), rootB = rootOf(addressOf(b));
   if (rootA < 0 || rootB < 0) return true;
   if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB)) return false;
   // Two tiles of one grid at indices that are different numbers.
   auto first = partitionOf(a), second = partitionOf(b);
-  if (!first || !second || first->shape != second->shape || !sameMemory(first->view, second->view)) return true;
+  if (!first || !second || first->shape != second->shape || !sameGrid(first->view, second->view)) return true;
   return llvm::none_of(llvm::zip(first->indices, second->indices), [](auto pair) {
     APInt x, y;
     return matchPattern(std::get<0>(pair), m_ConstantInt(&x)) && matchPattern(std::get<1>(pair), m_ConstantInt(&y)) &&
@@ -79,7 +84,7 @@ bool AliasFacts::readsConstantMemory(Operation* load) const {
 bool AliasFacts::sameElements(Operation* a, Operation* b) const {
   auto first = partitionOf(a), second = partitionOf(b);
   return first && second && first->shape == second->shape && llvm::equal(first->indices, second->indices) &&
-         sameMemory(first->view, second->view);
+         sameGrid(first->view, second->view);
 }
 
 }  // namespace ligerdsl::compiler::cpu

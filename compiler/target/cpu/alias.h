@@ -25,6 +25,7 @@ class AliasFacts {
   int64_t classOf(int root) const;
   /// The same view, or two that are exactly the same memory if they overlap at all.
   bool sameMemory(mlir::Value a, mlir::Value b) const;
+  bool sameGrid(mlir::Value a, mlir::Value b) const;
   mutable mlir::func::FuncOp function;  // op handles have no const members
 };
 

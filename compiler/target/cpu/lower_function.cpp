@@ -196,8 +196,23 @@ void TileLowering::lowerOp(Operation* op) {
   lowerScalar(op);
 }
 
+void TileLowering::lowerSlice(tile::SliceOp op) {
+  View view = views[op.getView()];
+  Value& size = view.dims[op.getAxis()];
+  const auto clamped = [&](Value number, Value least) -> Value {
+    return b.createOrFold<arith::MinSIOp>(loc, b.createOrFold<arith::MaxSIOp>(loc, number, least), size);
+  };
+  Value begin = clamped(scalar(op.getBegin()), i64(0)), end = clamped(scalar(op.getEnd()), begin);
+  view.pointer = LLVM::GEPOp::create(b, loc, view.pointer.getType(),
+                                     storageType(op.getView().getType().getElementType()), view.pointer,
+                                     mul(begin, view.strides[op.getAxis()]));
+  size = sub(end, begin);
+  views[op.getResult()] = std::move(view);
+}
+
 void TileLowering::lowerScalar(Operation* op) {
   if (isa<tile::AssumeOp>(op)) return;
+  if (auto slice = dyn_cast<tile::SliceOp>(op)) return lowerSlice(slice);
   if (isa<tile::LoadTileOp, tile::StoreTileOp, tile::LoadOp, tile::StoreOp>(op) || isAtomic(op))
     return lowerScalarAccess(op);
   if (auto print = dyn_cast<tile::PrintOp>(op)) return lowerPrint(print);

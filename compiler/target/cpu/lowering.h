@@ -111,6 +111,7 @@ class TileLowering {
   void lowerBlock(mlir::Block* block);
   void lowerOp(mlir::Operation* op);
   void lowerScalar(mlir::Operation* op);
+  void lowerSlice(tile::SliceOp op);
   void lowerFor(mlir::scf::ForOp loop);
   void lowerWhile(mlir::scf::WhileOp loop);
   void lowerIf(mlir::scf::IfOp branch);

@@ -5,6 +5,7 @@
 #include "compiler/target/nvptx/bulk_fill.h"
 #include "compiler/target/nvptx/load_matrix.h"
 #include "compiler/target/nvptx/mbarrier.h"
+#include "compiler/target/nvptx/slot_factor.h"
 #include "compiler/target/nvptx/tensor_fill.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -177,6 +178,7 @@ LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
   if (op.getRing().getType().getFill() == tgpu::RingFill::tensor)
     return op.emitOpError("is of a ring that tgpu.wgmma alone may read: tensor copies fill it");
+  if (factorInSlot(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::WgmmaOp>)) return success();
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPart());
   const ArrayRef<int64_t> begin = op.getBegin().value_or(ArrayRef<int64_t>());
   Value slot = slotOf(t, op.getRing(), op.getSlot(), op.getPart());

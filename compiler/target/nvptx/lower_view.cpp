@@ -1,4 +1,4 @@
-// load_tile, store_tile, prefetch_tile and view_ptr. Where and under which masks memory is touched is TileAccess's
+// load_tile, store_tile, prefetch_tile, view_ptr and slice. Where and under which masks memory is touched is TileAccess's
 // business.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/tile_access.h"
@@ -226,6 +226,23 @@ LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   return success();
 }
 
+LogicalResult lowerSlice(ThreadLowering& t, tile::SliceOp op) {
+  Pieces slots = t.pieces(op.getView());
+  const tile::ViewType view = op.getView().getType();
+  const size_t axis = op.getAxis();
+  Value& size = slots[1 + axis];
+  const auto clamped = [&](Value number, Value least) -> Value {
+    return arith::MinSIOp::create(t.b, t.loc, arith::MaxSIOp::create(t.b, t.loc, number, least), size);
+  };
+  Value begin = clamped(t.scalar(op.getBegin()), t.constant(0, 64)), end = clamped(t.scalar(op.getEnd()), begin);
+  Value step = arith::MulIOp::create(t.b, t.loc, slots[1 + view.getRank() + axis],
+                                     t.constant(view.getElementBytes(), 64));
+  slots[0] = arith::AddIOp::create(t.b, t.loc, slots[0], arith::MulIOp::create(t.b, t.loc, begin, step));
+  size = arith::SubIOp::create(t.b, t.loc, end, begin);
+  t.define(op, slots);
+  return success();
+}
+
 LogicalResult lowerAlignmentOffset(ThreadLowering& t, tile::AlignmentOffsetOp op) {
   const Pieces& slots = t.pieces(op.getView());
   tile::ViewType view = op.getView().getType();
@@ -254,6 +271,7 @@ void addViewLowerings(LoweringTable& table) {
   table.add<tile::StoreTileOp, lowerStoreTile>();
   table.add<tile::PrefetchTileOp, lowerPrefetchTile>();
   table.add<tile::ViewPtrOp, lowerViewPtr>();
+  table.add<tile::SliceOp, lowerSlice>();
   table.add<tile::AlignmentOffsetOp, lowerAlignmentOffset>();
 }
 

@@ -9,6 +9,7 @@
 #include "compiler/target/nvptx/held.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/shuffle.h"
+#include "compiler/target/nvptx/slot_factor.h"
 
 using namespace mlir;
 
@@ -49,11 +50,10 @@ class SumsAssembly {
 // A part of the slot as an instruction's factor.
 class SlotFactor {
  public:
-  SlotFactor(ThreadLowering& t, tgpu::WgmmaOp op, uint32_t part, bool transposed)
-      : t(t), factor(factorOf(op.getRing().getType().part(part), transposed)) {
-    Value slots = t.pieces(op.getRing())[part];
-    const int64_t bytes = bufferBytes(op.getRing().getType().part(part));
-    address = sharedAddress(t, bufferPart(t, slots, t.scalar(op.getSlot()), bytes));
+  SlotFactor(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part, bool transposed)
+      : t(t), factor(factorOf(ring.getType().part(part), transposed)) {
+    const int64_t bytes = bufferBytes(ring.getType().part(part));
+    address = sharedAddress(t, bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bytes));
   }
   // From here on: as many rows for each warpgroup. Warps of a group are one to ptxas, which keeps descriptors once for a warp
   // if their number is shuffled.
@@ -113,11 +113,14 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   const SmallVector<Value> elements = t.elements(op.getSums());
   SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }));
 
-  SlotFactor b(t, op, op.getPartB(), !op.getPermutedB());
+  SlotFactor b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
   std::optional<SlotFactor> a;
   std::optional<Held> held;
-  if (op.getPartA()) {
-    a.emplace(t, op, *op.getPartA(), op.getPermutedA());
+  if (op.getPartA())
+    a.emplace(t, op.getRing(), op.getSlot(), *op.getPartA(), op.getPermutedA());
+  else if (auto read = factorInSlot(op.getA()))
+    a.emplace(t, read.getRing(), read.getSlot(), read.getPart(), /*transposed=*/false);
+  if (a) {
     if (groups > 1) a->moveToRowsOfGroup(powerOfTwo / groups);
   } else {
     held.emplace(t, op.getA());

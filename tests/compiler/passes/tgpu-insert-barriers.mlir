@@ -330,3 +330,20 @@ func.func @fixed_stage(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step:
   }
   return
 }
+
+// Tiles of two slices begin at different elements, tiles of one slice at the same.
+// CHECK-LABEL: func @slices
+// CHECK: tile.store_tile
+// CHECK-NEXT: tile.store_tile
+// CHECK-NEXT: tgpu.barrier
+// CHECK-NEXT: tile.store_tile
+// CHECK-NEXT: return
+func.func @slices(%x: !vec, %a: tensor<256xf32, #row>, %i: i64, %j: i64) {
+  %c0 = arith.constant 0 : i64
+  %one = tile.slice %x, 0 from %i to %j : !vec -> !vec
+  %other = tile.slice %x, 0 from %j to %i : !vec -> !vec
+  tile.store_tile %a, %one[%c0] shape [256] : tensor<256xf32, #row>, !vec
+  tile.store_tile %a, %one[%c0] shape [256] : tensor<256xf32, #row>, !vec
+  tile.store_tile %a, %other[%c0] shape [256] : tensor<256xf32, #row>, !vec
+  return
+}

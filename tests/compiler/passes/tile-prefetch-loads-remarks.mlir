@@ -143,3 +143,33 @@ func.func @small_ones(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -
   } {tile.num_stages = 2 : i64}
   return %sums#0, %sums#1, %sums#2 : tensor<8192xf32>, tensor<128xf32>, f32
 }
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+func.func @slice_of_each_iteration(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  scf.for %i = %lo to %hi step %step : i64 {
+    %rows = tile.slice %x, 0 from %i to %hi : !x -> !x
+    // expected-remark @below {{not loaded ahead: it reads a slice of a view that the loop makes; take the slice in front of the loop}}
+    %t = tile.load_tile %rows[%c0, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.print "t" %t : tensor<64xf32>
+  } {tile.num_stages = 2 : i64}
+  return
+}
+
+// -----
+
+!x = !tile.view<?x?xf32, strides = [?, 1]>
+
+func.func @stores_to_another_slice(%x: !x, %lo: i64, %hi: i64, %step: i64) {
+  %c0 = arith.constant 0 : i64
+  %rows = tile.slice %x, 0 from %lo to %hi : !x -> !x
+  scf.for %i = %lo to %hi step %step : i64 {
+    // expected-remark @below {{may write what it reads}}
+    %t = tile.load_tile %x[%i, %c0] shape [0, 64] : !x -> tensor<64xf32>
+    tile.store_tile %t, %rows[%i, %c0] shape [0, 64] : tensor<64xf32>, !x
+  } {tile.num_stages = 2 : i64}
+  return
+}

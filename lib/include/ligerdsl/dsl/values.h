@@ -101,7 +101,7 @@ struct StoreOptions {
   Evict evict = Evict::normal;
 };
 
-// Typed memory: a base pointer with dimensions and strides (in elements). A kernel argument.
+// Typed memory: a base pointer with dimensions and strides (in elements). A kernel argument, or a slice of one.
 class View : public Value {
  public:
   using Value::Value;
@@ -116,6 +116,11 @@ class View : public Value {
   // from a vector's begin.
   Scalar alignment_offset(const Indices& index, Loc loc = Here::current()) const;
   Scalar max_alignment_offset(Loc loc = Here::current()) const;
+  // The elements [begin, end) of one dimension as a view of their own, whose index 0 is `begin`: rows whose number and place
+  // only the device knows, such as those of one group in a matrix of many. What the view does not have is left out: begin
+  // counts as 0 where it is less, end as the dimension where it is more, an end before begin as begin. So whatever numbers a
+  // kernel has read, a slice is memory of its view.
+  View slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc = Here::current()) const;
   // Cuts the view into tiles: one entry per dimension, a tile size or `squeeze`. Indices count tiles.
   Partition partition(const Shape& tile_shape, Loc loc = Here::current()) const;
   // One element. Outside the view, load gives `pad` and store does nothing.

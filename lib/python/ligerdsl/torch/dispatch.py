@@ -88,6 +88,19 @@ def gradient(tensor):
     return None if tensor is None else tensor.contiguous()
 
 
+# Before, torch.compile allows no backward to ask for strides.
+_ASKS_FOR_STRIDES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 11)
+
+
+def columns_together(tensor):
+    """Heads may lie anywhere; the columns of one must be side by side."""
+    if tensor is None:
+        return None
+    if is_compiling() and not _ASKS_FOR_STRIDES:
+        return tensor.contiguous()
+    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
 def main_grad_of(parameter):
     """Where this parameter's gradient is summed, or None."""
     if not config.main_grad or is_compiling():

@@ -1,7 +1,9 @@
 """All functions with autograd."""
 
+from .attention import attention
 from .fused_linear import fused_linear_cross_entropy, fused_linear_jsd
 from .gated import geglu, swiglu
+from .grouped import grouped_linear
 from .losses import LossOutput, cross_entropy, jsd, kl_div, tvd
 from .more_norms import dyt, group_norm, modulated_rms_norm, poly_norm
 from .norms import fused_add_layer_norm, fused_add_rms_norm, layer_norm, rms_norm
@@ -10,7 +12,7 @@ from .rope import rope
 from .rows import activation, bias_add, dropout, embedding, softmax, sparsemax
 from .vocab_parallel import merge_partials, vocab_parallel_cross_entropy, vocab_parallel_partials
 
-__all__ = ["LossOutput", "activation", "bias_add", "clip_grad_norm_", "cross_entropy", "dropout", "dyt", "embedding",
+__all__ = ["LossOutput", "activation", "attention", "bias_add", "clip_grad_norm_", "cross_entropy", "dropout", "dyt", "embedding",
            "fused_add_layer_norm", "fused_add_rms_norm", "fused_linear_cross_entropy", "fused_linear_jsd", "geglu", "global_norm",
-           "group_norm", "jsd", "kl_div", "layer_norm", "merge_partials", "modulated_rms_norm", "poly_norm", "rms_norm", "rope", "softmax",
-           "sparsemax", "swiglu", "tvd", "vocab_parallel_cross_entropy", "vocab_parallel_partials"]
+           "group_norm", "grouped_linear", "jsd", "kl_div", "layer_norm", "merge_partials", "modulated_rms_norm", "poly_norm", "rms_norm", "rope",
+           "softmax", "sparsemax", "swiglu", "tvd", "vocab_parallel_cross_entropy", "vocab_parallel_partials"]

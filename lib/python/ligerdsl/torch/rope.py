@@ -1,26 +1,12 @@
 """Rotary position embedding."""
 
-import torch
 from torch.autograd import Function
 
 from ..enums import Rope
 from ..errors import NotSupported
-from .dispatch import call, choice, first_order, is_compiling, names_of, operations, wants_grad
+from .dispatch import call, choice, columns_together, first_order, names_of, operations, wants_grad
 
 _LAYOUTS = names_of(Rope)
-
-
-# Before, torch.compile allows no backward to ask for strides.
-_ASKS_FOR_STRIDES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 11)
-
-
-def _rows(tensor):
-    """Heads may lie anywhere; the columns of one must be side by side."""
-    if tensor is None:
-        return None
-    if is_compiling() and not _ASKS_FOR_STRIDES:
-        return tensor.contiguous()
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
 
 
 class RopeFunction(Function):
@@ -36,7 +22,7 @@ class RopeFunction(Function):
     @first_order
     def backward(ctx, d_q, d_k):
         cos, sin = ctx.saved_tensors
-        d_q, d_k = _rows(d_q), _rows(d_k)
+        d_q, d_k = columns_together(d_q), columns_together(d_k)
         inverse = {**ctx.numbers, "inverse": not ctx.numbers["inverse"]}
         if d_q is None:
             d_k = None if d_k is None else operations(d_k, cos, sin).rope(d_k, None, cos, sin, **inverse)[0]

@@ -132,7 +132,7 @@ _RULES = {name: _of(_rows, "d_y" if name.endswith("backward") else "x") for name
 _RULES |= {name: _elements for name in ("swiglu_forward", "swiglu_backward", "geglu_forward", "geglu_backward", "activation_forward",
                                         "activation_backward", "vector_add")}
 _RULES |= {"sparsemax_forward": _of(_rows, "x"), "sparsemax_backward": _of(_rows, "y"), "softmax_forward": _softmax, "softmax_backward": _softmax,
-           "group_norm_forward": _groups, "group_norm_backward": _groups, "modulated_rms_norm_forward": _modulated,
+           "attention_forward": _groups, "attention_backward": _groups, "group_norm_forward": _groups, "group_norm_backward": _groups, "modulated_rms_norm_forward": _modulated,
            "modulated_rms_norm_backward": _modulated, "embedding_forward": _embedding, "embedding_backward": _embedding, "scale": _scale,
            "rope": _rope, "cross_entropy": _of(_losses, "logits"), "fused_linear_cross_entropy": _of(_losses, "x"),
            "fused_linear_cross_entropy_backward": _of(_losses, "x"), "kl_div": _of(_losses, "input"), "jsd": _of(_losses, "input"),

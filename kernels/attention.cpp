@@ -1,0 +1,255 @@
+// Attention and its gradients, block by block (Dao, "FlashAttention-2", 2023, algorithms 1 and 2). Of a head, with z_ij =
+// scale q_i . k_j, or cap tanh(scale q_i . k_j / cap), where query i sees key j:
+//
+//   p_ij = e^(z_ij - lse_i),  lse_i = log sum_j e^z_ij,  o_i = sum_j p_ij v_j;  lse_i = -inf, o_i = 0 where i sees none
+//   delta_i = o_i . d_o_i,  d_v_j = sum_i p_ij d_o_i,  d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
+//   d_k_j = scale sum_i d_s_ij q_i,  d_q_i = scale sum_j d_s_ij k_j
+//
+// Products of factors of `type`, p and d_s rounded to it, sums in f32. Flop, of what is seen of S T pairs: 4 D forward, 14 D or,
+// where d_k and d_v are made one after the other, 16 D backward: scores are made again for each of the programs. Nothing is
+// added by atomics, so bits do not depend on the order of programs.
+#include "kernels/attention.h"
+
+#include <numbers>
+
+#include "kernels/attention_band.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+constexpr float kLog2E = std::numbers::log2e_v<float>, kLn2 = std::numbers::ln2_v<float>;
+
+View heads_of(KernelBuilder& k, const AttentionMeta& m, const char* name, int64_t heads) {
+  return k.view(name, m.type, {dyn, dyn, heads, m.dim}, {.strides = {dyn, dyn, dyn, 1}});
+}
+
+View numbers_of(KernelBuilder& k, const AttentionMeta& m, const char* name) {
+  return k.view(name, f32, {dyn, m.heads, dyn}, {.strides = {dyn, dyn, 1}});
+}
+
+// A block of rows of one head: [rows, width].
+class HeadRows {
+ public:
+  HeadRows(const View& view, const AttentionMeta& m, int64_t rows)
+      : rows_(view.partition({squeeze, rows, squeeze, m.width})) {}
+
+  Tile load(const Scalar& batch, const Scalar& block, const Scalar& head) const {
+    return rows_.load({batch, block, head, 0});
+  }
+  void store(const Scalar& batch, const Scalar& block, const Scalar& head, const Tile& values) const {
+    rows_.store({batch, block, head, 0}, values.to(rows_.view().dtype()));
+  }
+
+ private:
+  Partition rows_;
+};
+
+// From products q k^T to powers of 2. Nothing is divided: a call, as exact division is one, keeps wgmma waiting.
+class Scores {
+ public:
+  Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale) : scale_(scale), to_log2_(scale * kLog2E) {
+    if (!m.softcap) return;
+    cap_ = k.scalar("cap", f32);
+    inverse_cap_ = k.scalar("inverse_cap", f32);
+    to_log2_ = k.constant(kLog2E, f32);
+  }
+
+  // What scores are compared by: products as they are, or z.
+  Tile capped(const Tile& products) const {
+    return cap_.empty() ? products : cap_ * tanh(products * (scale_ * inverse_cap_));
+  }
+  // d_s, of what would be it without a cap.
+  Tile through_cap(const Tile& d_z, const Tile& capped) const {
+    if (cap_.empty()) return d_z;
+    const Tile t = capped * inverse_cap_;
+    return d_z * fma(-t, t, 1.0f);
+  }
+  // log2(e) z, and 2^(log2(e) z - base).
+  Tile log2(const Tile& capped) const { return capped * to_log2_; }
+  Tile power(const Tile& capped, const Tile& base) const { return fast_exp2(fma(capped, to_log2_, -base)); }
+
+ private:
+  Scalar scale_, to_log2_;
+  Scalar cap_, inverse_cap_;  // with softcap, else empty
+};
+
+// What a program is for: programs of a head's blocks follow each other, and heads that share keys.
+struct Place {
+  Scalar batch, head, block;
+
+  Place(const Scalar& program, const Scalar& blocks, int64_t heads) {
+    const Scalar count = blocks.to(i32), at = program / count;
+    block = program - at * count;
+    batch = at / static_cast<int32_t>(heads);
+    head = at - batch * static_cast<int32_t>(heads);
+  }
+};
+
+Scalar group_of(const AttentionMeta& m, const Scalar& head) {
+  return head / static_cast<int32_t>(m.group());
+}
+
+}  // namespace
+
+void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
+  const View o = heads_of(k, m, "o", m.heads);
+  std::optional<View> lse;
+  if (m.with_lse) lse = numbers_of(k, m, "lse");
+  const View q = heads_of(k, m, "q", m.heads), keys = heads_of(k, m, "k", m.kv_heads),
+             values = heads_of(k, m, "v", m.kv_heads);
+  const Scores scores(k, m, k.scalar("scale", f32));
+  const AttentionBand band(k, m, q, keys);
+
+  const Scalar blocks = cdiv(q.dim(1), m.tile_q).to(i32);
+  Place at(k.program_id(0), blocks, m.heads);
+  if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
+  const Scalar shared = group_of(m, at.head);
+  const HeadRows rows(q, m, m.tile_q), key_rows(keys, m, m.tile_k), value_rows(values, m, m.tile_k);
+  std::optional<Tile> held;
+  if (!m.reload) held = rows.load(at.batch, at.block, at.head);
+
+  auto [top, sum, weighted] = band.each(
+      band.keys_of(at.block), m.left, true,
+      carry(k.full({m.tile_q}, -INFINITY, f32), k.zeros({m.tile_q}, f32), k.zeros({m.tile_q, m.width}, f32)),
+      [&](const Scalar& block, bool masked, const Tile& top, const Tile& sum, const Tile& weighted) {
+        const Tile queries = held ? *held : rows.load(at.batch, at.block, at.head);
+        Tile s = scores.capped(
+            dot(queries, key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
+        if (masked) s = where(band.seen(at.block, block), s, -INFINITY);
+        const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
+        const Tile base = masked ? finite_maximum(highest) : highest;
+        const Tile p = scores.power(s, base.expand_dims(1)), faded = fast_exp2(top - base);
+        return carry(highest, fma(sum, faded, ligerdsl::sum(p, 1)),
+                     dot(p.to(m.type), value_rows.load(at.batch, block, shared), weighted * faded.expand_dims(1)));
+      });
+  const Tile none = sum == 0.0f;
+  const Tile inverse = where(none, 0.0f, fast_div(1.0f, sum));
+  HeadRows(o, m, m.tile_q).store(at.batch, at.block, at.head, weighted * inverse.expand_dims(1));
+  if (lse)
+    lse->partition({squeeze, squeeze, m.tile_q})
+        .store({at.batch, at.head, at.block}, where(none, -INFINITY, (top + log2(sum)) * kLn2));
+}
+
+void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
+  const View delta = numbers_of(k, m, "delta");
+  const View o = heads_of(k, m, "o", m.heads), d_o = heads_of(k, m, "d_o", m.heads);
+  const Place at(k.program_id(0), cdiv(o.dim(1), m.tile_q), m.heads);
+  const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
+  const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
+  delta.partition({squeeze, squeeze, m.tile_q})
+      .store({at.batch, at.head, at.block}, ligerdsl::sum(value * gradient, 1));
+}
+
+void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
+  std::optional<View> d_k, d_v, values, delta;
+  if (m.d_k) d_k = heads_of(k, m, "d_k", m.kv_heads);
+  if (m.d_v) d_v = heads_of(k, m, "d_v", m.kv_heads);
+  const View q = heads_of(k, m, "q", m.heads), keys = heads_of(k, m, "k", m.kv_heads);
+  if (m.d_k) values = heads_of(k, m, "v", m.kv_heads);
+  const View d_o = heads_of(k, m, "d_o", m.heads);
+  const View lse = numbers_of(k, m, "lse");
+  if (m.d_k) delta = numbers_of(k, m, "delta");
+  const Scalar scale = k.scalar("scale", f32);
+  const Scores scores(k, m, scale);
+  const AttentionBand band(k, m, q, keys);
+
+  const Place at(k.program_id(0), cdiv(keys.dim(1), m.tile_k), m.kv_heads);
+  const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k);
+  const HeadRows value_rows(values ? *values : keys, m, m.tile_k);
+  // By pointers: tiles of a partition would be loaded a turn ahead, to registers that sums take.
+  const auto numbers = [&](const View& view, const Scalar& head, const Scalar& block) {
+    const Tile query = k.arange(m.tile_q).to(i64) + block.to(i64) * m.tile_q;
+    const Scalar row = at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
+    return ligerdsl::load(view.ptr() + (query + row), query < view.dim(2), 0.0f).expand_dims(0);
+  };
+  std::optional<Tile> held_keys, held_values;
+  if (!m.reload) held_keys = key_rows.load(at.batch, at.block, at.head);
+  if (!m.reload && m.d_k) held_values = value_rows.load(at.batch, at.block, at.head);
+
+  const Shape block_shape{m.tile_k, m.tile_q};
+  const auto turn = [&](const Scalar& block, const Scalar& member, bool masked, std::optional<Tile> sums_k,
+                        std::optional<Tile> sums_v) {
+    const Scalar head = at.head * static_cast<int32_t>(m.group()) + member;
+    const Tile key = held_keys ? *held_keys : key_rows.load(at.batch, at.block, at.head);
+    const Tile queries = rows.load(at.batch, block, head), gradients = gradient_rows.load(at.batch, block, head);
+    const Tile base = numbers(lse, head, block) * kLog2E;
+    Tile mean;
+    if (sums_k) mean = numbers(*delta, head, block);
+    const Tile s = scores.capped(dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)));
+    Tile p = scores.power(s, base);
+    if (masked) p = where(band.seen_transposed(block, at.block), p, 0.0f);
+    if (sums_v) sums_v = dot(p.to(m.type), gradients, *sums_v);
+    if (sums_k) {
+      const Tile value = held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);
+      const Tile d_s = p * (dot(value, gradients.permute({1, 0}), k.zeros(block_shape, f32)) - mean);
+      sums_k = dot(scores.through_cap(d_s, s).to(m.type), queries, *sums_k);
+    }
+    return std::pair(sums_k, sums_v);
+  };
+  const auto blocks = band.queries_of(at.block);
+  const Tile zeros = k.zeros({m.tile_k, m.width}, f32);
+  const auto store = [&](const View& view, const Tile& sums) {
+    HeadRows(view, m, m.tile_k).store(at.batch, at.block, at.head, sums);
+  };
+  if (m.d_k && m.d_v) {
+    auto [sums_k, sums_v] = band.each_of_heads(
+        m.group(), blocks, m.right, m.left, carry(zeros, zeros),
+        [&](const Scalar& block, const Scalar& member, bool masked, const Tile& sums_k, const Tile& sums_v) {
+          const auto [more_k, more_v] = turn(block, member, masked, sums_k, sums_v);
+          return carry(*more_k, *more_v);
+        });
+    store(*d_k, sums_k * scale);
+    store(*d_v, sums_v);
+    return;
+  }
+  auto [sums] =
+      band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros),
+                         [&](const Scalar& block, const Scalar& member, bool masked, const Tile& sums) {
+                           const auto one = [&](bool wanted) { return wanted ? std::optional(sums) : std::nullopt; };
+                           const auto [more_k, more_v] = turn(block, member, masked, one(m.d_k), one(m.d_v));
+                           return carry(m.d_k ? *more_k : *more_v);
+                         });
+  m.d_k ? store(*d_k, sums * scale) : store(*d_v, sums);
+}
+
+void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
+  const View d_q = heads_of(k, m, "d_q", m.heads);
+  const View q = heads_of(k, m, "q", m.heads), keys = heads_of(k, m, "k", m.kv_heads),
+             values = heads_of(k, m, "v", m.kv_heads), d_o = heads_of(k, m, "d_o", m.heads);
+  const View lse = numbers_of(k, m, "lse"), delta = numbers_of(k, m, "delta");
+  const Scalar scale = k.scalar("scale", f32);
+  const Scores scores(k, m, scale);
+  const AttentionBand band(k, m, q, keys);
+
+  const Scalar blocks = cdiv(q.dim(1), m.tile_q).to(i32);
+  Place at(k.program_id(0), blocks, m.heads);
+  if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
+  const Scalar shared = group_of(m, at.head);
+  const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k),
+      value_rows(values, m, m.tile_k);
+  const auto numbers = [&](const View& view) {
+    return view.partition({squeeze, squeeze, m.tile_q}).load({at.batch, at.head, at.block}).expand_dims(1);
+  };
+  const Tile base = numbers(lse) * kLog2E, mean = numbers(delta);
+  std::optional<Tile> held_queries, held_gradients;
+  if (!m.reload) held_queries = rows.load(at.batch, at.block, at.head);
+  if (!m.reload) held_gradients = gradient_rows.load(at.batch, at.block, at.head);
+
+  const Shape block_shape{m.tile_q, m.tile_k};
+  auto [sums] = band.each(
+      band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
+      [&](const Scalar& block, bool masked, const Tile& sums) {
+        const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
+        const Tile key = key_rows.load(at.batch, block, shared);
+        const Tile s = scores.capped(dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32)));
+        Tile p = scores.power(s, base);
+        if (masked) p = where(band.seen(at.block, block), p, 0.0f);
+        const Tile gradients = held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
+        const Tile value = value_rows.load(at.batch, block, shared);
+        const Tile d_s = p * (dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32)) - mean);
+        return carry(dot(scores.through_cap(d_s, s).to(m.type), key, sums));
+      });
+  HeadRows(d_q, m, m.tile_q).store(at.batch, at.block, at.head, sums * scale);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,68 @@
+// Attention that stores no scores, forward and backward.
+#pragma once
+
+#include "kernels/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct AttentionOptions {
+  DType type = bf16;       // of q, k, v, o and their gradients
+  int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
+  int64_t heads = 32;      // A: of q and o
+  int64_t kv_heads = 8;    // K, a divisor of A: of k and v
+  int64_t queries = 4096;  // S, for grids alone
+  int64_t keys = 4096;     // T, for grids alone
+  bool left = false;       // keys further to the left than the window are not seen
+  bool right = true;       // keys further to the right than the window are not seen; causal: a window of 0
+  bool softcap = false;
+  bool with_lse = false;  // forward: lse is wanted
+
+  int64_t group() const { return heads / kv_heads; }
+
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("dim", dim);
+    v("heads", heads);
+    v("kv_heads", kv_heads);
+    v("queries", queries);
+    v("keys", keys);
+    v("left", left);
+    v("right", right);
+    v("softcap", softcap);
+    v("with_lse", with_lse);
+  }
+};
+
+constexpr int64_t kMostAttentionDim = 256;
+
+struct AttentionMeta : AttentionOptions {
+  int64_t tile_q = 64, tile_k = 64;  // queries and keys of a block of scores
+  int64_t width = 128;               // columns of a head's tile, at least dim
+  int stages = 1;                    // loads in flight
+  bool reload = false;               // what all turns of a loop share is loaded in it, not held in registers
+  bool d_k = true, d_v = true;       // what attention_backward_keys makes
+};
+
+// Arguments of all: q, o, d_o, d_q [batch, S, A, D], k, v, d_k, d_v [batch, T, K, D] type; lse, delta [batch, A, S] f32;
+// strides are any but the last, 1. scale f32, more than 0. With softcap f32 cap and inverse_cap, 1 / cap; with `left` and `right`
+// i64 window_left and window_right, 0 or more. Nothing overlaps.
+
+// o, [lse], q, k, v.
+void attention_forward(KernelBuilder& k, const AttentionMeta& m);
+
+// delta, o, d_o: sums of o d_o; without scale, cap and windows.
+void attention_delta(KernelBuilder& k, const AttentionMeta& m);
+
+// [d_k], [d_v], q, k, [v], d_o, lse, [delta]; v and delta where d_k is made. Of a block of keys, over all queries that see them.
+void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
+
+// d_q, q, k, v, d_o, lse, delta. Of a block of queries, over all keys that they see.
+void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m);
+
+// Rows: batches.
+Operation attention_forward(const Machine& machine, const AttentionOptions& options);
+Operation attention_backward(const Machine& machine, const AttentionOptions& options);
+
+}  // namespace ligerdsl::kernels

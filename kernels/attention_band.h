@@ -1,0 +1,114 @@
+// Which keys a query sees: those of a band along the diagonal that ends in the last query's last key,
+//
+//   query i of S sees key j of T  <=>  i + T - S - left <= j <= i + T - S + right,  0 <= j < T
+//
+// and which blocks of scores that leaves: none of whom nothing is seen, and masks only for those that the band's edges cross.
+#pragma once
+
+#include <algorithm>
+
+#include "kernels/attention.h"
+
+namespace ligerdsl::kernels {
+
+class AttentionBand {
+ public:
+  AttentionBand(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys)
+      : k_(k), m_(m), queries_(q.dim(1)), keys_(keys.dim(1)), shift_(keys_ - queries_) {
+    if (m.left) left_ = k.scalar("window_left", i64);
+    if (m.right) right_ = k.scalar("window_right", i64);
+  }
+
+  // Blocks [begin, end) of which something is seen, and among them [whole, edge), all of which is seen.
+  struct Blocks {
+    Scalar begin, whole, edge, end;
+  };
+
+  // Of keys, for a block of queries. What the padded rows of the last one see is stored nowhere.
+  Blocks keys_of(const Scalar& block) const {
+    const Scalar first = block.to(i64) * m_.tile_q + shift_, last = first + (m_.tile_q - 1);
+    return blocks(m_.tile_k, keys_, m_.left ? first - left_ : none(), m_.left ? last - left_ : none(),
+                  m_.right ? first + right_ : keys_, m_.right ? last + right_ : keys_, /*ragged=*/true);
+  }
+  // Of queries, for a block of keys. A padded query has neither a gradient nor, from zeros, a part in any; a padded key none
+  // that is stored.
+  Blocks queries_of(const Scalar& block) const {
+    const Scalar first = block.to(i64) * m_.tile_k - shift_, last = first + (m_.tile_k - 1);
+    return blocks(m_.tile_q, queries_, m_.right ? first - right_ : none(), m_.right ? last - right_ : none(),
+                  m_.left ? first + left_ : queries_, m_.left ? last + left_ : queries_, /*ragged=*/false);
+  }
+
+  // i1 [tile_q, tile_k]: what is seen of a block.
+  Tile seen(const Scalar& query_block, const Scalar& key_block) const {
+    const Scalar keys_left = keys_ - key_block.to(i64) * m_.tile_k;
+    const Tile key = k_.arange(m_.tile_k).expand_dims(0);
+    const Tile inside = key < near(keys_left);
+    if (!m_.left && !m_.right) return inside.broadcast_to({m_.tile_q, m_.tile_k});
+    return inside && in_band(query_block, key_block, key - k_.arange(m_.tile_q).expand_dims(1));
+  }
+  // i1 [tile_k, tile_q]; rows of keys that there are not may hold anything.
+  Tile seen_transposed(const Scalar& query_block, const Scalar& key_block) const {
+    return in_band(query_block, key_block, k_.arange(m_.tile_k).expand_dims(1) - k_.arange(m_.tile_q).expand_dims(0));
+  }
+
+  // body(block, masked, state) for each block, in loops of their own by whether they want masks.
+  template <class... T, class Body>
+  Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_behind, Carry<T...> state, Body body) const {
+    return each_of_heads(
+        1, blocks, mask_before, mask_behind, state,
+        [&](const Scalar& block, const Scalar&, bool masked, const T&... now) { return body(block, masked, now...); });
+  }
+  // body(block, head, masked, state) for each block of each of so many heads, those of a block behind each other.
+  template <class... T, class Body>
+  Carry<T...> each_of_heads(int64_t heads, const Blocks& blocks, bool mask_before, bool mask_behind, Carry<T...> state,
+                            Body body) const {
+    const auto loop = [&](const Scalar& from, const Scalar& to, bool masked) {
+      // One loop, heads in turn: what it loads ahead goes on from block to block.
+      const auto each_head = static_cast<int32_t>(heads);
+      state = k_.for_range(0, (to - from) * each_head, 1, LoopOptions{.num_stages = m_.stages}, state,
+                           [&](const Scalar& turn, const T&... now) {
+                             return body(from + turn / each_head, turn % each_head, masked, now...);
+                           });
+    };
+    if (mask_before) loop(blocks.begin, blocks.whole, true);
+    loop(mask_before ? blocks.whole : blocks.begin, mask_behind ? blocks.edge : blocks.end, false);
+    if (mask_behind) loop(blocks.edge, blocks.end, true);
+    return state;
+  }
+
+ private:
+  Scalar none() const { return k_.constant(0, i64); }
+
+  // Of tiles of `tile` of `count` places: the first and the last place of the band for the first and for the last row.
+  Blocks blocks(int64_t tile, const Scalar& count, const Scalar& low_first, const Scalar& low_last,
+                const Scalar& high_first, const Scalar& high_last, bool ragged) const {
+    const auto clamped = [&](const Scalar& place) { return min(max(place, 0), count); };
+    const Scalar past_all = ragged ? count : cdiv(count, tile) * tile;  // behind what a whole block may have
+    const Scalar high = high_first + 1;
+    Scalar end = cdiv(clamped(high_last + 1), tile), begin = min(clamped(low_first) / tile, end);
+    Scalar whole = max(begin, min(cdiv(clamped(low_last), tile), end));
+    Scalar edge = max(whole, min(min(max(high, 0), past_all) / tile, end));
+    return {begin.to(i32), whole.to(i32), edge.to(i32), end.to(i32)};
+  }
+
+  // Distances from block to block have 64 bits; those within a block, and what is compared with them, 32.
+  Scalar near(const Scalar& distance) const {
+    const int64_t most = 2 * (m_.tile_q + m_.tile_k);
+    return min(max(distance, -most), most).to(i32);
+  }
+  // right_of: by how many places a key of the block is further to the right than a query.
+  Tile in_band(const Scalar& query_block, const Scalar& key_block, const Tile& right_of) const {
+    const Scalar diagonal = query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
+    Tile seen;
+    if (m_.right) seen = right_of <= near(diagonal + right_);
+    if (m_.left) seen = seen.empty() ? right_of >= near(diagonal - left_) : seen && right_of >= near(diagonal - left_);
+    return seen;
+  }
+
+  KernelBuilder& k_;
+  const AttentionMeta& m_;
+  Scalar queries_, keys_, shift_;
+  Scalar left_, right_;
+};
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,47 @@
+"""Attention."""
+
+from table import Op, Tensor, dim, dtype, flag, option, present
+
+FIELDS = [
+    dim("head_dim", "D", "q", "columns of one head, at most 256: a program holds whole heads", high=256), dtype("dtype", "q"),
+    dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k and v, a divisor of q_heads"),
+    dim("n_queries", "S", "q", "tokens of q"), dim("n_keys", "T", "k", "tokens of k and v"),
+    flag("causal", "1: no query sees keys to its right"),
+    option("window_left", "int64_t", -1, "keys to its left that a query sees; -1 = all", -1, 2**31 - 1),
+    option("window_right", "int64_t", -1, "keys to its right that a query sees, without causal; -1 = all", -1, 2**31 - 1),
+    option("scale", "float", "0.0f", "multiplies q k^T; 0 = 1 / sqrt(head_dim)", 1e-9, 1e9, or_zero=True),
+    option("softcap", "float", "0.0f", "0 = off", 1e-3, 1e30, or_zero=True)]
+
+BAND = """Query i is where key i + n_keys - n_queries is, so that the last ones are together; it sees key j if
+i + n_keys - n_queries - window_left <= j <= i + n_keys - n_queries + window_right; causal: a window_right of 0. Heads h of q take head
+h k_heads / q_heads of k and v."""
+
+MEMORY = """Tensors of heads have any strides but a last one of 1, so memory in the order [batch, head, token, column] is one transposed
+description away. On a GPU of 16-bit numbers the fast kernels want heads to begin at multiples of 16 bytes and head_dim to be a multiple
+of 8. One plan serves one n_queries and one n_keys, and any number of batches; code that is compiled is shared by all. Outputs overlap nothing."""
+
+OPS = [
+    Op("attention_forward", "softmax(scale q k^T) v of every head, without scores in memory",
+       f"""o_i = sum_j p_ij v_j, p_ij = e^(z_ij - lse_i), lse_i = log sum_j e^z_ij over the keys j that query i sees, z = scale q k^T or
+softcap tanh(scale q k^T / softcap). {BAND} A query that sees no key has o = 0 and lse = -inf. Products of 16-bit numbers, p rounded to
+dtype among them, on tensor cores where the device has them; sums, exponentials and lse in f32. {MEMORY}""",
+       [*FIELDS, present("lse")],
+       [Tensor("q", "in", "B S A D", "dtype", "queries"), Tensor("k", "in", "B T K D", "dtype", "keys"),
+        Tensor("v", "in", "B T K D", "dtype", "values"), Tensor("o", "out", "B S A D", "dtype", "the weighted values"),
+        Tensor("lse", "out", "B A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
+       rows="batches"),
+
+    Op("attention_backward", "gradients of attention",
+       f"""With delta_i = o_i . d_o_i and d_s_ij = p_ij (d_o_i . v_j - delta_i), with softcap times 1 - (z_ij / softcap)^2:
+d_v_j = sum_i p_ij d_o_i, d_k_j = scale sum_i d_s_ij q_i, d_q_i = scale sum_j d_s_ij k_j; sums of k and v are over all heads of q that share
+them. p is made again from q, k and lse, by fields that are the forward's; d_s and p are rounded to dtype before they are multiplied.
+{BAND} Where a query sees no key its gradient is 0. {MEMORY}
+No atomics: the same bits at every call. The workspace is delta, 4 bytes for each query of each head.""",
+       FIELDS,
+       [Tensor("d_o", "in", "B S A D", "dtype", "gradient of o"), Tensor("q", "in", "B S A D", "dtype", "queries"),
+        Tensor("k", "in", "B T K D", "dtype", "keys"), Tensor("v", "in", "B T K D", "dtype", "values"),
+        Tensor("o", "in", "B S A D", "dtype", "the forward's o"), Tensor("lse", "in", "B A S", "f32", "the forward's lse"),
+        Tensor("d_q", "out", "B S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "B T K D", "dtype", "gradient of k"),
+        Tensor("d_v", "out", "B T K D", "dtype", "gradient of v")],
+       rows="batches"),
+]

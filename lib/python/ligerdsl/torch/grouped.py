@@ -1,0 +1,61 @@
+"""Products of groups of rows by a matrix of each group: the layers of a mixture's experts."""
+
+import torch
+from torch.autograd import Function
+
+from .. import ops as arrays
+from .dispatch import added, call, first_order, gradient, is_direct, main_grad_of, operations, wants_grad
+
+
+def _product(x, weight, offsets, transposed):
+    made = operations(x, weight, offsets)
+    return (made.grouped_matmul_nt if transposed else made.grouped_matmul_nn)(x, weight, offsets)
+
+
+def _d_weight(rows, columns, offsets, weight):
+    """The gradient of [E, rows' width, columns' width]; None where it was added to the weight's main_grad."""
+    groups, main_grad = weight.shape[0], main_grad_of(weight)
+    if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(rows, columns, offsets, main_grad):
+        arrays.grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c=main_grad, accumulate=True)
+        added(weight, main_grad)
+        return None
+    made = operations(rows, columns, offsets).grouped_matmul_tn(rows, columns, offsets, n_groups=groups)
+    if main_grad is None:
+        return made
+    main_grad.add_(made)
+    added(weight, main_grad)
+    return None
+
+
+class GroupedLinearFunction(Function):
+    @staticmethod
+    def forward(ctx, x, weight, offsets, transposed):
+        ctx.save_for_backward(x, weight, offsets)
+        ctx.transposed = transposed
+        return _product(x, weight, offsets, transposed)
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_y):
+        x, weight, offsets = ctx.saved_tensors
+        needs_x, needs_weight, *_ = ctx.needs_input_grad
+        d_y = gradient(d_y)
+        d_weight = None
+        if needs_weight:
+            d_weight = _d_weight(*((d_y, x) if ctx.transposed else (x, d_y)), offsets, weight)
+        return _product(d_y, weight, offsets, not ctx.transposed) if needs_x else None, d_weight, None, None
+
+
+def grouped_linear(x, weight, offsets, *, transposed=True):
+    """x [T, K], whose rows are sorted by group, by the weight of each group: y = x weight[e]^T, weights [E, N, K] as of nn.Linear, or
+    transposed=False: y = x weight[e], weights [E, K, N].
+
+    offsets [E + 1], int32 or int64 on x's device: group e has the rows from offsets[e] to before offsets[e + 1], maybe none. They are
+    read on the device; the host waits for nothing. Under autocast x and weight are cast as torch.nn.functional.linear does it. Rows of no group give 0, and get a gradient of 0. Offsets that decrease or are beyond x's
+    rows raise LabelError, on a GPU later (ligerdsl.check)."""
+    if torch.is_autocast_enabled(x.device.type):
+        dtype = torch.get_autocast_dtype(x.device.type)
+        x, weight = x.to(dtype), weight.to(dtype)
+    if wants_grad(x, weight):
+        return call(GroupedLinearFunction, x, weight, offsets, transposed)
+    return _product(x, weight, offsets, transposed)

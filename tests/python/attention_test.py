@@ -1,0 +1,102 @@
+"""attention beside torch's scaled_dot_product_attention on the CPU, in layouts and dtypes that models have."""
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.nn.functional as F
+
+import ligerdsl
+import ligerdsl.torch as lt
+
+TOLERANCE = {torch.float32: dict(rtol=1e-4, atol=1e-5), torch.bfloat16: dict(rtol=2e-2, atol=2e-2), torch.float16: dict(rtol=4e-3, atol=4e-3)}
+
+
+def heads(batch, tokens, count, dim, dtype=torch.float32):
+    return torch.randn(batch, tokens, count, dim).to(dtype).requires_grad_()
+
+
+def sdpa(q, k, v, **options):
+    """torch's, in f32, of [batch, tokens, heads, column]."""
+    q, k, v = (t.float().transpose(1, 2) for t in (q, k, v))
+    return F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options).transpose(1, 2)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("dim", [64, 96, 128])
+def test_beside_torch(dtype, dim):
+    torch.manual_seed(1)
+    q, k, v = heads(2, 37, 4, dim, dtype), heads(2, 37, 2, dim, dtype), heads(2, 37, 2, dim, dtype)
+    ours, theirs = lt.attention(q, k, v, causal=True), sdpa(q, k, v, is_causal=True)
+    upstream = torch.randn_like(theirs)
+    torch.testing.assert_close(ours.float(), theirs, **TOLERANCE[dtype])
+    for one, other in zip(torch.autograd.grad(ours, (q, k, v), upstream.to(dtype)), torch.autograd.grad(theirs, (q, k, v), upstream)):
+        torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
+
+
+def test_parts_of_one_projection():
+    """Queries, keys and values side by side, and a gradient whose elements are all one."""
+    torch.manual_seed(2)
+    qkv = torch.randn(2, 9, 3, 4, 16, requires_grad=True)
+    ours = lt.attention(*qkv.unbind(2), scale=0.3)
+    theirs = sdpa(*qkv.unbind(2), scale=0.3)
+    torch.testing.assert_close(ours, theirs, **TOLERANCE[torch.float32])
+    for one, other in zip(torch.autograd.grad(ours.sum(), qkv), torch.autograd.grad(theirs.sum(), qkv)):
+        torch.testing.assert_close(one, other, **TOLERANCE[torch.float32])
+
+
+def test_window_is_a_mask():
+    torch.manual_seed(3)
+    q, k, v = heads(1, 20, 2, 8), heads(1, 30, 2, 8), heads(1, 30, 2, 8)
+    right_of = torch.arange(30) - (torch.arange(20) + 10)[:, None]
+    torch.testing.assert_close(lt.attention(q, k, v, window=(5, 2)), sdpa(q, k, v, attn_mask=(right_of >= -5) & (right_of <= 2)),
+                               **TOLERANCE[torch.float32])
+    torch.testing.assert_close(lt.attention(q, k, v, window=(5, None), causal=True),
+                               sdpa(q, k, v, attn_mask=(right_of >= -5) & (right_of <= 0)), **TOLERANCE[torch.float32])
+
+
+def test_lse():
+    torch.manual_seed(4)
+    q, k, v = heads(2, 5, 2, 8), heads(2, 7, 1, 8), heads(2, 7, 1, 8)
+    o, lse = lt.attention(q, k, v, return_lse=True)
+    scores = torch.einsum("bihd,bjd->bhij", q, k[:, :, 0]) * 8**-0.5
+    torch.testing.assert_close(lse, scores.logsumexp(-1).detach(), rtol=1e-5, atol=1e-5)
+    assert o.requires_grad and not lse.requires_grad
+    with torch.no_grad():
+        torch.testing.assert_close(lt.attention(q, k, v, return_lse=True)[1], lse, rtol=0, atol=0)
+
+
+def test_queries_that_see_nothing():
+    q, k, v = heads(1, 5, 1, 8), heads(1, 3, 1, 8), heads(1, 3, 1, 8)
+    o, lse = lt.attention(q, k, v, causal=True, return_lse=True)
+    assert (o[:, :2] == 0).all() and (lse[..., :2] == -torch.inf).all() and lse[..., 2:].isfinite().all()
+    d_q, d_k, d_v = torch.autograd.grad(o.sum(), (q, k, v))
+    assert (d_q[:, :2] == 0).all() and d_k.isfinite().all() and d_v.isfinite().all()
+
+
+def test_repeats_bit_for_bit():
+    torch.manual_seed(5)
+    q, k, v = heads(2, 70, 4, 64, torch.bfloat16), heads(2, 90, 2, 64, torch.bfloat16), heads(2, 90, 2, 64, torch.bfloat16)
+    first, second = (torch.autograd.grad(lt.attention(q, k, v, causal=True).float().square().sum(), (q, k, v)) for _ in range(2))
+    for one, other in zip(first, second):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("call, words", [
+    (lambda: lt.attention(heads(1, 2, 3, 8), heads(1, 2, 2, 8), heads(1, 2, 2, 8)), "k_heads"),
+    (lambda: lt.attention(heads(1, 2, 1, 257), heads(1, 2, 1, 257), heads(1, 2, 1, 257)), "head_dim"),
+    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 3, 1, 8)), "`v`"),
+    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), softcap=-1.0), "softcap"),
+    (lambda: lt.attention(heads(1, 2, 1, 8), heads(1, 2, 1, 8), heads(1, 2, 1, 8), scale=-1.0), "scale"),
+])
+def test_errors_of_the_library(call, words):
+    with pytest.raises(ligerdsl.Error, match=words):
+        call()
+
+
+def test_errors():
+    q = heads(1, 2, 1, 8)
+    with pytest.raises(ValueError, match="heads_dim"):
+        lt.attention(q, q, q, heads_dim=3)
+    with pytest.raises(ValueError, match="window"):
+        lt.attention(q, q, q, window=(-1, 0))
