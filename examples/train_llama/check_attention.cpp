@@ -124,7 +124,8 @@ void attention(CheckTable& t) {
   const oracle::Heads shape{t.batch, tokens, heads, kv_heads, d, scale};
   const auto [q, k, v] = each(qkv.values);
   const oracle::Attention expected = oracle::attention(q, k, v, shape);
-  Tensor o = t.like(d_o.tensor), lse = t.f32({t.batch, heads, tokens}), d_qkv = t.like(qkv.tensor);
+  Tensor o = t.ops.allocate(t.type, {t.batch, tokens, heads, d}), lse = t.f32({t.batch, heads, tokens}),
+         d_qkv = t.like(qkv.tensor);
   t.ops.attention(o, lse, parts(qkv.tensor), scale);
   t.add("o", o, expected.o, products);
   t.add("lse", lse, expected.lse, t.f32_elementwise);
