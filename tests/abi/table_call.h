@@ -100,14 +100,22 @@ class TableCall {
   }
 
   // Sizes that only tensors say: N, rope's positions S, the rows M of all shards, of one here, and a product's M or K are
-  // the rows; C are the numbers that a shard says of a row; others belong to results of one element.
+  // the rows; C are the numbers that a shard says of a row; O are the bounds of E groups; others belong to results of one
+  // element.
   int64_t size_of_dim(const lib::BindRules& rules, const lib::DimSpec& dim, int64_t rows) const {
     if (dim.symbol < 0) return dim.factor;
     if (rules.sizes[dim.symbol] >= 0) return rules.sizes[dim.symbol] * dim.factor;
     const std::string symbol = info_.symbols[dim.symbol];
+    if (symbol == "O") return rules.sizes[number_of("E")] + 1;
     if (symbol == "C") return is_set("with_smoothing") || is_set("label_smoothing") ? 5 : 3;
     if (std::string_view(info_.name).starts_with("attention_")) return rows;  // of batches
     return symbol == "N" || symbol == "S" || symbol == "M" || symbol == "K" ? rows : 1;
+  }
+
+  size_t number_of(std::string_view symbol) const {
+    size_t number = 0;
+    while (symbol != info_.symbols[number]) ++number;
+    return number;
   }
 
   bool is_set(const std::string& name) const {
