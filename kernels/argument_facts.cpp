@@ -103,6 +103,17 @@ bool is_multiple(uint64_t value, int64_t divisor) {
   return (value & static_cast<uint64_t>(divisor - 1)) == 0;
 }
 
+// Whether the program multiplies tiles that are read through some of its arguments, and moves others in tiles too.
+bool has_variant_of_factors(const program::Program& program) {
+  const LargestTiles tiles(program);
+  const Factors factors(program);
+  bool some = false, others = false;
+  for (size_t i = 0; i < program.arguments.size(); ++i)
+    if (program.values[program.arguments[i].value].kind == program::TypeKind::view && tiles.of(i) > 1)
+      (factors.of(i) ? some : others) = true;
+  return some && others;
+}
+
 }  // namespace
 
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
@@ -132,14 +143,13 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
   return all;
 }
 
-bool has_variant_of_factors(const program::Program& program) {
-  const LargestTiles tiles(program);
-  const Factors factors(program);
-  bool some = false, others = false;
-  for (size_t i = 0; i < program.arguments.size(); ++i)
-    if (program.values[program.arguments[i].value].kind == program::TypeKind::view && tiles.of(i) > 1)
-      (factors.of(i) ? some : others) = true;
-  return some && others;
+std::vector<Variant> variants_of(const program::Program& program) {
+  if (has_variant_of_factors(program)) return {Variant::aligned, Variant::factors, Variant::any};
+  return {Variant::aligned, Variant::any};
+}
+
+const char* name_of(Variant variant) {
+  return variant == Variant::aligned ? "aligned" : variant == Variant::factors ? "factors" : "generic";
 }
 
 bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides) {

@@ -30,8 +30,10 @@ enum class Variant { any, factors, aligned };
 // One per argument of the program; what only a caller knows (exact sizes, aliases, read-only) is left open.
 std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant);
 
-// Whether the program multiplies tiles that are read through some of its arguments, and moves others in tiles too.
-bool has_variant_of_factors(const program::Program& program);
+// Those of a GPU's kernel, from the fastest to the one for any arguments.
+std::vector<Variant> variants_of(const program::Program& program);
+// "aligned", "factors", "generic".
+const char* name_of(Variant variant);
 
 // Whether a tensor's address, and sizes and strides in elements, are multiples of what the facts say. Their divisors
 // are powers of two.

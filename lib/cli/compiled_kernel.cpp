@@ -1,7 +1,10 @@
 #include "lib/cli/compiled_kernel.h"
 
+#include <fmt/format.h>
+
 #include "kernels/argument_facts.h"
 #include "lib/cli/assemble.h"
+#include "lib/cli/output.h"
 #include "program/serialize.h"
 #include "runtime/resource_remarks.h"
 
@@ -27,11 +30,14 @@ std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& al
                                            bool gpu) {
   if (!gpu) return all;
   std::vector<RecordedKernel> chosen;
-  for (size_t first = 0; first < all.size();) {
-    const size_t variants = kernels::has_variant_of_factors(program::parseProgram(all[first].program)) ? 3 : 2;
-    chosen.push_back(all.at(variant == "generic" ? first + variants - 1 : first));
-    first += variants;
-  }
+  for (auto next = all.begin(); next != all.end();)
+    for (const kernels::Variant each : kernels::variants_of(program::parseProgram(next->program))) {
+      if (variant == kernels::name_of(each)) chosen.push_back(*next);
+      ++next;
+    }
+  if (chosen.empty() && !all.empty())
+    throw Failure(kUsage, fmt::format("--variant {}: only kernels that multiply tiles have one; use aligned or generic",
+                                      variant));
   return chosen;
 }
 

@@ -18,7 +18,7 @@ struct RecordedKernel {
   std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null: the device is not here
 };
 
-// On a GPU every kernel comes as its aligned variant, one of aligned factors where it multiplies, and the generic one.
+// On a GPU every kernel comes in all its variants (kernels::variants_of); these are those of one name.
 std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
                                            bool gpu);
 

@@ -88,12 +88,11 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   };
   program::CompileOptions any = options(kernels::Variant::any), lists = any;
   if (context.machine().is_gpu()) {
-    load(options(kernels::Variant::aligned), "aligned");
-    if (kernels::has_variant_of_factors(program)) load(options(kernels::Variant::factors), "factors'");
-  } else if (assume_contiguous_lists(program, &lists.facts)) {
-    load(lists, "lists'");
+    for (const kernels::Variant variant : kernels::variants_of(program)) load(options(variant), name_of(variant));
+  } else {
+    if (assume_contiguous_lists(program, &lists.facts)) load(lists, "lists");
+    load(any, name_of(kernels::Variant::any));
   }
-  load(any, "generic");
   log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 

@@ -43,8 +43,8 @@ class Backend {
   virtual double summation_slack() const { return 1; }
   // Changes how many threads a CPU uses; backends without threads ignore it.
   virtual void set_threads(int) {}
-  // The programs that since the last call were launched as kernels for any arguments, where there are kernels for
-  // aligned ones as well (kernels/argument_facts.h) and the choice can be seen.
+  // The programs that since the last call were launched as other variants than that of aligned arguments
+  // (kernels/argument_facts.h), where the choice can be seen.
   virtual std::vector<std::string> took_generic() { return {}; }
 
   // Runs all launches in order. Scratch buffers are fresh and poisoned.

@@ -1,8 +1,9 @@
 // Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher the arguments
-// at hand decide between the kernel for aligned ones and the one for any. ptx-cluster2 and ptx-cluster4 give every
+// at hand decide between the kernel's variants. ptx-cluster2 and ptx-cluster4 give every
 // program a cluster of that many CTAs, if its launch asks for none; ptx-sm80 is the GPU that lacks most instructions.
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <set>
@@ -56,11 +57,26 @@ uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
   throw std::logic_error(std::string("no scalar arguments of type ") + name(type.dtype));
 }
 
+// The first that fits.
+kernels::Variant variant_for(const program::Program& program, const Arguments& arguments) {
+  const std::vector<kernels::Variant> variants = kernels::variants_of(program);
+  return *std::find_if(variants.begin(), variants.end() - 1, [&](kernels::Variant variant) {
+    const std::vector<program::ArgFacts> facts = kernels::argument_facts(program, variant);
+    for (size_t i = 0; i < facts.size(); ++i) {
+      const auto& entry = arguments.find(program.arguments[i].name);
+      if (entry.is_tensor && !kernels::is_aligned(facts[i], entry.tensor.data(), entry.tensor.shape().data(),
+                                                  entry.tensor.strides().data()))
+        return false;
+    }
+    return true;
+  });
+}
+
 Packed pack(const program::Program& program, const Arguments& arguments) {
   Packed packed;
+  packed.variant = variant_for(program, arguments);
   std::set<Storage*> storages;
-  const std::vector<program::ArgFacts> facts = kernels::argument_facts(program, kernels::Variant::aligned);
-  for (size_t i = 0; i < facts.size(); ++i) {
+  for (size_t i = 0; i < program.arguments.size(); ++i) {
     const program::Argument& argument = program.arguments[i];
     const auto& entry = arguments.find(argument.name);
     const program::Type& type = program.values[argument.value];
@@ -75,8 +91,6 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
       packed.apart = false;
     }
     pack_view(packed, entry.tensor, type);
-    if (!kernels::is_aligned(facts[i], entry.tensor.data(), entry.tensor.shape().data(), entry.tensor.strides().data()))
-      packed.variant = kernels::Variant::any;
   }
   return packed;
 }
@@ -120,9 +134,9 @@ class PtxBackend : public Backend {
  protected:
   void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
     Packed packed = pack(step.program, arguments);
-    if (packed.variant == kernels::Variant::aligned && !has_maps(compiled(step, packed.variant, packed.apart), packed))
+    if (packed.variant != kernels::Variant::any && !has_maps(compiled(step, packed.variant, packed.apart), packed))
       packed.variant = kernels::Variant::any;
-    if (packed.variant == kernels::Variant::any) took_generic_.push_back(step.program.name);
+    if (packed.variant != kernels::Variant::aligned) took_generic_.push_back(step.program.name);
     const Compiled& kernel = compiled(step, packed.variant, packed.apart);
     ptx::Launch parameters;
     parameters.maps = encoded(kernel.maps, packed);

@@ -18,8 +18,10 @@ void add_compile(CommandLine& line) {
              {.words = compile_stages()});
   add_target(line, command, &request->target,
              "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device, sm_90a for stages of a GPU");
-  line.choice(command->add_option("--variant", request->variant, "GPU: for aligned or for any (generic) arguments"),
-              {"aligned", "generic"});
+  line.choice(
+      command->add_option("--variant", request->variant,
+                          "GPU: for aligned arguments, for aligned factors of products (factors) or for any (generic)"),
+      {"aligned", "factors", "generic"});
   line.offer(command->add_option("-o,--output", request->output, "Write to a file"), {.kind = Offer::Kind::files});
   line.on(command, [request](const Globals& globals) { return compile(globals, *request); });
 }

@@ -21,8 +21,10 @@ void add_layout(CommandLine& line) {
                                   "what its registers hold; default element"),
               {"element", "thread"});
   command->add_flag("--whole", request->whole, "Whole tables, not only their upper left corners");
-  line.choice(command->add_option("--variant", request->variant, "For aligned or for any (generic) arguments"),
-              {"aligned", "generic"});
+  line.choice(
+      command->add_option("--variant", request->variant,
+                          "For aligned arguments, for aligned factors of products (factors) or for any (generic)"),
+      {"aligned", "factors", "generic"});
   line.on(command, [request](const Globals& globals) { return layout(globals, *request); });
 }
 
