@@ -249,7 +249,7 @@ PLAIN = [
     ("list --frob=3", 2, ["unknown option '--frob'\n", "ligerdsl list --help"]),
     ("bench --budget 3", 2, ["unknown option '--budget'"]),
     ("compile vector_add --variant factors --target sm_90a", 2, ["--variant factors: only kernels that multiply tiles have one"]),
-    ("compile matmul_nt --variant factors --target sm_90a --emit ptx", 0, ["st.global.b16"]),
+    ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant factors --target sm_90a --emit ptx", 0, ["wgmma.mma_async", "st.global.b16"]),
     ("run vector_add --emit ptx", 2, ["unknown option '--emit' of run; it is one of compile"]),
     ("--emit ptx", 2, ["'--emit' needs its command before it: compile"]),
     ("list extra", 2, ["list: unexpected argument 'extra'"]),
