@@ -108,26 +108,59 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   std::optional<Tile> held;
   if (!m.reload) held = rows.load(at.batch, at.block, at.head);
 
-  auto [top, sum, weighted] = band.each(
-      band.keys_of(at.block), m.left, true,
-      carry(k.full({m.tile_q}, -INFINITY, f32), k.zeros({m.tile_q}, f32), k.zeros({m.tile_q, m.width}, f32)),
-      [&](const Scalar& block, bool masked, const Tile& top, const Tile& sum, const Tile& weighted) {
-        const Tile queries = held ? *held : rows.load(at.batch, at.block, at.head);
-        Tile s = scores.capped(
-            dot(queries, key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
-        if (masked) s = where(band.seen(at.block, block), s, -INFINITY);
-        const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
-        const Tile base = masked ? finite_maximum(highest) : highest;
-        const Tile p = scores.power(s, base.expand_dims(1)), faded = fast_exp2(top - base);
-        return carry(highest, fma(sum, faded, ligerdsl::sum(p, 1)),
-                     dot(p.to(m.type), value_rows.load(at.batch, block, shared), weighted * faded.expand_dims(1)));
-      });
-  const Tile none = sum == 0.0f;
-  const Tile inverse = where(none, 0.0f, fast_div(1.0f, sum));
-  HeadRows(o, m, m.tile_q).store(at.batch, at.block, at.head, weighted * inverse.expand_dims(1));
+  const auto queries = [&] { return held ? *held : rows.load(at.batch, at.block, at.head); };
+  const auto products = [&](const Scalar& block) {
+    return scores.capped(dot(queries(), key_rows.load(at.batch, block, shared).permute({1, 0}),
+                             k.zeros({m.tile_q, m.tile_k}, f32)));
+  };
+  const auto hidden = [&](const Tile& s, const Scalar& block) { return where(band.seen(at.block, block), s, -INFINITY); };
+  const auto add_values = [&](const Tile& p, const Scalar& block, const Tile& weighted) {
+    return dot(p, value_rows.load(at.batch, block, shared), weighted);
+  };
+  // By how much what has been added up counts less from here on, and what scores count.
+  const auto weights = [&](const Tile& s, bool masked, const Tile& top, const Tile& sum) {
+    const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
+    const Tile base = masked ? finite_maximum(highest) : highest;
+    const Tile p = scores.power(s, base.expand_dims(1)), faded = fast_exp2(top - base);
+    return std::tuple(highest, fma(sum, faded, ligerdsl::sum(p, 1)), p, faded.expand_dims(1));
+  };
+  const auto keys_seen = band.keys_of(at.block);
+  const Tile nothing = k.full({m.tile_q}, -INFINITY, f32), zeros = k.zeros({m.tile_q}, f32);
+  const Tile no_values = k.zeros({m.tile_q, m.width}, f32);
+  std::optional<Tile> top, sum, weighted;
+  if (m.ahead) {
+    // A turn multiplies its scores and the values of the block before, which is under way while the scores become weights. The first one
+    // has no block before, the last one no scores: both are zeros.
+    const auto [most, total, values_of_all, last] = k.for_range(
+        keys_seen.begin, keys_seen.end + 1, 1, LoopOptions{.num_stages = m.stages},
+        carry(nothing, zeros, no_values, k.zeros({m.tile_q, m.tile_k}, m.type)),
+        [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted, const Tile& before) {
+          Tile s = products(block);
+          const Tile more = add_values(before, max(block - 1, keys_seen.begin), weighted);
+          Scalar edge = block >= keys_seen.edge;
+          if (m.left) edge = edge || block < keys_seen.whole;
+          s = k.if_(edge, [&] { return hidden(s, block); }, [&] { return s; });
+          const auto [highest, all, p, faded] = weights(s, true, top, sum);
+          return carry(highest, all, more * faded, p.to(m.type));
+        });
+    top = most, sum = total, weighted = values_of_all;
+  } else {
+    const auto [most, total, values_of_all] = band.each(
+        keys_seen, m.left, true, carry(nothing, zeros, no_values),
+        [&](const Scalar& block, bool masked, const Tile& top, const Tile& sum, const Tile& weighted) {
+          Tile s = products(block);
+          if (masked) s = hidden(s, block);
+          const auto [highest, all, p, faded] = weights(s, masked, top, sum);
+          return carry(highest, all, add_values(p.to(m.type), block, weighted * faded));
+        });
+    top = most, sum = total, weighted = values_of_all;
+  }
+  const Tile none = *sum == 0.0f;
+  const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
+  HeadRows(o, m, m.tile_q).store(at.batch, at.block, at.head, *weighted * inverse.expand_dims(1));
   if (lse)
     lse->partition({squeeze, squeeze, m.tile_q})
-        .store({at.batch, at.head, at.block}, where(none, -INFINITY, (top + log2(sum)) * kLn2));
+        .store({at.batch, at.head, at.block}, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
 }
 
 void attention_delta(KernelBuilder& k, const AttentionMeta& m) {

@@ -160,7 +160,8 @@ std::string forward_valid(const Machine& machine, const AttentionOptions& o, con
 }
 
 Operation forward(const Machine&, const AttentionOptions& o, const AttentionConfig& config) {
-  const AttentionMeta meta = meta_of(o, forward_blocks(config), true);
+  AttentionMeta meta = meta_of(o, forward_blocks(config), true);
+  meta.ahead = config.ahead;
   Launch launch = library_launch(programs(o.heads, o.queries, meta.tile_q), config.num_warps);
   return {.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
 }

@@ -11,6 +11,7 @@ struct AttentionConfig {
   int stages = 2;               // loads of keys and values in flight
   int num_warps = 4;
   bool reload = false;  // queries wait in shared memory, not in registers
+  bool ahead = false;   // a block's scores and the values of the one before are multiplied under the weights
 
   template <class V>
   void visit(V&& v) {
@@ -19,6 +20,7 @@ struct AttentionConfig {
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
     v("num_warps", num_warps, powers_of_two(1, 16), Bits::same);
     v("reload", reload, Bits::same);
+    v("ahead", ahead, Bits::same);
   }
 };
 

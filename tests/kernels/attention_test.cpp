@@ -191,6 +191,37 @@ TEST(Attention, Windows) {
           .check(seed += 5);
 }
 
+// Scores of a block beside the values of the one before: first and last turns, edges, rows that see nothing.
+TEST(Attention, ScoresAhead) {
+  uint64_t seed = 451;
+  std::vector<MetaValues> schedules{{{"ahead", "true"}}};
+  if (machine().is_gpu()) {
+    schedules.push_back({{"ahead", "true"}, {"queries", "128"}, {"keys", "32"}, {"num_warps", "8"}, {"reload", "true"}});
+    schedules.push_back({{"ahead", "true"}, {"keys", "32"}, {"stages", "3"}, {"reload", "true"}});
+  }
+  struct Window {
+    int64_t left, right;
+  };
+  for (const MetaValues& schedule : schedules)
+    for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{150, 150}, {40, 150}, {150, 40}})
+      for (const auto& [left, right] : {Window{-1, 0}, {-1, -1}, {17, 0}, {70, 3}, {30, -1}})
+        Trial{.type = bf16,
+              .queries = queries,
+              .keys = keys,
+              .heads = 2,
+              .kv_heads = 1,
+              .dim = 64,
+              .left = left,
+              .right = right,
+              .forward = schedule}
+            .check(seed += 5);
+  for (int64_t dim : {40, 128, 256})
+    Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .right = 0, .forward = schedules[0]}.check(seed += 5);
+  Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100, .forward = schedules[0]}.check(seed += 5);
+  Trial{.type = f16, .queries = 40, .keys = 66, .dim = 32, .right = 0, .cap = 3, .size = 4, .forward = schedules[0]}.check(
+      seed += 5);
+}
+
 TEST(Attention, Softcap) {
   uint64_t seed = 501;
   for (DType type : kFloats)

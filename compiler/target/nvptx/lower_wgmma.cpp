@@ -152,8 +152,22 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   return success();
 }
 
+// Registers that the tensor cores read for a product under way keep what they hold until it is waited for.
+void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, SumsAssembly& assembly) {
+  if (!product.getA() || factorInSlot(product.getA())) return;
+  const Held held(t, product.getA());
+  const LinearLayout& layout = held.layout;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+    const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
+    if (at[0] % kMmaM != 0 || at[1] % kMmaK != 0) continue;
+    for (Value pair : fragmentOf(t, held, at[0], at[1])) assembly.operand(pair, "r");
+  }
+}
+
 LogicalResult lowerWait(ThreadLowering& t, tgpu::WgmmaWaitOp op) {
   SumsAssembly assembly(t, t.elements(op.getSums()));
+  auto product = op.getSums().getDefiningOp<tgpu::WgmmaOp>();
+  if (product && product->getNextNode() != op) keepRows(t, product, assembly);
   assembly.line("wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()));
   t.defineElements(op, assembly.emit());
   return success();
