@@ -38,17 +38,27 @@ class AttentionBand {
                   m_.left ? first + left_ : queries_, m_.left ? last + left_ : queries_, /*ragged=*/false);
   }
 
-  // i1 [tile_q, tile_k]: what is seen of a block.
+  // i1 [tile_q, tile_k]: what is seen of a block. Each row's first and last key, so that a thread compares its few columns with as few.
   Tile seen(const Scalar& query_block, const Scalar& key_block) const {
-    const Scalar keys_left = keys_ - key_block.to(i64) * m_.tile_k;
-    const Tile key = k_.arange(m_.tile_k).expand_dims(0);
-    const Tile inside = key < near(keys_left);
-    if (!m_.left && !m_.right) return inside.broadcast_to({m_.tile_q, m_.tile_k});
-    return inside && in_band(query_block, key_block, key - k_.arange(m_.tile_q).expand_dims(1));
+    const Scalar last_key = near(keys_ - key_block.to(i64) * m_.tile_k) - 1;
+    const Scalar diagonal = diagonal_of(query_block, key_block);
+    const Tile key = k_.arange(m_.tile_k).expand_dims(0), query = k_.arange(m_.tile_q);
+    Tile seen = m_.right ? key <= min(query + near(diagonal + right_), last_key).expand_dims(1)
+                         : (key <= last_key).broadcast_to({m_.tile_q, m_.tile_k});
+    if (m_.left) seen = seen && key >= (query + near(diagonal - left_)).expand_dims(1);
+    return seen;
   }
   // i1 [tile_k, tile_q]; rows of keys that there are not may hold anything.
   Tile seen_transposed(const Scalar& query_block, const Scalar& key_block) const {
-    return in_band(query_block, key_block, k_.arange(m_.tile_k).expand_dims(1) - k_.arange(m_.tile_q).expand_dims(0));
+    const Scalar diagonal = diagonal_of(query_block, key_block);
+    const Tile key = k_.arange(m_.tile_k), query = k_.arange(m_.tile_q).expand_dims(0);
+    Tile seen;
+    if (m_.right) seen = query >= (key - near(diagonal + right_)).expand_dims(1);
+    if (m_.left) {
+      const Tile before = query <= (key - near(diagonal - left_)).expand_dims(1);
+      seen = seen.empty() ? before : seen && before;
+    }
+    return seen;
   }
 
   // body(block, masked, state) for each block, in loops of their own by whether they want masks.
@@ -96,13 +106,9 @@ class AttentionBand {
     const int64_t most = 2 * (m_.tile_q + m_.tile_k);
     return min(max(distance, -most), most).to(i32);
   }
-  // right_of: by how many places a key of the block is further to the right than a query.
-  Tile in_band(const Scalar& query_block, const Scalar& key_block, const Tile& right_of) const {
-    const Scalar diagonal = query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
-    Tile seen;
-    if (m_.right) seen = right_of <= near(diagonal + right_);
-    if (m_.left) seen = seen.empty() ? right_of >= near(diagonal - left_) : seen && right_of >= near(diagonal - left_);
-    return seen;
+  // Of blocks: by how many keys the first query's diagonal is behind the first key.
+  Scalar diagonal_of(const Scalar& query_block, const Scalar& key_block) const {
+    return query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
   }
 
   KernelBuilder& k_;

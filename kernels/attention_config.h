@@ -10,8 +10,9 @@ struct AttentionConfig {
   int queries = 64, keys = 64;  // of a block of scores
   int stages = 2;               // loads of keys and values in flight
   int num_warps = 4;
-  bool reload = false;  // queries wait in shared memory, not in registers
-  bool ahead = false;   // a block's scores and the values of the one before are multiplied under the weights
+  bool reload = false;         // queries wait in shared memory, not in registers
+  bool ahead = false;          // a block's scores and the values of the one before are multiplied under the weights
+  bool tensor_copies = false;  // with ahead: keys and values come in whole tiles
 
   template <class V>
   void visit(V&& v) {
@@ -21,6 +22,7 @@ struct AttentionConfig {
     v("num_warps", num_warps, powers_of_two(1, 16), Bits::same);
     v("reload", reload, Bits::same);
     v("ahead", ahead, Bits::same);
+    v("tensor_copies", tensor_copies, Bits::same);
   }
 };
 

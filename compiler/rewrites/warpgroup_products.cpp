@@ -93,7 +93,8 @@ Operation* WarpgroupProducts::firstReader(tgpu::WgmmaOp product) const {
   };
   llvm::for_each(product.getResult().getUsers(), consider);
   const auto unconverted = [](Value value) {
-    while (auto conversion = value ? value.getDefiningOp<tgpu::ConvertLayoutOp>() : nullptr) value = conversion.getSource();
+    while (auto conversion = value ? value.getDefiningOp<tgpu::ConvertLayoutOp>() : nullptr)
+      value = conversion.getSource();
     return value;
   };
   auto rows = dyn_cast_or_null<BlockArgument>(unconverted(product.getA()));

@@ -124,6 +124,12 @@ TEST(Attention, ManyBlocks) {
   Trial{.type = bf16, .queries = 40, .keys = 200, .dim = 128, .right = 0}.check(seed += 5);
 }
 
+// More heads than the second-level cache of a CPU's core holds keys of: blocks of two heads in turn, then of the last one.
+TEST(Attention, HeadsInTurn) {
+  Trial{.type = bf16, .batch = 3, .queries = 200, .keys = 200, .heads = 2, .kv_heads = 1, .dim = 128, .right = 0}.check(
+      261);
+}
+
 // What all turns share waits in shared memory, or in registers; more loads in flight.
 TEST(Attention, Schedules) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight";
@@ -196,8 +202,12 @@ TEST(Attention, ScoresAhead) {
   uint64_t seed = 451;
   std::vector<MetaValues> schedules{{{"ahead", "true"}}};
   if (machine().is_gpu()) {
-    schedules.push_back({{"ahead", "true"}, {"queries", "128"}, {"keys", "32"}, {"num_warps", "8"}, {"reload", "true"}});
+    schedules.push_back(
+        {{"ahead", "true"}, {"queries", "128"}, {"keys", "32"}, {"num_warps", "8"}, {"reload", "true"}});
     schedules.push_back({{"ahead", "true"}, {"keys", "32"}, {"stages", "3"}, {"reload", "true"}});
+    schedules.push_back({{"ahead", "true"}, {"tensor_copies", "true"}});
+    schedules.push_back(
+        {{"ahead", "true"}, {"keys", "32"}, {"stages", "3"}, {"reload", "true"}, {"tensor_copies", "true"}});
   }
   struct Window {
     int64_t left, right;
@@ -217,9 +227,10 @@ TEST(Attention, ScoresAhead) {
             .check(seed += 5);
   for (int64_t dim : {40, 128, 256})
     Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .right = 0, .forward = schedules[0]}.check(seed += 5);
-  Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100, .forward = schedules[0]}.check(seed += 5);
-  Trial{.type = f16, .queries = 40, .keys = 66, .dim = 32, .right = 0, .cap = 3, .size = 4, .forward = schedules[0]}.check(
+  Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100, .forward = schedules[0]}.check(
       seed += 5);
+  Trial{.type = f16, .queries = 40, .keys = 66, .dim = 32, .right = 0, .cap = 3, .size = 4, .forward = schedules[0]}
+      .check(seed += 5);
 }
 
 TEST(Attention, Softcap) {
