@@ -172,10 +172,32 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, SumsAssembly& assembly) 
   }
 }
 
+// What is to be computed while products are under way, in front of the wait, as rows' maxima and sums for the next turn: ptxas moves
+// a wait, which it sees no operands of, up to the products. It moves none over a branch, and here is one that depends on these numbers:
+// no arithmetic makes a NaN with these bits, and a nap would be harmless.
+void stayBehind(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
+  constexpr int64_t kMostRegisters = 4, kNoNumber = 0x7fbadbad;
+  Value all;
+  for (Value carried : op->getBlock()->getTerminator()->getOperands()) {
+    Operation* made = carried.getDefiningOp();
+    auto tile = dyn_cast<RankedTensorType>(carried.getType());
+    if (!made || made->getBlock() != op->getBlock() || !product->isBeforeInBlock(made) || !made->isBeforeInBlock(op))
+      continue;
+    if (!tile || !tile.getElementType().isF32() || t.layout(tile).registers() > kMostRegisters) continue;
+    for (Value element : t.elements(carried)) all = all ? arith::AddFOp::create(t.b, t.loc, all, element) : element;
+  }
+  if (!all) return;
+  Value bits = t.bitcast(all, t.b.getI32Type());
+  Value never = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, bits, t.constant(kNoNumber));
+  inlinePtx(t, {}, {never}, "@$0 nanosleep.u32 1;", "b,~{memory}");
+}
+
 LogicalResult lowerWait(ThreadLowering& t, tgpu::WgmmaWaitOp op) {
-  SumsAssembly assembly(t, t.elements(op.getSums()));
   auto product = op.getSums().getDefiningOp<tgpu::WgmmaOp>();
-  if (product && product->getNextNode() != op) keepRows(t, product, assembly);
+  const bool later = product && product->getNextNode() != op;
+  if (later) stayBehind(t, product, op);
+  SumsAssembly assembly(t, t.elements(op.getSums()));
+  if (later) keepRows(t, product, assembly);
   assembly.line("wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()));
   t.defineElements(op, assembly.emit());
   return success();
