@@ -121,8 +121,9 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     return scores.capped(
         dot(queries(), key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
   };
-  const auto hidden = [&](const Tile& s, const Scalar& block) {
-    return where(band.seen(at.block, block), s, -INFINITY);
+  const auto hidden = [&](const AttentionBand::Masked& masked, const Tile& s, const Scalar& block) {
+    return band.hidden(
+        masked, s, [&] { return band.seen(at.block, block); }, -INFINITY);
   };
   const auto add_values = [&](const Tile& p, const Scalar& block, const Tile& weighted) {
     return dot(p, value_rows.load(at.batch, block, shared), weighted);
@@ -147,10 +148,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
         [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted, const Tile& before) {
           Tile s = products(block);
           const Tile more = add_values(before, max(block - 1, keys_seen.begin), weighted);
-          Scalar edge = block >= keys_seen.edge;
-          if (m.left) edge = edge || block < keys_seen.whole;
-          s = k.if_(
-              edge, [&] { return hidden(s, block); }, [&] { return s; });
+          s = hidden({.may = true, .here = AttentionBand::at_edge(keys_seen, m.left, true, block)}, s, block);
           const auto [highest, all, p, faded] = weights(s, true, top, sum);
           return carry(highest, all, more * faded, p.to(m.type));
         });
@@ -158,10 +156,11 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   } else {
     const auto [most, total, values_of_all] =
         band.each(keys_seen, m.left, true, carry(nothing, zeros, no_values),
-                  [&](const Scalar& block, bool masked, const Tile& top, const Tile& sum, const Tile& weighted) {
+                  [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& top, const Tile& sum,
+                      const Tile& weighted) {
                     Tile s = products(block);
-                    if (masked) s = hidden(s, block);
-                    const auto [highest, all, p, faded] = weights(s, masked, top, sum);
+                    s = hidden(masked, s, block);
+                    const auto [highest, all, p, faded] = weights(s, masked.may, top, sum);
                     return carry(highest, all, add_values(p.to(m.type), block, weighted * faded));
                   });
     top = most, sum = total, weighted = values_of_all;
@@ -211,8 +210,8 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   if (!m.reload && m.d_k) held_values = value_rows.load(at.batch, at.block, at.head);
 
   const Shape block_shape{m.tile_k, m.tile_q};
-  const auto turn = [&](const Scalar& block, const Scalar& member, bool masked, std::optional<Tile> sums_k,
-                        std::optional<Tile> sums_v) {
+  const auto turn = [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+                        std::optional<Tile> sums_k, std::optional<Tile> sums_v) {
     const Scalar head = at.head * static_cast<int32_t>(m.group()) + member;
     const Tile key = held_keys ? *held_keys : key_rows.load(at.batch, at.block, at.head);
     const Tile queries = rows.load(at.batch, block, head), gradients = gradient_rows.load(at.batch, block, head);
@@ -226,7 +225,8 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     }
     const Tile s = scores.capped(products);
     Tile p = scores.power(s, base);
-    if (masked) p = where(band.seen_transposed(block, at.block), p, 0.0f);
+    p = band.hidden(
+        masked, p, [&] { return band.seen_transposed(block, at.block); }, 0.0f);
     if (sums_v) sums_v = dot(p.to(m.type), gradients, *sums_v);
     if (sums_k) {
       const Tile d_s = p * (d_p - mean);
@@ -240,23 +240,24 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     HeadRows(view, m, m.tile_k).store(at.batch, at.block, at.head, sums);
   };
   if (m.d_k && m.d_v) {
-    auto [sums_k, sums_v] = band.each_of_heads(
-        m.group(), blocks, m.right, m.left, carry(zeros, zeros),
-        [&](const Scalar& block, const Scalar& member, bool masked, const Tile& sums_k, const Tile& sums_v) {
-          const auto [more_k, more_v] = turn(block, member, masked, sums_k, sums_v);
-          return carry(*more_k, *more_v);
-        });
+    auto [sums_k, sums_v] =
+        band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros, zeros),
+                           [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+                               const Tile& sums_k, const Tile& sums_v) {
+                             const auto [more_k, more_v] = turn(block, member, masked, sums_k, sums_v);
+                             return carry(*more_k, *more_v);
+                           });
     store(*d_k, sums_k * scale);
     store(*d_v, sums_v);
     return;
   }
-  auto [sums] =
-      band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros),
-                         [&](const Scalar& block, const Scalar& member, bool masked, const Tile& sums) {
-                           const auto one = [&](bool wanted) { return wanted ? std::optional(sums) : std::nullopt; };
-                           const auto [more_k, more_v] = turn(block, member, masked, one(m.d_k), one(m.d_v));
-                           return carry(m.d_k ? *more_k : *more_v);
-                         });
+  auto [sums] = band.each_of_heads(
+      m.group(), blocks, m.right, m.left, carry(zeros),
+      [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked, const Tile& sums) {
+        const auto one = [&](bool wanted) { return wanted ? std::optional(sums) : std::nullopt; };
+        const auto [more_k, more_v] = turn(block, member, masked, one(m.d_k), one(m.d_v));
+        return carry(m.d_k ? *more_k : *more_v);
+      });
   m.d_k ? store(*d_k, sums * scale) : store(*d_v, sums);
 }
 
@@ -285,7 +286,7 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
 
   const Shape block_shape{m.tile_q, m.tile_k};
   auto [sums] = band.each(band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
-                          [&](const Scalar& block, bool masked, const Tile& sums) {
+                          [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& sums) {
                             const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
                             const Tile key = key_rows.load(at.batch, block, shared);
                             const Tile products = dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32));
@@ -295,7 +296,8 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
                             const Tile d_p = dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32));
                             const Tile s = scores.capped(products);
                             Tile p = scores.power(s, base);
-                            if (masked) p = where(band.seen(at.block, block), p, 0.0f);
+                            p = band.hidden(
+                                masked, p, [&] { return band.seen(at.block, block); }, 0.0f);
                             const Tile d_s = p * (d_p - mean);
                             return carry(dot(scores.through_cap(d_s, s).to(m.type), key, sums));
                           });

@@ -61,12 +61,28 @@ class AttentionBand {
     return seen;
   }
 
-  // body(block, masked, state) for each block, in loops of their own by whether they want masks.
+  // Whether a block wants its mask: known for all blocks of a loop, or for each when its turn comes.
+  struct Masked {
+    bool may = false;
+    std::optional<Scalar> here;  // empty: all or none
+  };
+  // Values, where `seen` gives what is seen and the block wants it: else `unseen`.
+  template <class Seen>
+  Tile hidden(const Masked& masked, const Tile& values, Seen seen, float unseen) const {
+    if (!masked.may) return values;
+    if (!masked.here) return where(seen(), values, unseen);
+    return k_.if_(
+        *masked.here, [&] { return where(seen(), values, unseen); }, [&] { return values; });
+  }
+
+  // body(block, masked, state) for each block, in loops of their own by whether they want masks; with tensor copies, whose slots a loop does
+  // not leave to the next one, in one loop.
   template <class... T, class Body>
   Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_behind, Carry<T...> state, Body body) const {
-    return each_of_heads(
-        1, blocks, mask_before, mask_behind, state,
-        [&](const Scalar& block, const Scalar&, bool masked, const T&... now) { return body(block, masked, now...); });
+    return each_of_heads(1, blocks, mask_before, mask_behind, state,
+                         [&](const Scalar& block, const Scalar&, const Masked& masked, const T&... now) {
+                           return body(block, masked, now...);
+                         });
   }
   // body(block, head, masked, state) for each block of each of so many heads, those of a block behind each other.
   template <class... T, class Body>
@@ -75,15 +91,26 @@ class AttentionBand {
     const auto loop = [&](const Scalar& from, const Scalar& to, bool masked) {
       // One loop, heads in turn: what it loads ahead goes on from block to block.
       const auto each_head = static_cast<int32_t>(heads);
-      state = k_.for_range(0, (to - from) * each_head, 1, LoopOptions{.num_stages = m_.stages}, state,
-                           [&](const Scalar& turn, const T&... now) {
-                             return body(from + turn / each_head, turn % each_head, masked, now...);
-                           });
+      const LoopOptions options{.num_stages = m_.stages, .tensor_copies = m_.tensor_copies};
+      state = k_.for_range(0, (to - from) * each_head, 1, options, state, [&](const Scalar& turn, const T&... now) {
+        const Scalar block = from + turn / each_head;
+        Masked wanted{.may = masked};
+        if (masked && m_.tensor_copies) wanted.here = at_edge(blocks, mask_before, mask_behind, block);
+        return body(block, turn % each_head, wanted, now...);
+      });
     };
+    if (m_.tensor_copies) {
+      loop(blocks.begin, blocks.end, mask_before || mask_behind);
+      return state;
+    }
     if (mask_before) loop(blocks.begin, blocks.whole, true);
     loop(mask_before ? blocks.whole : blocks.begin, mask_behind ? blocks.edge : blocks.end, false);
     if (mask_behind) loop(blocks.edge, blocks.end, true);
     return state;
+  }
+  static Scalar at_edge(const Blocks& blocks, bool before, bool behind, const Scalar& block) {
+    if (!before) return block >= blocks.edge;
+    return behind ? block < blocks.whole || block >= blocks.edge : block < blocks.whole;
   }
 
  private:

@@ -206,6 +206,11 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
 
 std::string backward_valid(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
   std::string reason = unsupported(o);
+  for (const auto& [copies, stages, name] : {std::tuple(config.k_tensor_copies, config.k_stages, "k_"),
+                                             std::tuple(config.q_tensor_copies, config.q_stages, "q_")})
+    if (copies && (!machine.is_gpu() || stages < 2))
+      return "tensor copies are a GPU's, of two stages or more; use " + std::string(name) + "stages=2 or " + name +
+             "tensor_copies=false";
   if (reason.empty()) reason = refused(machine, o, key_blocks(config), "k_");
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }
@@ -220,7 +225,7 @@ Operation backward(const Machine& machine, const AttentionOptions& o, const Atte
                           library_launch(programs(o.heads, o.queries, tile.rows), tile.num_warps))};
   const auto of_keys = [&](bool d_k, bool d_v) {
     meta = meta_of(machine, o, key_blocks(config), false);
-    meta.d_k = d_k, meta.d_v = d_v;
+    meta.d_k = d_k, meta.d_v = d_v, meta.tensor_copies = config.k_tensor_copies;
     const char* name = d_k && d_v ? "attention_d_k_d_v" : d_k ? "attention_d_k" : "attention_d_v";
     op.steps.push_back(record_step(name, o.type, &attention_backward_keys, meta,
                                    library_launch(programs(o.kv_heads, o.keys, meta.tile_k), config.k_warps)));
@@ -228,6 +233,7 @@ Operation backward(const Machine& machine, const AttentionOptions& o, const Atte
   if (!config.apart) of_keys(true, true);
   if (config.apart) of_keys(true, false), of_keys(false, true);
   meta = meta_of(machine, o, query_blocks(config), true);
+  meta.tensor_copies = config.q_tensor_copies;
   op.steps.push_back(record_step("attention_d_q", o.type, &attention_backward_queries, meta,
                                  library_launch(programs(o.heads, o.queries, meta.tile_q), config.q_warps)));
   return op;

@@ -33,6 +33,7 @@ struct AttentionBackwardConfig {
   bool apart = false;  // d_k and d_v are made by a program each: fewer sums at once, scores once more
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
+  bool k_tensor_copies = false, q_tensor_copies = false;  // what loops load comes in whole tiles
 
   template <class V>
   void visit(V&& v) {
@@ -47,6 +48,8 @@ struct AttentionBackwardConfig {
     v("q_stages", q_stages, choices({1, 2, 3, 4}), Bits::same);
     v("q_warps", q_warps, powers_of_two(1, 16), Bits::same);
     v("q_reload", q_reload, Bits::same);
+    v("k_tensor_copies", k_tensor_copies, Bits::same);
+    v("q_tensor_copies", q_tensor_copies, Bits::same);
   }
 };
 
