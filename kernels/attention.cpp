@@ -73,13 +73,21 @@ class Scores {
   Scalar cap_, inverse_cap_;  // with softcap, else empty
 };
 
-// What a program is for: programs of a head's blocks follow each other, and heads that share keys.
+// What a program is for. Heads that share keys follow each other. One block of each of as many heads as the second-level cache holds what
+// they read, then the next block of each: where the blocks that see most come first, those that see least come last for many heads.
 struct Place {
   Scalar batch, head, block;
 
-  Place(const Scalar& program, const Scalar& blocks, int64_t heads) {
-    const Scalar count = blocks.to(i32), at = program / count;
-    block = program - at * count;
+  // Of `blocks` blocks of each of a batch's heads. Programs of `together` heads read the same `read` rows of two arrays.
+  Place(KernelBuilder& k, const AttentionMeta& m, const View& q, const Scalar& blocks, int64_t heads, int64_t together,
+        const Scalar& read) {
+    const Scalar program = k.program_id(0), batches = q.dim(0), bytes = read.to(i64) * (2 * m.width * size_of(m.type));
+    const Scalar count = blocks.to(i32), all = batches.to(i32) * static_cast<int32_t>(heads);
+    const Scalar turn = min(max(k.constant(m.cached_bytes, i64) / max(bytes, 1), 1) * together, all.to(i64)).to(i32);
+    const Scalar first = program / (turn * count) * turn, rest = program - first * count;
+    const Scalar now = min(turn, all - first);
+    block = rest / now;
+    const Scalar at = first + (rest - block * now);
     batch = at / static_cast<int32_t>(heads);
     head = at - batch * static_cast<int32_t>(heads);
   }
@@ -101,39 +109,74 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   const AttentionBand band(k, m, q, keys);
 
   const Scalar blocks = cdiv(q.dim(1), m.tile_q).to(i32);
-  Place at(k.program_id(0), blocks, m.heads);
+  Place at(k, m, q, blocks, m.heads, m.group(), keys.dim(1));
   if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
   const Scalar shared = group_of(m, at.head);
   const HeadRows rows(q, m, m.tile_q), key_rows(keys, m, m.tile_k), value_rows(values, m, m.tile_k);
   std::optional<Tile> held;
   if (!m.reload) held = rows.load(at.batch, at.block, at.head);
 
-  auto [top, sum, weighted] = band.each(
-      band.keys_of(at.block), m.left, true,
-      carry(k.full({m.tile_q}, -INFINITY, f32), k.zeros({m.tile_q}, f32), k.zeros({m.tile_q, m.width}, f32)),
-      [&](const Scalar& block, bool masked, const Tile& top, const Tile& sum, const Tile& weighted) {
-        const Tile queries = held ? *held : rows.load(at.batch, at.block, at.head);
-        Tile s = scores.capped(
-            dot(queries, key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
-        if (masked) s = where(band.seen(at.block, block), s, -INFINITY);
-        const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
-        const Tile base = masked ? finite_maximum(highest) : highest;
-        const Tile p = scores.power(s, base.expand_dims(1)), faded = fast_exp2(top - base);
-        return carry(highest, fma(sum, faded, ligerdsl::sum(p, 1)),
-                     dot(p.to(m.type), value_rows.load(at.batch, block, shared), weighted * faded.expand_dims(1)));
-      });
-  const Tile none = sum == 0.0f;
-  const Tile inverse = where(none, 0.0f, fast_div(1.0f, sum));
-  HeadRows(o, m, m.tile_q).store(at.batch, at.block, at.head, weighted * inverse.expand_dims(1));
+  const auto queries = [&] { return held ? *held : rows.load(at.batch, at.block, at.head); };
+  const auto products = [&](const Scalar& block) {
+    return scores.capped(
+        dot(queries(), key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
+  };
+  const auto hidden = [&](const AttentionBand::Masked& masked, const Tile& s, const Scalar& block) {
+    return band.hidden(
+        masked, s, [&] { return band.seen(at.block, block); }, -INFINITY);
+  };
+  const auto add_values = [&](const Tile& p, const Scalar& block, const Tile& weighted) {
+    return dot(p, value_rows.load(at.batch, block, shared), weighted);
+  };
+  // By how much what has been added up counts less from here on, and what scores count.
+  const auto weights = [&](const Tile& s, bool masked, const Tile& top, const Tile& sum) {
+    const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
+    const Tile base = masked ? finite_maximum(highest) : highest;
+    const Tile p = scores.power(s, base.expand_dims(1)), faded = fast_exp2(top - base);
+    return std::tuple(highest, fma(sum, faded, ligerdsl::sum(p, 1)), p, faded.expand_dims(1));
+  };
+  const auto keys_seen = band.keys_of(at.block);
+  const Tile nothing = k.full({m.tile_q}, -INFINITY, f32), zeros = k.zeros({m.tile_q}, f32);
+  const Tile no_values = k.zeros({m.tile_q, m.width}, f32);
+  std::optional<Tile> top, sum, weighted;
+  if (m.ahead) {
+    // A turn multiplies its scores and the values of the block before, which is under way while the scores become weights. The first one
+    // has no block before, the last one no scores: both are zeros.
+    const auto [most, total, values_of_all, last] = k.for_range(
+        keys_seen.begin, keys_seen.end + 1, 1, LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
+        carry(nothing, zeros, no_values, k.zeros({m.tile_q, m.tile_k}, m.type)),
+        [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted, const Tile& before) {
+          Tile s = products(block);
+          const Tile more = add_values(before, max(block - 1, keys_seen.begin), weighted);
+          s = hidden({.may = true, .here = AttentionBand::at_edge(keys_seen, m.left, true, block)}, s, block);
+          const auto [highest, all, p, faded] = weights(s, true, top, sum);
+          return carry(highest, all, more * faded, p.to(m.type));
+        });
+    top = most, sum = total, weighted = values_of_all;
+  } else {
+    const auto [most, total, values_of_all] =
+        band.each(keys_seen, m.left, true, carry(nothing, zeros, no_values),
+                  [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& top, const Tile& sum,
+                      const Tile& weighted) {
+                    Tile s = products(block);
+                    s = hidden(masked, s, block);
+                    const auto [highest, all, p, faded] = weights(s, masked.may, top, sum);
+                    return carry(highest, all, add_values(p.to(m.type), block, weighted * faded));
+                  });
+    top = most, sum = total, weighted = values_of_all;
+  }
+  const Tile none = *sum == 0.0f;
+  const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
+  HeadRows(o, m, m.tile_q).store(at.batch, at.block, at.head, *weighted * inverse.expand_dims(1));
   if (lse)
     lse->partition({squeeze, squeeze, m.tile_q})
-        .store({at.batch, at.head, at.block}, where(none, -INFINITY, (top + log2(sum)) * kLn2));
+        .store({at.batch, at.head, at.block}, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
 }
 
 void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
   const View delta = numbers_of(k, m, "delta");
   const View o = heads_of(k, m, "o", m.heads), d_o = heads_of(k, m, "d_o", m.heads);
-  const Place at(k.program_id(0), cdiv(o.dim(1), m.tile_q), m.heads);
+  const Place at(k, m, o, cdiv(o.dim(1), m.tile_q), m.heads, 1, o.dim(1));
   const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   delta.partition({squeeze, squeeze, m.tile_q})
@@ -153,7 +196,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   const Scores scores(k, m, scale);
   const AttentionBand band(k, m, q, keys);
 
-  const Place at(k.program_id(0), cdiv(keys.dim(1), m.tile_k), m.kv_heads);
+  const Place at(k, m, q, cdiv(keys.dim(1), m.tile_k), m.kv_heads, 1, q.dim(1) * m.group());
   const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k);
   const HeadRows value_rows(values ? *values : keys, m, m.tile_k);
   // By pointers: tiles of a partition would be loaded a turn ahead, to registers that sums take.
@@ -167,21 +210,26 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   if (!m.reload && m.d_k) held_values = value_rows.load(at.batch, at.block, at.head);
 
   const Shape block_shape{m.tile_k, m.tile_q};
-  const auto turn = [&](const Scalar& block, const Scalar& member, bool masked, std::optional<Tile> sums_k,
-                        std::optional<Tile> sums_v) {
+  const auto turn = [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+                        std::optional<Tile> sums_k, std::optional<Tile> sums_v) {
     const Scalar head = at.head * static_cast<int32_t>(m.group()) + member;
     const Tile key = held_keys ? *held_keys : key_rows.load(at.batch, at.block, at.head);
     const Tile queries = rows.load(at.batch, block, head), gradients = gradient_rows.load(at.batch, block, head);
     const Tile base = numbers(lse, head, block) * kLog2E;
     Tile mean;
     if (sums_k) mean = numbers(*delta, head, block);
-    const Tile s = scores.capped(dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)));
+    Tile products = dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)), d_p;
+    if (sums_k) {  // under way beside what becomes of the scores
+      const Tile value = held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);
+      d_p = dot(value, gradients.permute({1, 0}), k.zeros(block_shape, f32));
+    }
+    const Tile s = scores.capped(products);
     Tile p = scores.power(s, base);
-    if (masked) p = where(band.seen_transposed(block, at.block), p, 0.0f);
+    p = band.hidden(
+        masked, p, [&] { return band.seen_transposed(block, at.block); }, 0.0f);
     if (sums_v) sums_v = dot(p.to(m.type), gradients, *sums_v);
     if (sums_k) {
-      const Tile value = held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);
-      const Tile d_s = p * (dot(value, gradients.permute({1, 0}), k.zeros(block_shape, f32)) - mean);
+      const Tile d_s = p * (d_p - mean);
       sums_k = dot(scores.through_cap(d_s, s).to(m.type), queries, *sums_k);
     }
     return std::pair(sums_k, sums_v);
@@ -192,23 +240,24 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     HeadRows(view, m, m.tile_k).store(at.batch, at.block, at.head, sums);
   };
   if (m.d_k && m.d_v) {
-    auto [sums_k, sums_v] = band.each_of_heads(
-        m.group(), blocks, m.right, m.left, carry(zeros, zeros),
-        [&](const Scalar& block, const Scalar& member, bool masked, const Tile& sums_k, const Tile& sums_v) {
-          const auto [more_k, more_v] = turn(block, member, masked, sums_k, sums_v);
-          return carry(*more_k, *more_v);
-        });
+    auto [sums_k, sums_v] =
+        band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros, zeros),
+                           [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+                               const Tile& sums_k, const Tile& sums_v) {
+                             const auto [more_k, more_v] = turn(block, member, masked, sums_k, sums_v);
+                             return carry(*more_k, *more_v);
+                           });
     store(*d_k, sums_k * scale);
     store(*d_v, sums_v);
     return;
   }
-  auto [sums] =
-      band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros),
-                         [&](const Scalar& block, const Scalar& member, bool masked, const Tile& sums) {
-                           const auto one = [&](bool wanted) { return wanted ? std::optional(sums) : std::nullopt; };
-                           const auto [more_k, more_v] = turn(block, member, masked, one(m.d_k), one(m.d_v));
-                           return carry(m.d_k ? *more_k : *more_v);
-                         });
+  auto [sums] = band.each_of_heads(
+      m.group(), blocks, m.right, m.left, carry(zeros),
+      [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked, const Tile& sums) {
+        const auto one = [&](bool wanted) { return wanted ? std::optional(sums) : std::nullopt; };
+        const auto [more_k, more_v] = turn(block, member, masked, one(m.d_k), one(m.d_v));
+        return carry(m.d_k ? *more_k : *more_v);
+      });
   m.d_k ? store(*d_k, sums * scale) : store(*d_v, sums);
 }
 
@@ -222,7 +271,7 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
   const AttentionBand band(k, m, q, keys);
 
   const Scalar blocks = cdiv(q.dim(1), m.tile_q).to(i32);
-  Place at(k.program_id(0), blocks, m.heads);
+  Place at(k, m, q, blocks, m.heads, m.group(), keys.dim(1));
   if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
   const Scalar shared = group_of(m, at.head);
   const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k),
@@ -236,19 +285,22 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
   if (!m.reload) held_gradients = gradient_rows.load(at.batch, at.block, at.head);
 
   const Shape block_shape{m.tile_q, m.tile_k};
-  auto [sums] = band.each(
-      band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
-      [&](const Scalar& block, bool masked, const Tile& sums) {
-        const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
-        const Tile key = key_rows.load(at.batch, block, shared);
-        const Tile s = scores.capped(dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32)));
-        Tile p = scores.power(s, base);
-        if (masked) p = where(band.seen(at.block, block), p, 0.0f);
-        const Tile gradients = held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
-        const Tile value = value_rows.load(at.batch, block, shared);
-        const Tile d_s = p * (dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32)) - mean);
-        return carry(dot(scores.through_cap(d_s, s).to(m.type), key, sums));
-      });
+  auto [sums] = band.each(band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
+                          [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& sums) {
+                            const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
+                            const Tile key = key_rows.load(at.batch, block, shared);
+                            const Tile products = dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32));
+                            const Tile gradients =
+                                held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
+                            const Tile value = value_rows.load(at.batch, block, shared);
+                            const Tile d_p = dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32));
+                            const Tile s = scores.capped(products);
+                            Tile p = scores.power(s, base);
+                            p = band.hidden(
+                                masked, p, [&] { return band.seen(at.block, block); }, 0.0f);
+                            const Tile d_s = p * (d_p - mean);
+                            return carry(dot(scores.through_cap(d_s, s).to(m.type), key, sums));
+                          });
   HeadRows(d_q, m, m.tile_q).store(at.batch, at.block, at.head, sums * scale);
 }
 

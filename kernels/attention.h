@@ -42,6 +42,9 @@ struct AttentionMeta : AttentionOptions {
   int64_t width = 128;               // columns of a head's tile, at least dim
   int stages = 1;                    // loads in flight
   bool reload = false;               // what all turns of a loop share is loaded in it, not held in registers
+  bool ahead = false;                // forward: a block's scores are multiplied beside the values of the one before
+  bool tensor_copies = false;        // keys and values, with `ahead`, come in whole tiles
+  int64_t cached_bytes = 1;          // of what programs of several heads read at the same time
   bool d_k = true, d_v = true;       // what attention_backward_keys makes
 };
 

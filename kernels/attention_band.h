@@ -38,25 +38,51 @@ class AttentionBand {
                   m_.left ? first + left_ : queries_, m_.left ? last + left_ : queries_, /*ragged=*/false);
   }
 
-  // i1 [tile_q, tile_k]: what is seen of a block.
+  // i1 [tile_q, tile_k]: what is seen of a block. Each row's first and last key, so that a thread compares its few columns with as few.
   Tile seen(const Scalar& query_block, const Scalar& key_block) const {
-    const Scalar keys_left = keys_ - key_block.to(i64) * m_.tile_k;
-    const Tile key = k_.arange(m_.tile_k).expand_dims(0);
-    const Tile inside = key < near(keys_left);
-    if (!m_.left && !m_.right) return inside.broadcast_to({m_.tile_q, m_.tile_k});
-    return inside && in_band(query_block, key_block, key - k_.arange(m_.tile_q).expand_dims(1));
+    const Scalar last_key = near(keys_ - key_block.to(i64) * m_.tile_k) - 1;
+    const Scalar diagonal = diagonal_of(query_block, key_block);
+    const Tile key = k_.arange(m_.tile_k).expand_dims(0), query = k_.arange(m_.tile_q);
+    Tile seen = m_.right ? key <= min(query + near(diagonal + right_), last_key).expand_dims(1)
+                         : (key <= last_key).broadcast_to({m_.tile_q, m_.tile_k});
+    if (m_.left) seen = seen && key >= (query + near(diagonal - left_)).expand_dims(1);
+    return seen;
   }
   // i1 [tile_k, tile_q]; rows of keys that there are not may hold anything.
   Tile seen_transposed(const Scalar& query_block, const Scalar& key_block) const {
-    return in_band(query_block, key_block, k_.arange(m_.tile_k).expand_dims(1) - k_.arange(m_.tile_q).expand_dims(0));
+    const Scalar diagonal = diagonal_of(query_block, key_block);
+    const Tile key = k_.arange(m_.tile_k), query = k_.arange(m_.tile_q).expand_dims(0);
+    Tile seen;
+    if (m_.right) seen = query >= (key - near(diagonal + right_)).expand_dims(1);
+    if (m_.left) {
+      const Tile before = query <= (key - near(diagonal - left_)).expand_dims(1);
+      seen = seen.empty() ? before : seen && before;
+    }
+    return seen;
   }
 
-  // body(block, masked, state) for each block, in loops of their own by whether they want masks.
+  // Whether a block wants its mask: known for all blocks of a loop, or for each when its turn comes.
+  struct Masked {
+    bool may = false;
+    std::optional<Scalar> here;  // empty: all or none
+  };
+  // Values, where `seen` gives what is seen and the block wants it: else `unseen`.
+  template <class Seen>
+  Tile hidden(const Masked& masked, const Tile& values, Seen seen, float unseen) const {
+    if (!masked.may) return values;
+    if (!masked.here) return where(seen(), values, unseen);
+    return k_.if_(
+        *masked.here, [&] { return where(seen(), values, unseen); }, [&] { return values; });
+  }
+
+  // body(block, masked, state) for each block, in loops of their own by whether they want masks; with tensor copies, whose slots a loop does
+  // not leave to the next one, in one loop.
   template <class... T, class Body>
   Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_behind, Carry<T...> state, Body body) const {
-    return each_of_heads(
-        1, blocks, mask_before, mask_behind, state,
-        [&](const Scalar& block, const Scalar&, bool masked, const T&... now) { return body(block, masked, now...); });
+    return each_of_heads(1, blocks, mask_before, mask_behind, state,
+                         [&](const Scalar& block, const Scalar&, const Masked& masked, const T&... now) {
+                           return body(block, masked, now...);
+                         });
   }
   // body(block, head, masked, state) for each block of each of so many heads, those of a block behind each other.
   template <class... T, class Body>
@@ -65,15 +91,26 @@ class AttentionBand {
     const auto loop = [&](const Scalar& from, const Scalar& to, bool masked) {
       // One loop, heads in turn: what it loads ahead goes on from block to block.
       const auto each_head = static_cast<int32_t>(heads);
-      state = k_.for_range(0, (to - from) * each_head, 1, LoopOptions{.num_stages = m_.stages}, state,
-                           [&](const Scalar& turn, const T&... now) {
-                             return body(from + turn / each_head, turn % each_head, masked, now...);
-                           });
+      const LoopOptions options{.num_stages = m_.stages, .tensor_copies = m_.tensor_copies};
+      state = k_.for_range(0, (to - from) * each_head, 1, options, state, [&](const Scalar& turn, const T&... now) {
+        const Scalar block = from + turn / each_head;
+        Masked wanted{.may = masked};
+        if (masked && m_.tensor_copies) wanted.here = at_edge(blocks, mask_before, mask_behind, block);
+        return body(block, turn % each_head, wanted, now...);
+      });
     };
+    if (m_.tensor_copies) {
+      loop(blocks.begin, blocks.end, mask_before || mask_behind);
+      return state;
+    }
     if (mask_before) loop(blocks.begin, blocks.whole, true);
     loop(mask_before ? blocks.whole : blocks.begin, mask_behind ? blocks.edge : blocks.end, false);
     if (mask_behind) loop(blocks.edge, blocks.end, true);
     return state;
+  }
+  static Scalar at_edge(const Blocks& blocks, bool before, bool behind, const Scalar& block) {
+    if (!before) return block >= blocks.edge;
+    return behind ? block < blocks.whole || block >= blocks.edge : block < blocks.whole;
   }
 
  private:
@@ -96,13 +133,9 @@ class AttentionBand {
     const int64_t most = 2 * (m_.tile_q + m_.tile_k);
     return min(max(distance, -most), most).to(i32);
   }
-  // right_of: by how many places a key of the block is further to the right than a query.
-  Tile in_band(const Scalar& query_block, const Scalar& key_block, const Tile& right_of) const {
-    const Scalar diagonal = query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
-    Tile seen;
-    if (m_.right) seen = right_of <= near(diagonal + right_);
-    if (m_.left) seen = seen.empty() ? right_of >= near(diagonal - left_) : seen && right_of >= near(diagonal - left_);
-    return seen;
+  // Of blocks: by how many keys the first query's diagonal is behind the first key.
+  Scalar diagonal_of(const Scalar& query_block, const Scalar& key_block) const {
+    return query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
   }
 
   KernelBuilder& k_;

@@ -85,7 +85,7 @@ struct Tiles {
   Blocks forward, keys, queries;
 };
 constexpr Tiles kTiles[] = {
-    {64, {.own = 64, .turned = 64}, {.own = 128, .turned = 64, .warps = 8}, {.own = 64, .turned = 64}},
+    {64, {.own = 64, .turned = 64}, {.own = 128, .turned = 64, .warps = 8, .reload = true}, {.own = 64, .turned = 64}},
     {128,
      {.own = 64, .turned = 64},
      {.own = 128, .turned = 32, .warps = 8, .reload = true},
@@ -133,8 +133,14 @@ std::string unsupported(const AttentionOptions& o) {
   return "";
 }
 
-AttentionMeta meta_of(const AttentionOptions& o, const Blocks& b, bool own_queries) {
+// Half of the second-level cache of an H100; of a core's.
+int64_t cached_bytes(const Machine& machine) {
+  return machine.is_gpu() ? 24 << 20 : 256 << 10;
+}
+
+AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const Blocks& b, bool own_queries) {
   AttentionMeta meta{o};
+  meta.cached_bytes = cached_bytes(machine);
   meta.width = width_of(o);
   meta.tile_q = own_queries ? b.own : b.turned;
   meta.tile_k = own_queries ? b.turned : b.own;
@@ -155,12 +161,16 @@ AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions
 }
 
 std::string forward_valid(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
+  if (config.tensor_copies && !machine.is_gpu()) return "a CPU has no tensor copies; use tensor_copies=false";
+  if (config.tensor_copies && (!config.ahead || config.stages < 2))
+    return "tensor copies are of one loop that loads ahead; use ahead=true and stages=2, or tensor_copies=false";
   const std::string reason = unsupported(o);
   return reason.empty() ? refused(machine, o, forward_blocks(config), "") : reason;
 }
 
-Operation forward(const Machine&, const AttentionOptions& o, const AttentionConfig& config) {
-  const AttentionMeta meta = meta_of(o, forward_blocks(config), true);
+Operation forward(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
+  AttentionMeta meta = meta_of(machine, o, forward_blocks(config), true);
+  meta.ahead = config.ahead, meta.tensor_copies = config.tensor_copies;
   Launch launch = library_launch(programs(o.heads, o.queries, meta.tile_q), config.num_warps);
   return {.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
 }
@@ -196,12 +206,17 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
 
 std::string backward_valid(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
   std::string reason = unsupported(o);
+  for (const auto& [copies, stages, name] : {std::tuple(config.k_tensor_copies, config.k_stages, "k_"),
+                                             std::tuple(config.q_tensor_copies, config.q_stages, "q_")})
+    if (copies && (!machine.is_gpu() || stages < 2))
+      return "tensor copies are a GPU's, of two stages or more; use " + std::string(name) + "stages=2 or " + name +
+             "tensor_copies=false";
   if (reason.empty()) reason = refused(machine, o, key_blocks(config), "k_");
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }
 
 Operation backward(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
-  AttentionMeta meta = meta_of(o, Blocks{}, true);
+  AttentionMeta meta = meta_of(machine, o, Blocks{}, true);
   const TileShape tile = row_tile(machine, o.type, meta.width, 2);
   meta.tile_q = tile.rows;
   Operation op;
@@ -209,15 +224,16 @@ Operation backward(const Machine& machine, const AttentionOptions& o, const Atte
   op.steps = {record_step("attention_delta", o.type, &attention_delta, meta,
                           library_launch(programs(o.heads, o.queries, tile.rows), tile.num_warps))};
   const auto of_keys = [&](bool d_k, bool d_v) {
-    meta = meta_of(o, key_blocks(config), false);
-    meta.d_k = d_k, meta.d_v = d_v;
+    meta = meta_of(machine, o, key_blocks(config), false);
+    meta.d_k = d_k, meta.d_v = d_v, meta.tensor_copies = config.k_tensor_copies;
     const char* name = d_k && d_v ? "attention_d_k_d_v" : d_k ? "attention_d_k" : "attention_d_v";
     op.steps.push_back(record_step(name, o.type, &attention_backward_keys, meta,
                                    library_launch(programs(o.kv_heads, o.keys, meta.tile_k), config.k_warps)));
   };
   if (!config.apart) of_keys(true, true);
   if (config.apart) of_keys(true, false), of_keys(false, true);
-  meta = meta_of(o, query_blocks(config), true);
+  meta = meta_of(machine, o, query_blocks(config), true);
+  meta.tensor_copies = config.q_tensor_copies;
   op.steps.push_back(record_step("attention_d_q", o.type, &attention_backward_queries, meta,
                                  library_launch(programs(o.heads, o.queries, meta.tile_q), config.q_warps)));
   return op;

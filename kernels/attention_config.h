@@ -10,7 +10,9 @@ struct AttentionConfig {
   int queries = 64, keys = 64;  // of a block of scores
   int stages = 2;               // loads of keys and values in flight
   int num_warps = 4;
-  bool reload = false;  // queries wait in shared memory, not in registers
+  bool reload = false;         // queries wait in shared memory, not in registers
+  bool ahead = false;          // a block's scores and the values of the one before are multiplied under the weights
+  bool tensor_copies = false;  // with ahead: keys and values come in whole tiles
 
   template <class V>
   void visit(V&& v) {
@@ -19,6 +21,8 @@ struct AttentionConfig {
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
     v("num_warps", num_warps, powers_of_two(1, 16), Bits::same);
     v("reload", reload, Bits::same);
+    v("ahead", ahead, Bits::same);
+    v("tensor_copies", tensor_copies, Bits::same);
   }
 };
 
@@ -29,6 +33,7 @@ struct AttentionBackwardConfig {
   bool apart = false;  // d_k and d_v are made by a program each: fewer sums at once, scores once more
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
+  bool k_tensor_copies = false, q_tensor_copies = false;  // what loops load comes in whole tiles
 
   template <class V>
   void visit(V&& v) {
@@ -43,6 +48,8 @@ struct AttentionBackwardConfig {
     v("q_stages", q_stages, choices({1, 2, 3, 4}), Bits::same);
     v("q_warps", q_warps, powers_of_two(1, 16), Bits::same);
     v("q_reload", q_reload, Bits::same);
+    v("k_tensor_copies", k_tensor_copies, Bits::same);
+    v("q_tensor_copies", q_tensor_copies, Bits::same);
   }
 };
 

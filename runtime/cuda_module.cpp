@@ -92,8 +92,10 @@ CudaKernel::CudaKernel(std::shared_ptr<const PrimaryContext> context, program::A
 void CudaKernel::refuse_parameters() const {
   const size_t maps = artifact_.maps.size();
   for (const program::TensorMap& map : artifact_.maps)
-    if (map.box.size() != 2 || map.slot + 4 >= artifact_.slots)
-      fail(Status::internal_error, artifact_.entry + ": a tensor map of other than an argument of two dimensions");
+    if (map.box.size() < 2 || map.box.size() > program::TensorMap::kMostDims ||
+        map.slot + 2 * map.box.size() >= artifact_.slots)
+      fail(Status::internal_error,
+           artifact_.entry + ": a tensor map of other than an argument of two to five dimensions");
   if (maps == 0 || (maps <= kMostMaps && artifact_.slots <= kMostSlots)) return;
   fail(Status::not_supported, artifact_.entry + " takes " + std::to_string(artifact_.slots) + " argument slots and " +
                                   std::to_string(maps) + " tensor maps; at most " + std::to_string(kMostSlots) +

@@ -7,35 +7,44 @@ constexpr int64_t kVector = 16;               // bytes
 constexpr int64_t kMostElements = 1LL << 30;  // along a dimension: coordinates have 32 bits
 constexpr int64_t kMostStride = 1LL << 40;    // bytes, exclusive
 
-int64_t row_bytes(const program::TensorMap& map, const MappedView& view) {
-  return view.row_stride * size_of(map.type);
-}
-
 }  // namespace
 
 const char* why_not_mapped(const program::TensorMap& map, const uint64_t* slots) {
-  const MappedView view(slots + map.slot);
-  if (view.rows < 1 || view.cols < 1) return "it has no elements";
-  if (view.rows > kMostElements || view.cols > kMostElements) return "it has more than 2^30 rows or columns";
-  if (view.address % kVector != 0) return "its address is no multiple of 16 bytes";
-  if (view.row_stride > kMostStride / size_of(map.type) - 1 || view.row_stride < view.cols)
-    return "its rows overlap, or are 2^40 bytes or more apart";
-  if (row_bytes(map, view) % kVector != 0) return "its rows are no multiple of 16 bytes apart";
+  const MappedView view(map, slots);
+  for (size_t dim = 0; dim < view.rank; ++dim) {
+    if (view.size(dim) < 1) return "it has no elements";
+    if (view.size(dim) > kMostElements) return "it has more than 2^30 rows or columns";
+  }
+  if (view.address() % kVector != 0) return "its address is no multiple of 16 bytes";
+  for (size_t dim = 0; dim + 1 < view.rank; ++dim) {
+    const int64_t stride = view.stride(dim);
+    if (stride > kMostStride / size_of(map.type) - 1 || stride < view.cols())
+      return "its rows overlap, or are 2^40 bytes or more apart";
+    if (stride * size_of(map.type) % kVector != 0) return "its rows are no multiple of 16 bytes apart";
+  }
   return nullptr;
 }
 
+// The driver takes dimensions from the last to the first.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to) {
-  const MappedView view(slots + map.slot);
-  const uint64_t sizes[] = {static_cast<uint64_t>(view.cols), static_cast<uint64_t>(view.rows)};
-  const uint64_t strides[] = {static_cast<uint64_t>(row_bytes(map, view))};
-  const unsigned box[] = {static_cast<unsigned>(map.box[1]), static_cast<unsigned>(map.box[0])}, each[] = {1, 1};
+  constexpr size_t kMost = program::TensorMap::kMostDims;
+  const MappedView view(map, slots);
+  uint64_t sizes[kMost], strides[kMost];  // elements; bytes, of all but the first
+  unsigned box[kMost], each[kMost];
+  for (size_t i = 0; i < view.rank; ++i) {
+    const size_t dim = view.rank - 1 - i;
+    sizes[i] = static_cast<uint64_t>(view.size(dim));
+    if (i > 0) strides[i - 1] = static_cast<uint64_t>(view.stride(dim) * size_of(map.type));
+    box[i] = static_cast<unsigned>(map.box[dim]);
+    each[i] = 1;
+  }
   const int swizzle = map.swizzle == 128  ? cuda::map_swizzle_128
                       : map.swizzle == 64 ? cuda::map_swizzle_64
                                           : cuda::map_swizzle_32;
-  return api.encode_map(to, map.type == DType::f16 ? cuda::map_float16 : cuda::map_bfloat16, 2,
-                        reinterpret_cast<void*>(view.address), sizes, strides, box, each, cuda::map_no_interleave,
-                        swizzle, cuda::map_promote_256_bytes, cuda::map_outside_is_zero);
+  return api.encode_map(to, map.type == DType::f16 ? cuda::map_float16 : cuda::map_bfloat16,
+                        static_cast<unsigned>(view.rank), reinterpret_cast<void*>(view.address()), sizes, strides, box,
+                        each, cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes, cuda::map_outside_is_zero);
 }
 
 }  // namespace ligerdsl::runtime

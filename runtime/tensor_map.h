@@ -8,20 +8,22 @@
 
 namespace ligerdsl::runtime {
 
-// A view of two dimensions at its launch slots: its address, then sizes and strides in elements.
-struct MappedView {
-  explicit MappedView(const uint64_t* slots)
-      : address(slots[0]),
-        rows(static_cast<int64_t>(slots[1])),
-        cols(static_cast<int64_t>(slots[2])),
-        row_stride(rows == 1 ? whole_vectors(cols) : static_cast<int64_t>(slots[3])) {}
+// A view at its launch slots: its address, then sizes and strides in elements. Its last dimension has columns, the others rows.
+class MappedView {
+ public:
+  MappedView(const program::TensorMap& map, const uint64_t* slots) : rank(map.box.size()), slots_(slots + map.slot) {}
 
-  uint64_t address;
-  int64_t rows, cols, row_stride;
+  const size_t rank;
+  uint64_t address() const { return slots_[0]; }
+  int64_t size(size_t dim) const { return static_cast<int64_t>(slots_[1 + dim]); }
+  int64_t cols() const { return size(rank - 1); }
+  // What no one steps along may be any number, often 0, but that of a map.
+  int64_t stride(size_t dim) const {
+    return size(dim) == 1 ? (cols() + 15) / 16 * 16 : static_cast<int64_t>(slots_[1 + rank + dim]);
+  }
 
  private:
-  // What no one steps along may be any number, often 0, but that of a map.
-  static int64_t whole_vectors(int64_t cols) { return (cols + 15) / 16 * 16; }
+  const uint64_t* slots_;
 };
 
 // Why there can be no map of a view, by its launch slots; null where there can. The driver's rules, and rows that share no

@@ -20,9 +20,10 @@
 //      clusters, where that has measured better.
 //      Factors of matrix products that no thread holds by itself are staged in any case: all threads copy them, wait for
 //      each other and read them where the product wants them (by ldmatrix from swizzled rows; wgmma reads the slots itself,
-//      rewrites/warpgroup_products.h, and where its products may be under way in two turns a turn begins with them). Where the
-//      loop asks for it and such products alone read them, one thread brings whole tiles by tensor copies instead, to slots
-//      that a memory barrier each tells of; of turns that the loop does not have, nothing.
+//      rewrites/warpgroup_products.h, and where its products may be under way in two turns a turn begins with them; other
+//      products are waited for where their sums are read). Where the loop asks for it and products of wgmma alone read them,
+//      one thread brings whole tiles by tensor copies instead, to slots that a memory barrier each tells of; of turns that
+//      the loop does not have, nothing.
 //      Where such a loop stands in another loop's body, as tiles that a CTA makes one after the other, its copies go on from
 //      one iteration of that loop to the next (rewrites/turn_sequence.h): they arrive while sums are stored.
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied

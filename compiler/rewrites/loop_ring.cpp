@@ -9,6 +9,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/PatternMatch.h"
+#include "program/artifact.h"
 
 using namespace mlir;
 
@@ -52,12 +53,10 @@ void LoopRing::remarkHints(tile::LoadTileOp load) {
                      "tiles or fewer stages, which wait in registers";
 }
 
-Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots) {
+Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor) {
   for (tile::LoadTileOp load : parts) remarkHints(load);
   SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
-  const auto by = options.tensor    ? tgpu::RingFill::tensor
-                  : factors.empty() ? tgpu::RingFill::asyncOwn
-                                    : tgpu::RingFill::async;
+  const auto by = tensor ? tgpu::RingFill::tensor : factors.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
   auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
   return tgpu::RingOp::create(builder, at.loop.getLoc(), type, DenseI64ArrayAttr());
 }
@@ -66,7 +65,7 @@ Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int
 // where the loop has the iteration, unless that is said.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
                     bool open, const IRMapping& values, Value wanted) {
-  if (options.tensor && !wanted)
+  if (cast<tgpu::RingType>(ring.getType()).hasBarriers() && !wanted)
     wanted =
         arith::CmpIOp::create(builder, at.loop.getLoc(), arith::CmpIPredicate::slt, iteration, at.loop.getUpperBound());
   SmallVector<Value> views;
@@ -133,11 +132,12 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
   auto kernel = load->getParentOfType<func::FuncOp>();
   if (!factors.contains(load) || !slotOf(load).getSwizzle())
     return "what is loaded at " + placeOf(load) + " is no factor of a product alone, or has no swizzled rows";
-  if (!argument || argument.getOwner() != &kernel.getBody().front() || shape.size() != 2 ||
-      llvm::is_contained(shape, 0) || view.getStrides().back() != 1)
-    return "tensor copies are of tiles of a kernel's views of two dimensions, the last of stride 1";
-  if (shape[0] > kMostRows)
-    return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(shape[0]) +
+  const int64_t rows = slotOf(load).getShape()[0];
+  if (!argument || argument.getOwner() != &kernel.getBody().front() || shape.size() > program::TensorMap::kMostDims ||
+      shape.back() == 0 || view.getStrides().back() != 1)
+    return "tensor copies are of tiles of a kernel's views of five dimensions at most, the last of stride 1";
+  if (rows > kMostRows)
+    return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(rows) +
            "; use smaller tiles";
   const MemoryAccess read = memoryAccess(load);
   Operation* writer = nullptr;
@@ -156,9 +156,9 @@ std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_
   if (!options.wgmma) return "the architecture has no wgmma";
   const WarpgroupProducts made(at.loop, [&](Value factor) { return isInSlot(factor); });
   auto dots = at.loop.getBody()->getOps<tile::DotOp>();
-  if (!made.mayOverlap() || made.count() != static_cast<size_t>(std::distance(dots.begin(), dots.end())))
-    return "not all of the loop's products are wgmma's of two factors in shared memory, whose sums nothing in it reads";
-  if (count < 3) return "they take three stages or more";
+  if (made.empty() || made.count() != static_cast<size_t>(std::distance(dots.begin(), dots.end())))
+    return "not all of the loop's products are wgmma's, of a second factor in shared memory";
+  if (made.mayOverlap() && count < 3) return "they take three stages or more";
   if (outermost->getParentOfType<LoopLikeOpInterface>())  // its memory barriers count phases from 0 once
     return "the loop stands in another one and does not go on from turn to turn";
   for (tile::LoadTileOp load : loads)
@@ -191,11 +191,11 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
   llvm::append_range(stationary, once);
   prepare(loads, count);
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
-  ring = ringOf(rewriter, parts, slots);
+  ring = ringOf(rewriter, parts, slots, options.tensor);
   Value iteration = at.loop.getLowerBound(), zero = number(rewriter, 0);
   if (!stationary.empty()) {
-    stationaryRing = ringOf(rewriter, partsOf(stationary), 1);
-    fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/true);
+    stationaryRing = ringOf(rewriter, partsOf(stationary), 1, /*tensor=*/false);
+    fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/!options.tensor);
   }
   SmallVector<Value> inits = firstPlace(rewriter);
   llvm::append_range(inits, at.loadAt(rewriter, small, iteration));
@@ -205,6 +205,9 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
   }
 
   if (overlapping && !options.tensor) await(rewriter, at.loop.getLoc(), slots - 2);
+  if (!stationary.empty() && options.tensor)
+    tgpu::RingAwaitOp::create(rewriter, at.loop.getLoc(), stationaryRing, Value(), Value(),
+                              rewriter.getI32IntegerAttr(0), /*for_wgmma=*/true);
 
   scf::ForOp replaced =
       replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
@@ -220,7 +223,7 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
   IRRewriter rewriter(sequence.outer);
   const Location loc = at.loop.getLoc();
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
-  ring = ringOf(rewriter, parts, slots);
+  ring = ringOf(rewriter, parts, slots, options.tensor);
   SmallVector<Value> turn = sequence.first(rewriter);
   for (int64_t slot = 0; slot < slots - 1; ++slot) {
     fill(rewriter, ring, parts, TurnSequence::counter(turn), number(rewriter, slot), /*open=*/false,

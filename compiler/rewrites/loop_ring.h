@@ -39,7 +39,7 @@ class LoopRing {
  private:
   bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const;
   mlir::Value number(mlir::OpBuilder& builder, int64_t value);
-  mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts, int64_t slots);
+  mlir::Value ringOf(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor);
   mlir::Value nextSlot(mlir::OpBuilder& builder, mlir::Value slot, int64_t turn);
   bool isInSlot(mlir::Value factor) const;
   std::string whyNoTensorCopy(tile::LoadTileOp load) const;

@@ -82,19 +82,58 @@ bool WarpgroupProducts::mayOverlap() const {
          llvm::all_of(products, [&](tile::DotOp dot) { return onlyAddsUp(dot); });
 }
 
+// In the body, the first op that reads the sums, or has one in a region that does; or that makes the next turn's rows, which are to
+// lie where those of this one are read until the product is over.
+Operation* WarpgroupProducts::firstReader(tgpu::WgmmaOp product) const {
+  Block* body = product->getBlock();
+  Operation* first = body->getTerminator();
+  const auto consider = [&](Operation* op) {
+    op = body->findAncestorOpInBlock(*op);
+    if (op && op->isBeforeInBlock(first) && product->isBeforeInBlock(op)) first = op;
+  };
+  llvm::for_each(product.getResult().getUsers(), consider);
+  const auto unconverted = [](Value value) {
+    while (auto conversion = value ? value.getDefiningOp<tgpu::ConvertLayoutOp>() : nullptr)
+      value = conversion.getSource();
+    return value;
+  };
+  auto rows = dyn_cast_or_null<BlockArgument>(unconverted(product.getA()));
+  if (!rows || rows.getOwner() != body) return first;
+  const size_t carried = rows.getArgNumber() - 1;  // behind the counter
+  if (Operation* next = unconverted(body->getTerminator()->getOperand(carried)).getDefiningOp()) consider(next);
+  return first;
+}
+
+// Products end in the order in which they start: those that have started since may stay under way.
+void WarpgroupProducts::awaitReaders(ArrayRef<tgpu::WgmmaOp> started) const {
+  tgpu::WgmmaOp any = started.front();
+  OpBuilder builder(any.getContext());
+  for (size_t number = 0; number < started.size(); ++number) {
+    tgpu::WgmmaOp product = started[number];
+    Operation* reader = firstReader(product);
+    const auto since = llvm::count_if(started.drop_front(number + 1),
+                                      [&](tgpu::WgmmaOp later) { return later->isBeforeInBlock(reader); });
+    builder.setInsertionPoint(reader);
+    Value sums = waited(builder, product.getLoc(), product.getResult(), since);
+    product.getResult().replaceAllUsesExcept(sums, sums.getDefiningOp());
+  }
+}
+
 void WarpgroupProducts::replace(scf::ForOp loop, bool overlap) {
   IRRewriter rewriter(loop.getContext());
   Operation* yield = loop.getBody()->getTerminator();
-  Value last;
+  SmallVector<tgpu::WgmmaOp> started;
   for (tile::DotOp dot : products) {
     FactorRead factors[] = {FactorRead(dot.getA()), FactorRead(dot.getB())};
     rewriter.setInsertionPoint(dot);
-    Value result = last = startProduct(rewriter, dot);
-    if (!overlap) result = waited(rewriter, dot.getLoc(), result, 0);
+    Value result = startProduct(rewriter, dot);
+    started.push_back(result.getDefiningOp<tgpu::WgmmaOp>());
     rewriter.replaceOp(dot, result);
     for (FactorRead& factor : factors) factor.eraseUnused();
   }
-  if (!overlap) return;
+  if (started.empty()) return;
+  if (!overlap) return awaitReaders(started);
+  Value last = started.back();
   for (OpOperand& carried : yield->getOpOperands()) {
     auto product = carried.get().getDefiningOp<tgpu::WgmmaOp>();
     if (!product) continue;

@@ -21,12 +21,14 @@ class WarpgroupProducts {
   /// Whether products may be under way while those of the next turn start: nothing looks at a sum within the loop, nor writes to
   /// registers that they read.
   bool mayOverlap() const;
-  /// Replaces them; their factors are tgpu.ring_read by now, maybe permuted. With `overlap`, products of a turn are waited for
-  /// in the next one, and behind the loop.
+  /// Replaces them; their factors are tgpu.ring_read by now, maybe permuted. A product is waited for in front of what reads its
+  /// sums first, so that it is under way beside what stands between; with `overlap`, in the next turn, and behind the loop.
   void replace(mlir::scf::ForOp loop, bool overlap);
 
  private:
   bool onlyAddsUp(tile::DotOp dot) const;
+  mlir::Operation* firstReader(tgpu::WgmmaOp product) const;
+  void awaitReaders(llvm::ArrayRef<tgpu::WgmmaOp> started) const;
 
   llvm::SmallVector<tile::DotOp> products;
   bool readsRegisters = false;  // for factors

@@ -65,7 +65,7 @@ inline void flash_attention(KernelBuilder& k, const FlashAttentionMeta& m) {
         return carry(highest, sum * faded + ligerdsl::sum(p, 1),
                      dot(p.to(m.type), values.load({shared, j, 0}), weighted * faded.expand_dims(1)));
       });
-  o.partition({squeeze, m.queries, m.dim}).store({head, block, 0}, (weighted / sum.expand_dims(1)).to(m.type));
+  o.partition({squeeze, m.queries, m.dim}).store({head, block, 0}, fast_div(weighted, sum.expand_dims(1)).to(m.type));
   lse.partition({squeeze, m.queries}).store({head, block}, (top + log2(sum)) * 0.6931471805599453f);
 }
 

@@ -124,6 +124,12 @@ TEST(Attention, ManyBlocks) {
   Trial{.type = bf16, .queries = 40, .keys = 200, .dim = 128, .right = 0}.check(seed += 5);
 }
 
+// More heads than the second-level cache of a CPU's core holds keys of: blocks of two heads in turn, then of the last one.
+TEST(Attention, HeadsInTurn) {
+  Trial{.type = bf16, .batch = 3, .queries = 200, .keys = 200, .heads = 2, .kv_heads = 1, .dim = 128, .right = 0}.check(
+      261);
+}
+
 // What all turns share waits in shared memory, or in registers; more loads in flight.
 TEST(Attention, Schedules) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight";
@@ -189,6 +195,48 @@ TEST(Attention, Windows) {
             .forward = {{"queries", "32"}, {"keys", "32"}},
             .backward = {{"k_queries", "32"}, {"k_keys", "32"}, {"q_queries", "32"}, {"q_keys", "32"}}}
           .check(seed += 5);
+}
+
+// Scores of a block beside the values of the one before, and tensor copies, which have one loop for all blocks: first and last turns,
+// edges, rows that see nothing.
+TEST(Attention, ScoresAheadAndTensorCopies) {
+  struct Schedule {
+    MetaValues forward, backward = {};
+  };
+  struct Window {
+    int64_t left, right;
+  };
+  std::vector<Schedule> schedules{{{{"ahead", "true"}}}};
+  if (machine().is_gpu()) {
+    schedules.push_back(
+        {{{"ahead", "true"}, {"queries", "128"}, {"keys", "32"}, {"num_warps", "8"}, {"reload", "true"}}});
+    schedules.push_back({{{"ahead", "true"}, {"tensor_copies", "true"}},
+                         {{"k_tensor_copies", "true"}, {"q_tensor_copies", "true"}, {"q_reload", "true"}}});
+    schedules.push_back(
+        {{{"ahead", "true"}, {"keys", "32"}, {"stages", "3"}, {"reload", "true"}, {"tensor_copies", "true"}},
+         {{"k_keys", "64"}, {"k_queries", "32"}, {"k_warps", "4"}, {"k_stages", "3"}, {"k_tensor_copies", "true"}}});
+  }
+  uint64_t seed = 451;
+  for (const Schedule& schedule : schedules)
+    for (const auto& [queries, keys] : {std::pair<int64_t, int64_t>{150, 150}, {40, 150}, {150, 40}})
+      for (const auto& [left, right] : {Window{-1, 0}, {-1, -1}, {17, 0}, {70, 3}, {30, -1}})
+        Trial{.type = bf16,
+              .queries = queries,
+              .keys = keys,
+              .heads = 2,
+              .kv_heads = 1,
+              .dim = 64,
+              .left = left,
+              .right = right,
+              .forward = schedule.forward,
+              .backward = schedule.backward}
+            .check(seed += 5);
+  const MetaValues ahead = schedules[0].forward;
+  for (int64_t dim : {40, 128, 256})
+    Trial{.type = bf16, .queries = 40, .keys = 200, .dim = dim, .right = 0, .forward = ahead}.check(seed += 5);
+  Trial{.type = f32, .queries = 40, .keys = 200, .dim = 32, .right = 0, .size = 100, .forward = ahead}.check(seed += 5);
+  Trial{.type = f16, .queries = 40, .keys = 66, .dim = 32, .right = 0, .cap = 3, .size = 4, .forward = ahead}.check(
+      seed += 5);
 }
 
 TEST(Attention, Softcap) {

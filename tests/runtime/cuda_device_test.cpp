@@ -5,6 +5,7 @@
 #include "runtime/driver.h"
 #include "runtime/measure.h"
 #include "runtime/resource_remarks.h"
+#include "runtime/tensor_map.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -147,6 +148,29 @@ TEST_F(CudaDeviceTest, ViewsWithoutATensorMapAreRefused) {
     EXPECT_EQ(error, std::string("ligerdsl_fake: tensor copies cannot read the view at argument slot 1: ") + each.why);
   }
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 0);
+}
+
+// [2, 100, 8, 64], rows of heads beside each other or behind each other; what one does not step along may be any number.
+TEST(TensorMap, OfFourDimensions) {
+  const program::TensorMap map{.slot = 1, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128};
+  struct Case {
+    uint64_t sizes[4], strides[4];
+    const char* why;
+  };
+  const char* overlap = "its rows overlap, or are 2^40 bytes or more apart";
+  const Case cases[] = {{{2, 100, 8, 64}, {51200, 512, 64, 1}, nullptr},
+                        {{2, 100, 8, 64}, {51200, 64, 6400, 1}, nullptr},
+                        {{1, 100, 8, 64}, {0, 512, 64, 1}, nullptr},
+                        {{2, 100, 8, 64}, {0, 512, 64, 1}, overlap},
+                        {{2, 100, 8, 64}, {51200, 512, 32, 1}, overlap},
+                        {{2, 100, 8, 64}, {51200, 516, 64, 1}, "its rows are no multiple of 16 bytes apart"},
+                        {{2, 0, 8, 64}, {51200, 512, 64, 1}, "it has no elements"}};
+  for (const Case& each : cases) {
+    uint64_t slots[10] = {7, 0x1000};
+    std::copy(std::begin(each.sizes), std::end(each.sizes), slots + 2);
+    std::copy(std::begin(each.strides), std::end(each.strides), slots + 6);
+    EXPECT_STREQ(runtime::why_not_mapped(map, slots), each.why);
+  }
 }
 
 TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {

@@ -142,9 +142,53 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
   return success();
 }
 
+// The slot of the turn that a release is of, which shares nothing but rings between its warps, and whose products start and end behind it:
+// there warps need not wait for each other, only the one that fills for those that have read. Null for others.
+Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
+  auto loop = dyn_cast<scf::ForOp>(release->getParentOp());
+  if (!loop) return {};
+  Value slot;
+  bool started = false, alone = true;
+  for (Operation& op : *loop.getBody()) {
+    if (&op == release) alone &= !started;
+    started |= isa<tgpu::WgmmaOp>(op);
+    if (auto await = dyn_cast<tgpu::RingAwaitOp>(op); await && await->isBeforeInBlock(release)) slot = await.getSlot();
+  }
+  loop.getBody()->walk([&](Operation* op) {
+    if (op->getDialect() != release->getDialect()) return;
+    if (isa<tgpu::RingReleaseOp, tgpu::RingFillOp, tgpu::RingAwaitOp>(op))
+      alone &= op->getOperand(0) == release.getRing();
+    else
+      alone &= isa<tgpu::YieldOp, tgpu::RingReadOp, tgpu::WgmmaOp, tgpu::WgmmaWaitOp, tgpu::ReduceInWarpOp,
+                   tgpu::ConvertLayoutOp>(op);
+  });
+  return alone ? slot : Value();
+}
+
+// A hardware barrier of each slot, at which the filling warp, the first, waits until all have come. Others come and go on, at most as many turns
+// ahead as there are slots filled: a barrier is over before it is another turn's. Their numbers are constants: a CTA has all that a
+// number in a register could be.
+void letFill(ThreadLowering& t, Value slot, int64_t slots) {
+  Value fills =
+      arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), t.constant(program::kWarpThreads));
+  Value goes = arith::XOrIOp::create(t.b, t.loc, fills, t.constant(1, 1));
+  const std::string threads = std::to_string(program::kWarpThreads * t.options.num_warps);
+  for (int64_t number = 0; number < slots; ++number) {
+    Value here = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.scalar(slot), t.constant(number));
+    const std::string barrier = std::to_string(number + 1) + ", " + threads;
+    inlinePtx(t, {}, {t.both(here, fills), t.both(here, goes)},
+              "@$0 bar.sync " + barrier + ";\n@$1 bar.arrive " + barrier + ";", "b,b,~{memory}");
+  }
+}
+
 // What tensor copies fill is read by wgmma, which is of their proxy, and waited for.
 LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
-  if (op.getRing().getType().getFill() == tgpu::RingFill::tensor) return meet(t), success();
+  constexpr int64_t kBarriers = 16;  // of a CTA; the first one is that of all
+  const tgpu::RingType ring = op.getRing().getType();
+  if (ring.getFill() == tgpu::RingFill::tensor) {
+    const Value slot = ring.getSlots() < kBarriers ? slotOfLooseTurn(op) : Value();
+    return slot ? letFill(t, slot, ring.getSlots()) : meet(t), success();
+  }
   showToAsyncProxy(t);
   meet(t);
   return success();

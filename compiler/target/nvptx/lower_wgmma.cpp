@@ -10,16 +10,19 @@
 #include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/shuffle.h"
 #include "compiler/target/nvptx/slot_factor.h"
+#include "mlir/IR/Matchers.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Assembly that changes sums in their registers, which are its first operands.
+// Assembly that changes sums in their registers, which are its first operands, or makes them: `fresh`.
 class SumsAssembly {
  public:
-  SumsAssembly(ThreadLowering& t, ArrayRef<Value> sums) : t(t), operands(sums), sums(sums.size()) {}
+  SumsAssembly(ThreadLowering& t, ArrayRef<Value> sums, bool fresh = false) : t(t), sums(sums.size()), fresh(fresh) {
+    if (!fresh) llvm::append_range(operands, sums);
+  }
 
   std::string operand(Value value, StringRef constraint) {
     operands.push_back(value);
@@ -30,8 +33,8 @@ class SumsAssembly {
   SmallVector<Value> emit() {
     std::string all, tied;
     for (size_t i = 0; i < sums; ++i) {
-      all += i ? ",=f" : "=f";
-      tied += "," + std::to_string(i);
+      all += std::string(i ? "," : "") + (fresh ? "=&f" : "=f");  // made while factors are read
+      if (!fresh) tied += "," + std::to_string(i);
     }
     Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(sums, t.b.getF32Type()));
     Value changed = inlinePtx(t, result, operands, lines, all + tied + constraints + ",~{memory}");
@@ -44,6 +47,7 @@ class SumsAssembly {
   ThreadLowering& t;
   SmallVector<Value> operands;
   size_t sums;
+  bool fresh;
   std::string lines, constraints;
 };
 
@@ -111,7 +115,9 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
     addRegisters(layout, at[0], registers);
   }
   const SmallVector<Value> elements = t.elements(op.getSums());
-  SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }));
+  // Zeros are not put into registers while products are under way, which ptxas would wait for.
+  const bool fresh = matchPattern(op.getSums(), m_AnyZeroFloat());
+  SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
 
   SlotFactor b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
   std::optional<SlotFactor> a;
@@ -128,7 +134,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   const StringRef type = part.getElementType().isF16() ? "f16" : "bf16";
   const std::string opcode =
       ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k16.f32." + type + "." + type + " ").str();
-  const std::string adds = assembly.operand(t.constant(1, 1), "b");
+  const std::string adds = assembly.operand(t.constant(1, 1), "b"),
+                    begins = fresh ? assembly.operand(t.constant(0, 1), "b") : adds;
   assembly.line("wgmma.fence.sync.aligned");
   for (auto [number, row] : llvm::enumerate(blocks))
     for (int64_t k = 0; k < depth; k += kMmaK) {
@@ -143,7 +150,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
       }
       const int64_t sums = n / 2;  // of a thread, 64 n for 128 threads
       assembly.line(opcode + operandsFrom(number * sums, sums) + ", " + factors + ", " +
-                    assembly.operand(b.descriptor(0, k), "l") + ", " + adds + ", 1, 1, " + transposed + b.transposed());
+                    assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) + ", 1, 1, " +
+                    transposed + b.transposed());
     }
   assembly.line("wgmma.commit_group.sync.aligned");
   SmallVector<Value> results(elements.size());
@@ -152,8 +160,44 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   return success();
 }
 
+// Registers that the tensor cores read for a product under way keep what they hold until it is waited for.
+void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, SumsAssembly& assembly) {
+  if (!product.getA() || factorInSlot(product.getA())) return;
+  const Held held(t, product.getA());
+  const LinearLayout& layout = held.layout;
+  for (int64_t reg = 0; reg < layout.registers(); ++reg) {
+    const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
+    if (at[0] % kMmaM != 0 || at[1] % kMmaK != 0) continue;
+    for (Value pair : fragmentOf(t, held, at[0], at[1])) assembly.operand(pair, "r");
+  }
+}
+
+// What is to be computed while products are under way, in front of the wait, as rows' maxima and sums for the next turn: ptxas moves
+// a wait, which it sees no operands of, up to the products. It moves none over a branch, and here is one that depends on these numbers:
+// no arithmetic makes a NaN with these bits, and a nap would be harmless.
+void stayBehind(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
+  constexpr int64_t kMostRegisters = 4, kNoNumber = 0x7fbadbad;
+  Value all;
+  for (Value carried : op->getBlock()->getTerminator()->getOperands()) {
+    Operation* made = carried.getDefiningOp();
+    auto tile = dyn_cast<RankedTensorType>(carried.getType());
+    if (!made || made->getBlock() != op->getBlock() || !product->isBeforeInBlock(made) || !made->isBeforeInBlock(op))
+      continue;
+    if (!tile || !tile.getElementType().isF32() || t.layout(tile).registers() > kMostRegisters) continue;
+    for (Value element : t.elements(carried)) all = all ? arith::AddFOp::create(t.b, t.loc, all, element) : element;
+  }
+  if (!all) return;
+  Value bits = t.bitcast(all, t.b.getI32Type());
+  Value never = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, bits, t.constant(kNoNumber));
+  inlinePtx(t, {}, {never}, "@$0 nanosleep.u32 1;", "b,~{memory}");
+}
+
 LogicalResult lowerWait(ThreadLowering& t, tgpu::WgmmaWaitOp op) {
+  auto product = op.getSums().getDefiningOp<tgpu::WgmmaOp>();
+  const bool later = product && product->getNextNode() != op;
+  if (later) stayBehind(t, product, op);
   SumsAssembly assembly(t, t.elements(op.getSums()));
+  if (later) keepRows(t, product, assembly);
   assembly.line("wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()));
   t.defineElements(op, assembly.emit());
   return success();

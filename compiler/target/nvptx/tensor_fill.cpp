@@ -30,13 +30,22 @@ void copyPart(ThreadLowering& t, tgpu::RingFillOp op, unsigned part, ValueRange 
   const tgpu::MemDescType slot = op.getRing().getType().part(part);
   const int64_t rows = slot.getShape()[0], columns = slot.getShape()[1];
   const program::TensorMap map = tensorMapOf(op, part);
-  Value row = coordinate(t, indices[0], rows), column = coordinate(t, indices[1], columns);
-  for (int64_t panel = 0; panel * map.box[1] < columns; ++panel) {
-    Value to = arith::AddIOp::create(t.b, t.loc, target, t.constant(panel * rows * map.swizzle));
-    Value at = arith::AddIOp::create(t.b, t.loc, column, t.constant(panel * map.box[1]));
-    inlinePtx(t, {}, {to, t.tensorMap(map), at, row, barrier},
-              "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {$2, $3}], [$4];",
-              "r,l,r,r,r,~{memory}");
+  SmallVector<Value> places;  // from the last dimension to the first
+  for (auto [index, size] : llvm::zip_equal(indices, op.shapeOf(part)))
+    places.insert(places.begin(), coordinate(t, index, std::max<int64_t>(size, 1)));
+  const size_t rank = places.size();
+  std::string text = "cp.async.bulk.tensor." + std::to_string(rank) +
+                     "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {",
+              constraints = "r,l,";
+  for (size_t i = 0; i < rank; ++i) text += (i ? ", $" : "$") + std::to_string(i + 2), constraints += "r,";
+  text += "}], [$" + std::to_string(rank + 2) + "];";
+  for (int64_t panel = 0; panel * map.box.back() < columns; ++panel) {
+    SmallVector<Value> operands{arith::AddIOp::create(t.b, t.loc, target, t.constant(panel * rows * map.swizzle)),
+                                t.tensorMap(map)};
+    operands.push_back(arith::AddIOp::create(t.b, t.loc, places[0], t.constant(panel * map.box.back())));
+    llvm::append_range(operands, ArrayRef(places).drop_front());
+    operands.push_back(barrier);
+    inlinePtx(t, {}, operands, text, constraints + "r,~{memory}");
   }
 }
 
@@ -58,7 +67,7 @@ LogicalResult fillByTensorCopies(ThreadLowering& t, tgpu::RingFillOp op) {
     for (unsigned part = 0; part < op.getViews().size(); ++part) bytes += bufferBytes(ring.part(part));
     arriveExpecting(t, barrier, t.constant(bytes));
     for (unsigned part = 0; part < op.getViews().size(); ++part)
-      copyPart(t, op, part, ValueRange(indices).slice(op.firstDim(part), 2),
+      copyPart(t, op, part, ValueRange(indices).slice(op.firstDim(part), op.shapeOf(part).size()),
                stageAddress(t, places[part], slot, bufferBytes(ring.part(part))), barrier);
   });
   return done;

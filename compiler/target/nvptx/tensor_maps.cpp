@@ -20,7 +20,8 @@ program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
     map.slot += slotsOf(before.getType());
   map.type = slot.getElementType().isF16() ? DType::f16 : DType::bf16;
   map.swizzle = slot.getSwizzle();
-  map.box = {slot.getShape()[0], map.swizzle / sharedElementBytes(slot.getElementType())};
+  for (int64_t size : fill.shapeOf(part)) map.box.push_back(std::max<int64_t>(size, 1));  // 0: squeezed
+  map.box.back() = map.swizzle / sharedElementBytes(slot.getElementType());
   return map;
 }
 

@@ -408,6 +408,41 @@ TEST(NvptxPipeline, NoOverlapWhereTheArchitectureOrTheOptionForbidsIt) {
   }
 }
 
+// Two products start, what becomes of the first is computed while the second is under way, also in ptxas's eyes; tiles of one head come
+// whole, and only the first warp waits for others. No wgmma is serialised.
+TEST(NvptxPipeline, ProductsUnderWay) {
+  const auto attend = [](KernelBuilder& k) {
+    View o = k.view("o", f32, {dyn, dyn}), q = k.view("q", bf16, {dyn, dyn});
+    View keys = k.view("k", bf16, {dyn, dyn, 8, 64}), values = k.view("v", bf16, {dyn, dyn, 8, 64});
+    const Scalar row = k.program_id(0), head = row % 8;
+    const Tile queries = q.partition({64, 64}).load({row, 0});
+    const auto tile = [&](const View& of, const Scalar& i) {
+      return of.partition({squeeze, 64, squeeze, 64}).load({0, i, head, 0});
+    };
+    auto [top, out, last] =
+        k.for_range(0, cdiv(keys.dim(1), 64), 1, {.num_stages = 2, .tensor_copies = true},
+                    carry(k.zeros({64}, f32), k.zeros({64, 64}, f32), k.zeros({64, 64}, bf16)),
+                    [&](const Scalar& i, const Tile& top, const Tile& out, const Tile& before) {
+                      const Tile s = dot(queries, tile(keys, i).permute({1, 0}), k.zeros({64, 64}, f32));
+                      const Tile more = dot(before, tile(values, i), out);
+                      const Tile highest = ligerdsl::max(top, reduce_max(s, 1));
+                      const Tile p = fast_exp2(s - highest.expand_dims(1));
+                      return carry(highest, more * 0.5f, p.to(bf16));
+                    });
+    o.partition({64, 64}).store({row, 0}, out * top.expand_dims(1));
+  };
+  const PtxKernel kernel(attend, Known::whole);
+  program::TensorMap of_keys{.slot = 10, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128},
+      of_values = of_keys;
+  of_values.slot = 19;
+  EXPECT_EQ(kernel.artifact.maps, (std::vector{of_keys, of_values}));
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.4d"), 2 * 2) << kernel.ptx;
+  EXPECT_EQ(kernel.count("wgmma.wait_group.sync.aligned 1"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("nanosleep"), 1) << kernel.ptx;
+  EXPECT_EQ(kernel.count("bar.arrive"), 2) << kernel.ptx;
+  expectAssembles(attend, "sm_90a", Known::whole);
+}
+
 // One thread asks for the tiles of a turn, a copy for each panel of 128 bytes: a's one and b's two, by maps of their views. What cannot be
 // described comes by copies of 16 bytes.
 TEST(NvptxPipeline, TensorCopies) {

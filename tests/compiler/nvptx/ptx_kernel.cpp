@@ -87,6 +87,7 @@ void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Kno
   Assembled assembled = assemble(kernel.ptx, arch);
   EXPECT_TRUE(assembled.ok) << arch << ": ptxas failed\n" << assembled.log << kernel.ptx;
   EXPECT_EQ(assembled.spilledBytes, 0) << arch << "\n" << assembled.log;
+  EXPECT_EQ(assembled.log.find("(C75"), std::string::npos) << "wgmma waits: " << assembled.log;
   for (const char* forbidden : {"call", "ld.local", "st.local", "atom.cas", "__nv_"})
     EXPECT_FALSE(kernel.has(forbidden)) << arch << ": " << forbidden << "\n" << kernel.ptx;
 }

@@ -11,6 +11,7 @@
 // ROOM: no tensor copies: shared memory does not hold their memory barriers beside the tiles
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+!heads = !tile.view<?x?x8x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
 // A turn waits for its slot, starts its product, waits for the one before and for all threads, then one thread fills the slot that the one
@@ -123,7 +124,17 @@ func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: no tensor copies: not all of the loop's products are wgmma's of two factors in shared memory, whose sums nothing in it reads
+// Sums that the loop reads: a turn waits for its slot and for all threads, fills the slot of the turn before, and waits for its product where
+// the sums are read.
+// CHECK-LABEL: func.func @scaled
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
+// CHECK: scf.for
+// CHECK: tgpu.ring_await %[[RING]][%[[SLOT:.+]]] parity
+// CHECK: tgpu.ring_release %[[RING]]
+// CHECK: tgpu.ring_fill %[[RING]]
+// CHECK: %[[FLIGHT:.+]] = tgpu.wgmma %{{.+}} rows %{{.+}} ring %[[RING]][%[[SLOT]]] {part_b = 0 : i32}
+// CHECK-NEXT: tgpu.wgmma_wait %[[FLIGHT]] pending 0
+// CHECK: scf.yield
 func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -135,6 +146,41 @@ func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
     %less = arith.mulf %acc, %half : tensor<64x64xf32>
     %s = tile.dot %a, %b, %less : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
     scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// A tile of one head: other dimensions of the view have one place each.
+// CHECK-LABEL: func.func @squeezed
+// CHECK: tgpu.ring : <2 tensor of <64x64xbf16, swizzle = 128>>
+// CHECK: tgpu.ring_fill {{.+}} shape [0, 64, 0, 64]
+func.func @squeezed(%x: !x {tile.read_only}, %y: !heads {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %half = arith.constant dense<0.5> : tensor<64x64xf32>
+  %a = tile.load_tile %x[%c0, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %b = tile.load_tile %y[%c0, %i, %c1, %c0] shape [0, 64, 0, 64] : !heads -> tensor<64x64xbf16>
+    %less = arith.mulf %acc, %half : tensor<64x64xf32>
+    %s = tile.dot %a, %b, %less : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 2 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// REMARK: no tensor copies: not all of the loop's products are wgmma's, of a second factor in shared memory
+func.func @computed(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %a = tile.load_tile %x[%c0, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %b = tile.load_tile %y[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    %m = arith.negf %a : tensor<64x64xbf16>
+    %t = tile.dot %a, %m, %s : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %t : tensor<64x64xf32>
   } {tile.num_stages = 4 : i64, tile.tensor_copies}
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return

@@ -166,3 +166,33 @@ func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
+
+// Products start where they stand and are waited for where their sums are read: the second one is under way beside what becomes of the
+// first, until the next turn's rows are made.
+// CHECK-LABEL: func.func @ahead
+// CHECK: scf.for {{.+}} iter_args(%[[SUMS:.+]] = %{{.+}}, %{{.+}} = %{{.+}}, %[[SLOT:.+]] = %c0_i32)
+// CHECK: %[[FIRST:.+]] = tgpu.wgmma %{{.+}} rows %{{.+}} ring %[[RING:.+]][%[[SLOT]]]
+// CHECK: %[[SECOND:.+]] = tgpu.wgmma %[[SUMS]] rows %{{.+}} ring %[[RING]][%[[SLOT]]]
+// CHECK: %[[SCORES:.+]] = tgpu.wgmma_wait %[[FIRST]] pending 1
+// CHECK: %[[POWERS:.+]] = math.exp2 %[[SCORES]]
+// CHECK: %[[DONE:.+]] = tgpu.wgmma_wait %[[SECOND]] pending 0
+// CHECK: %[[NEXT:.+]] = arith.truncf %[[POWERS]]
+// CHECK: scf.yield %[[DONE]], %[[NEXT]]
+func.func @ahead(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %none = arith.constant dense<0.0> : tensor<64x64xbf16>
+  %a = tile.load_tile %x[%c0, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+  %sums:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %p = %none) -> (tensor<64x64xf32>, tensor<64x64xbf16>) : i64 {
+    %b = tile.load_tile %y[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %v = tile.load_tile %z[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %zero : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    %o = tile.dot %p, %v, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    %e = math.exp2 %s : tensor<64x64xf32>
+    %q = arith.truncf %e : tensor<64x64xf32> to tensor<64x64xbf16>
+    scf.yield %o, %q : tensor<64x64xf32>, tensor<64x64xbf16>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sums#0, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}

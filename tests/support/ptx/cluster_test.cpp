@@ -183,7 +183,8 @@ INSTANTIATE_TEST_SUITE_P(
               kPair},
         Fault{"NoBarrier", neighbour({.start = kArrive + "\n	" + kWait, .arrive = "", .wait = ""}),
               "shared memory that", kPair},
-        Fault{"OnlyACtaBarrier", neighbour({.start = kArrive + "\n	" + kWait, .arrive = "bar.sync 	0;", .wait = ""}),
+        Fault{"OnlyACtaBarrier",
+              neighbour({.start = kArrive + "\n	" + kWait, .arrive = "bar.sync 	0;", .wait = ""}),
               "shared memory that", kPair},
         Fault{"Relaxed", neighbour({.arrive = "barrier.cluster.arrive.relaxed.aligned;"}), "of CTA rank", kPair},
         Fault{"ArriveTwice", neighbour({.wait = kArrive}), "arrived at twice", kPair},
@@ -197,8 +198,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"SlotsOverwritten", with(kExchange, "$meet", ""), "shared memory that", kPair},
         Fault{"ArrivalOfTheCta", signal("", ".acquire.cluster"), "of CTA rank 1", {.ctas = 2, .cluster = 2}},
         Fault{"WaitOfTheCta", signal(".release.cluster", ""), "of CTA rank 1 wrote", {.ctas = 2, .cluster = 2}},
-        Fault{"OneSlot",
-              with(with(kExchange, "$meet", "bar.sync 	0;"), "and.b32 	%r4, %r3, 1", "mov.b32 	%r4, 0"),
+        Fault{"OneSlot", with(with(kExchange, "$meet", "bar.sync 	0;"), "and.b32 	%r4, %r3, 1", "mov.b32 	%r4, 0"),
               "PTX line", kPair}),
     [](const auto& info) { return std::string(info.param.name); });
 

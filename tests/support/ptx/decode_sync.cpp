@@ -55,7 +55,7 @@ const std::vector<Rule>& rules() {
              Kind::mbarrier_wait, 3, 4),
         rule("cp\\.async\\.bulk(\\.shared::cluster|\\.shared::cta)\\.global" + bytes + "(\\.L2::cache_hint)?",
              Kind::bulk_load, 4, 5),
-        rule("cp\\.async\\.bulk\\.tensor\\.2d(\\.shared::cluster|\\.shared::cta)\\.global(\\.tile)?" + bytes,
+        rule("cp\\.async\\.bulk\\.tensor\\.[1-5]d(\\.shared::cluster|\\.shared::cta)\\.global(\\.tile)?" + bytes,
              Kind::tensor_load, 3, 3),
         rule("cp\\.async\\.bulk\\.global\\.shared::cta\\.bulk_group(\\.L2::cache_hint)?", Kind::bulk_store, 3, 4),
         rule("cp\\.async\\.(ca|cg)" + shared + "\\.global(\\.L2::cache_hint)?(\\.L2::(64|128|256)B)?", Kind::copy, 3,
@@ -107,7 +107,9 @@ void decode_operands(Instruction& i) {
             "a factor in registers is not transposed, one in memory may be");
   }
   if (i.kind == Kind::tensor_load) {
-    require(i.operands[1].parts.size() == 2 && i.operands[1].parts[1].parts.size() == 2, "a map and two coordinates");
+    const size_t rank = i.opcode[i.opcode.find(".tensor.") + 8] - '0';
+    require(i.operands[1].parts.size() == 2 && i.operands[1].parts[1].parts.size() == rank,
+            "a map and a coordinate of each dimension");
   }
   if (i.kind == Kind::remote_store) {
     i.bytes = has(i, "64") ? 8 : 4;

@@ -400,8 +400,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Fault{"MissingBarrier", exchange(""), "shared memory that"},
         Fault{"MatricesWithoutABarrier", with(matrices(""), "bar.sync 	0;", ""), "shared memory that"},
-        Fault{"MisalignedMatrices",
-              with(matrices(""), "and.b64 	%rd6, %rd6, 511;", "add.s64 	%rd6, %rd6, 8;"),
+        Fault{"MisalignedMatrices", with(matrices(""), "and.b64 	%rd6, %rd6, 511;", "add.s64 	%rd6, %rd6, 8;"),
               "misaligned address"},
         Fault{"OutOfBounds", "	st.global.b32 	[%rd1+4], %r1;", "thread 63: access of 4 bytes at"},
         Fault{"Misaligned", "	ld.global.v2.b32 	{%r2, %r3}, [%rd1];", "misaligned address"},

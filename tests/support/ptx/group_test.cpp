@@ -11,9 +11,10 @@ namespace {
 
 // Eight rows of 32 bytes of ones by ones in registers, added to zeros.
 struct Product {
-  std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984", fence = "wgmma.fence.sync.aligned;",
-              commit = "wgmma.commit_group.sync.aligned;", between, wait = "wgmma.wait_group.sync.aligned 	0;",
-              store = "st.global.b32 	[%rd1], %r30;", scale = "-1";
+  std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984",
+              fence = "wgmma.fence.sync.aligned;", commit = "wgmma.commit_group.sync.aligned;", between,
+              wait = "wgmma.wait_group.sync.aligned 	0;", store = "st.global.b32 	[%rd1], %r30;", scale = "-1",
+              zeros = "mov.b32 	%r30, 0;";
 };
 
 std::string product(const Product& p = {}) {
@@ -27,7 +28,7 @@ std::string product(const Product& p = {}) {
 	cvt.u64.u32 	%rd20, %r22;
 	or.b64 	%rd21, %rd20, $descriptor;
 	setp.gt.u32 	%p2, %r1, 31;
-	mov.b32 	%r30, 0;
+	$zeros
 	mov.b32 	%r31, 0;
 	mov.b32 	%r32, 0;
 	mov.b32 	%r33, 0;
@@ -38,10 +39,10 @@ std::string product(const Product& p = {}) {
 	$between
 	$wait
 	$store)";
-  const std::pair<const char*, std::string> parts[] = {{"$proxy", p.proxy},   {"$descriptor", p.descriptor},
-                                                       {"$fence", p.fence},   {"$commit", p.commit},
-                                                       {"$between", p.between}, {"$wait", p.wait},
-                                                       {"$store", p.store},   {"$scale", p.scale}};
+  const std::pair<const char*, std::string> parts[] = {
+      {"$proxy", p.proxy},   {"$descriptor", p.descriptor}, {"$fence", p.fence},
+      {"$commit", p.commit}, {"$between", p.between},       {"$wait", p.wait},
+      {"$store", p.store},   {"$scale", p.scale},           {"$zeros", p.zeros}};
   for (const auto& [name, value] : parts) text = with(text, name, value);
   return text;
 }
@@ -53,6 +54,12 @@ TEST(PtxGroup, MultipliesRegistersBySharedMemory) {
     ASSERT_EQ(result.error, "");
     for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
   }
+}
+
+TEST(PtxGroup, SumsThatAreNotAddedToNeedNotBeWritten) {
+  const Result result = run_kernel(product({.scale = "0", .zeros = ""}), {.ctas = 2});
+  ASSERT_EQ(result.error, "");
+  for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
 }
 
 class PtxGroupFaults : public ::testing::TestWithParam<Fault> {};
@@ -68,6 +75,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, PtxGroupFaults,
     ::testing::Values(
         Fault{"NoFence", product({.fence = ""}), "wgmma without wgmma.fence before"},
+        Fault{"SumNotWritten", product({.zeros = ""}), "a sum is read before it is written"},
         Fault{"NotShown", product({.proxy = ""}), "wrote, without fence.proxy.async between"},
         Fault{"NoWait", product({.wait = ""}), "a register that a wgmma has not given back"},
         Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}), "has not given back"},

@@ -9,13 +9,13 @@
 
 namespace ligerdsl::test::ptx {
 
-// Of two dimensions, neighbours in memory first.
+// Neighbours in memory first.
 struct alignas(64) TensorMap {
-  uint64_t address, sizes[2];
-  int64_t stride;  // of rows, bytes
-  int64_t box[2];
-  int64_t element_bytes, swizzle;
-  uint64_t unused[8];
+  uint64_t address, sizes[5];
+  int64_t strides[4];  // of all dimensions but the first, bytes
+  int32_t box[5];
+  int32_t rank, element_bytes, swizzle;
+  uint64_t unused[2];
 };
 static_assert(sizeof(TensorMap) == sizeof(runtime::cuda::TensorMap));
 
@@ -25,21 +25,23 @@ inline runtime::cuda::Result encode(runtime::cuda::TensorMap* to, int type, unsi
                                     const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
   namespace cuda = runtime::cuda;
   constexpr uint64_t kMost = uint64_t{1} << 32, kMostStride = uint64_t{1} << 40;
-  const bool known = (type == cuda::map_float16 || type == cuda::map_bfloat16) && rank == 2 && interleave == 0 &&
-                     outside == 0 && promotion >= 0 && promotion <= 3 && swizzle >= 1 && swizzle <= 3;
+  const bool known = (type == cuda::map_float16 || type == cuda::map_bfloat16) && rank >= 1 && rank <= 5 &&
+                     interleave == 0 && outside == 0 && promotion >= 0 && promotion <= 3 && swizzle >= 1 &&
+                     swizzle <= 3;
   if (!known || reinterpret_cast<uintptr_t>(to) % 64 != 0) return cuda::error_invalid_value;
-  TensorMap map{.address = reinterpret_cast<uintptr_t>(address),
-                .sizes = {sizes[0], sizes[1]},
-                .stride = static_cast<int64_t>(strides[0]),
-                .box = {box[0], box[1]},
-                .element_bytes = 2,
-                .swizzle = 16 << swizzle,
-                .unused = {}};
-  bool fits = map.address % 16 == 0 && strides[0] % 16 == 0 && strides[0] < kMostStride &&
-              map.box[0] * map.element_bytes <= map.swizzle && map.box[0] * map.element_bytes % 16 == 0;
-  for (int i = 0; i < 2; ++i)
+  TensorMap map{};
+  map.address = reinterpret_cast<uintptr_t>(address);
+  map.rank = static_cast<int32_t>(rank), map.element_bytes = 2, map.swizzle = 16 << swizzle;
+  bool fits = map.address % 16 == 0;
+  for (unsigned i = 0; i < rank; ++i) {
     fits = fits && sizes[i] >= 1 && sizes[i] <= kMost && box[i] >= 1 && box[i] <= 256 && steps[i] == 1;
-  if (!fits) return cuda::error_invalid_value;
+    map.sizes[i] = sizes[i], map.box[i] = static_cast<int32_t>(box[i]);
+    if (i + 1 == rank) continue;
+    fits = fits && strides[i] % 16 == 0 && strides[i] < kMostStride;
+    map.strides[i] = static_cast<int64_t>(strides[i]);
+  }
+  const int64_t line = map.box[0] * map.element_bytes;
+  if (!fits || line > map.swizzle || line % 16 != 0) return cuda::error_invalid_value;
   std::memcpy(to, &map, sizeof map);
   return cuda::success;
 }

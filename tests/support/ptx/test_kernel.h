@@ -59,13 +59,11 @@ inline Result run_kernel(const std::string& body, const Conditions& conditions =
   memory.add(result.in.data(), static_cast<int64_t>(4 * count), conditions.early_inputs);
   Launch launch;
   launch.slots = {reinterpret_cast<uintptr_t>(result.out.data()), reinterpret_cast<uintptr_t>(result.in.data())};
-  launch.maps = {{.address = launch.slots[1],
-                  .sizes = {16, 8},
-                  .stride = 32,
-                  .box = {16, 8},
-                  .element_bytes = 2,
-                  .swizzle = 32,
-                  .unused = {}}};
+  TensorMap map{};  // eight rows of 16 numbers
+  map.address = launch.slots[1], map.rank = 2, map.element_bytes = 2, map.swizzle = 32;
+  map.sizes[0] = 16, map.sizes[1] = 8, map.strides[0] = 32;
+  map.box[0] = 16, map.box[1] = 8;
+  launch.maps = {map};
   launch.shared_bytes = 1024;
   launch.grid = {conditions.ctas, 1, 1};
   launch.cluster = {conditions.cluster, 1, 1};

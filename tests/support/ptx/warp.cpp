@@ -160,7 +160,7 @@ Warp::Stop Warp::execute(const Instruction& i, const Group& group) {
     });
   }
   set_pc(group.lanes, group.pc + 1);
-  if (converges(i.kind) && i.predicate >= 0 && active != kAllLanes) {
+  if (converges(i.kind) && active != 0 && active != kAllLanes) {
     throw std::runtime_error("an instruction of the whole warp that not all threads of the warp reach together");
   }
   return active ? dispatch(i, group, active) : Stop::none;

@@ -81,8 +81,10 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
   constexpr int64_t kUnit = 16;
   const auto& o = i.operands;
   const auto& coordinates = o[1].parts[1].parts;
-  const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes), x = read(coordinates[0], lanes),
-              y = read(coordinates[1], lanes), barriers = read(o[2].parts.at(0), lanes);
+  const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes),
+              barriers = read(o[2].parts.at(0), lanes);
+  std::vector<Lanes> places;
+  for (const auto& coordinate : coordinates) places.push_back(read(coordinate, lanes));
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const TensorMap& map = map_at(maps[lane]);
@@ -91,21 +93,30 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
     if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
     Mbarrier& barrier = mbarrier(signal);
     if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
-    const int64_t column = static_cast<int32_t>(x[lane]), first = static_cast<int32_t>(y[lane]),
-                  bytes = map.element_bytes;
+    if (map.rank != static_cast<int>(places.size()))
+      throw std::runtime_error("a tensor copy of other dimensions than its map");
+    const int64_t column = static_cast<int32_t>(places[0][lane]), bytes = map.element_bytes;
     const int64_t width = map.box[0] * bytes;
+    int64_t lines = 1;
+    for (int dim = 1; dim < map.rank; ++dim) lines *= map.box[dim];
     Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .issued = where(i)};
-    place.cta.shared.claim(place.at, width * map.box[1], order_, copy.done, true);
-    for (int64_t row = 0; row < map.box[1]; ++row) {
-      const bool has_row = first + row >= 0 && first + row < static_cast<int64_t>(map.sizes[1]);
+    place.cta.shared.claim(place.at, width * lines, order_, copy.done, true);
+    for (int64_t line = 0; line < lines; ++line) {
+      bool has_line = true;
+      int64_t offset = 0;
+      for (int64_t dim = 1, rest = line; dim < map.rank; rest /= map.box[dim++]) {
+        const int64_t at = static_cast<int32_t>(places[dim][lane]) + rest % map.box[dim];
+        has_line = has_line && at >= 0 && at < static_cast<int64_t>(map.sizes[dim]);
+        offset += at * map.strides[dim - 1];
+      }
       for (int64_t unit = 0; unit < width; unit += kUnit) {
-        const uint64_t plain = place.at + row * width + unit;
+        const uint64_t plain = place.at + line * width + unit;
         const uint64_t target = plain ^ (plain >> 7 & (map.swizzle / kUnit - 1)) * kUnit;
         const int64_t begin = column * bytes + unit, end = static_cast<int64_t>(map.sizes[0]) * bytes;
-        const int64_t inside = has_row && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0;
+        const int64_t inside = has_line && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0;
         if (begin < 0 && begin > -kUnit)
           throw std::runtime_error("a box that begins within 16 bytes in front of a row");
-        const uint64_t source = map.address + (first + row) * map.stride + begin;
+        const uint64_t source = map.address + offset + begin;
         const uint8_t* from = inside ? machine_.global.check(source, inside, early()) : nullptr;
         copy.pieces.push_back({place.cta.shared.bytes(target), from, inside, kUnit - inside, 0});
       }

@@ -113,7 +113,8 @@ void Warp::group_multiply(const Instruction& i) {
       for (int n = 0; n < 8; ++n) b[k][n] = load(from, static_cast<uint64_t>(column + n), static_cast<uint64_t>(k));
     for (int reg = 0; reg < 4; ++reg) {
       const int at = i.operands[0].parts[column / 2 + reg].reg;
-      if (defined_[at] != kAllLanes) throw std::runtime_error("a sum is read before it is written");
+      if (adds && defined_[at] != kAllLanes) throw std::runtime_error("a sum is read before it is written");
+      defined_[at] = kAllLanes;
       pending_[at] = products_.committed + 1;
       for (int lane = 0; lane < kLanes; ++lane) {
         const int row = lane / 4 + 8 * (reg / 2), n = lane % 4 * 2 + reg % 2;
