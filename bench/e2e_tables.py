@@ -144,7 +144,8 @@ def convergence(results):
             for run in result["runs"] if "held_out" in run]
     names = {"two seeds of hf": "transformers with two seeds"} | NAMES
     apart = [[names[name], *(f"{each[key]:.4f}" for key in ("last_20_steps", "held_out"))] for name, each in result.get("apart", {}).items()]
-    return ["### Convergence", f"{where(result)}. A small Llama on text, {result['steps']} steps, bf16 by autocast.", "![losses](training/convergence.svg)",
+    return ["### Convergence", f"{where(result)}. A small Llama on text, {result['steps']} steps, "
+            + ("bf16 by autocast." if result.get("precision", "autocast") == "autocast" else "bf16 weights, f32 ones in AdamW, every layer recomputed."), "![losses](training/convergence.svg)",
             table(["run", "loss of the last 20 steps", "held out"], runs), "How far from transformers with seed 0:",
             table(["", "last 20 steps", "held out"], apart)]
 
