@@ -52,6 +52,10 @@ def rows_of():
     wide = leaf(torch.randn(4, 2 * width))
     labels = torch.randint(0, width, (4,), device=device)
     g, one = torch.randn(4, width, dtype=dtype, device=device), torch.ones((), device=device)
+    head = leaf(torch.randn(2 * width, width))
+    q, k = (leaf(torch.randn(1, 4, heads, width)) for heads in (4, 2))
+    gq, gk = torch.randn_like(q), torch.randn_like(k)
+    cos, sin = (t.to(dtype=dtype, device=device) for t in (torch.ones(4, width), torch.zeros(4, width)))
     xd, wd, bd = x.detach(), w.detach(), b.detach()
     y, rstd = lt.ops.rms_norm_forward(xd, wd, with_rstd=True)
 
@@ -77,8 +81,11 @@ def rows_of():
         "swiglu of one tensor, forward and grad()": lambda: grad(lt.swiglu(wide), (wide,), g),
         "geglu, forward and grad()": lambda: grad(lt.geglu(x, up), (x, up), g),
         "cross_entropy, forward and grad()": lambda: grad(lt.cross_entropy(x, labels), (x,), one),
+        "rope, forward and grad()": lambda: grad(lt.rope(q, k, cos, sin), (q, k), (gq, gk)),
+        "fused_linear_cross_entropy, forward and grad()": lambda: grad(lt.fused_linear_cross_entropy(x, head, labels), (x, head), one),
         YARDSTICK: lambda: grad(F.layer_norm(x, (width,), w, b), (x, w, b), g),
         "torch's silu and product, forward and grad()": lambda: grad(F.silu(x) * up, (x, up), g),
+        "torch's linear and cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(F.linear(x, head), labels), (x, head)),
         "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
     }
     if device.type == "cuda":  # what of it is autograd's own thread of the GPU
