@@ -222,13 +222,12 @@ static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const*
 
 /* ---- Forward: (ctx, *inputs, numbers) --------------------------------------------------------------------------------- */
 
-static int call_method(PyObject* object, PyObject* name, PyObject* args) {
-  PyObject* method = args ? PyObject_GetAttr(object, name) : NULL;
-  PyObject* nothing = method ? PyObject_CallObject(method, args) : NULL;
-  Py_XDECREF(method);
-  Py_XDECREF(nothing);
-  Py_XDECREF(args);
-  return nothing != NULL;
+/* What ctx.save_for_backward(*tensors) and ctx.set_materialize_grads(False) do, each in a frame of Python. Takes the
+ * reference to the tuple. */
+static int save(const Plan* plan, PyObject* ctx, PyObject* tensors) {
+  const int saved = tensors && PyObject_SetAttr(ctx, name_save, tensors) == 0;
+  Py_XDECREF(tensors);
+  return saved && (!(plan->flags & KEEPS_NONE) || PyObject_SetAttr(ctx, name_keep_none, Py_False) == 0);
 }
 
 static int wanted_of(PyObject* ctx, unsigned* wanted) {
@@ -252,8 +251,7 @@ static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   unsigned wanted = ~0u;
   if (plan->chooses && !wanted_of(ctx, &wanted)) return NULL;
   if (run(&plan->forward_step, &values, numbers, wanted, 0) && PyObject_SetAttr(ctx, name_numbers, numbers) == 0 &&
-      call_method(ctx, name_save, tuple_of(&plan->saved, &values, plan->saved.n, ~0u)) &&
-      (!(plan->flags & KEEPS_NONE) || call_method(ctx, name_keep_none, Py_BuildValue("(O)", Py_False)))) {
+      save(plan, ctx, tuple_of(&plan->saved, &values, plan->saved.n, ~0u))) {
     if (plan->returned.n == 1) {
       result = values.items[plan->returned.slots[0]];
       Py_INCREF(result);
@@ -393,8 +391,8 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
     PyObject** name;
     const char* text;
   } names[] = {{&name_numbers, "numbers"},        {&name_spent, "spent"},
-               {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
-               {&name_needs, "needs_input_grad"}, {&name_keep_none, "set_materialize_grads"},
+               {&name_save, "to_save"},           {&name_saved, "saved_tensors"},
+               {&name_needs, "needs_input_grad"}, {&name_keep_none, "materialize_grads"},
                {&name_new_empty, "new_empty"},    {&name_shape, "shape"},
                {&name_contiguous, "contiguous"},  {&name_stride, "stride"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
@@ -440,8 +438,8 @@ static int read_steps(const char* names, const char* bytes, Py_ssize_t size, Ste
     ++n;
   }
   if (n && !*rest && at == size) return n;
-  PyErr_Format(PyExc_ValueError, "direct: %s: expected 1 to %i operations and their arguments, got %zd arguments", names,
-               most, size / BYTES_OF_ARGUMENT);
+  PyErr_Format(PyExc_ValueError, "direct: %s: expected 1 to %i operations and their arguments, got %zd arguments",
+               names, most, size / BYTES_OF_ARGUMENT);
   return 0;
 }
 
