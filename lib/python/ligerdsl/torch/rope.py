@@ -53,14 +53,13 @@ def rope(q, k, cos, sin=None, *, heads_dim=2, layout="half", rotary_dim=0, secti
     if heads_dim not in (1, 2):
         raise ValueError(f"rope: heads_dim: expected 1 or 2, got {heads_dim}")
     time, height, width = sections
-    numbers = {"inverse": inverse, "complex_table": sin is None, "layout": choice("layout", layout, _LAYOUTS),
-               "rotary_dim": rotary_dim, "time_section": time, "height_section": height, "width_section": width}
+    numbers = inverse, sin is None, choice("layout", layout, _LAYOUTS), rotary_dim, time, height, width
     if heads_dim == 1:
         q, k = q.transpose(1, 2), None if k is None else k.transpose(1, 2)
     if wants_grad(q, k):
-        q_out, k_out = call(RopeFunction, q, k, cos, sin, (*numbers.values(), not inverse), within=_direct_rope)
+        q_out, k_out = call(RopeFunction, q, k, cos, sin, (*numbers, not inverse), within=_direct_rope)
     else:
-        q_out, k_out = operations(q, k, cos, sin).rope(q, k, cos, sin, **numbers)
+        q_out, k_out = operations(q, k, cos, sin).rope(q, k, cos, sin, **dict(zip(_NUMBERS, numbers)))
     if heads_dim == 1:
         q_out, k_out = q_out.transpose(1, 2), None if k is None else k_out.transpose(1, 2)
     return q_out, (None if k is None else k_out)
