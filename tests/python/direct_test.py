@@ -283,6 +283,23 @@ def test_a_heads_gradients_are_given_once_and_autograd_knows(counts):
     assert not counts
 
 
+@pytest.mark.parametrize("its_own", [False, True])
+def test_a_heads_backward_reports_labels(its_own, own_ways):
+    """Of a forward that did not look: as on a GPU, where it is over before the labels are known."""
+    if its_own:
+        own_ways()
+    x, w = of_widths((2, 8), (10, 8))
+    lt.config.check_labels = "off"
+    try:
+        loss = lt.fused_linear_cross_entropy(x, w, torch.tensor([0, 10]))
+    finally:
+        lt.config.check_labels = "lazy"
+    with pytest.raises(ligerdsl.LabelError, match="row 1"):
+        loss.backward()
+    assert x.grad is None and w.grad is None
+    lt.poll()
+
+
 def test_a_head_adds_to_main_grad():
     x, w = of_widths((4, 8), (10, 8))
     expected, = torch.autograd.grad(lt.fused_linear_cross_entropy(x, w, LABELS), w)
