@@ -147,6 +147,18 @@ def test_gradients_that_are_apart():
     assert fsdp.too_far({"ligerdsl": each | {"first_gradients": float("nan")}}, "float32") and not fsdp.too_far({"hf": each | {"first_gradients": 1e-3}}, "bfloat16")
 
 
+def test_table_of_two_gpus():
+    row = lambda gpus, **more: {"contender": "ligerdsl", "gpus": gpus, "losses": [2.0, 1.0], "tokens_per_s": 1000.0 * gpus, "peak_gb": 3.5, **more}  # noqa: E731
+    result = {"batch": 16, "length": 1024, "compiled": False, "rows": [row(1), row(2, losses=[2.0, 1.5])]}
+    lines = lambda found: module("e2e_tables").fsdp({"fsdp": found})[2].splitlines()  # noqa: E731
+    assert lines(result)[2:] == ["| ligerdsl | 1 | 1,000 | 3.5 | 1.0000 |  |", "| ligerdsl | 2 | 2,000 | 3.5 | 1.5000 | 5.0e-01 |"]
+    both = lines(result | {"apart": {"ligerdsl": {"first_gradients": 0.0075}}})
+    assert both[2:] == ["| ligerdsl | 1 | 1,000 | 3.5 | 1.0000 |  |  |", "| ligerdsl | 2 | 2,000 | 3.5 | 1.5000 | 5.0e-01 | 7.5e-03 |"]
+    assert len({line.count("|") for line in both}) == 1
+    failed = lines(result | {"apart": {"hf": {"first_gradients": 0.1}}, "rows": [row(1), {"contender": "ligerdsl", "gpus": 2, "failed": "why"}]})
+    assert failed[3] == "| ligerdsl | 2 | failed |  |  |  |  |"
+
+
 def test_f32_copies_of_16_bit_weights():
     convergence = module("convergence")
     layer = torch.nn.Linear(2, 2, bias=False, dtype=torch.bfloat16)
