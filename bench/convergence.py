@@ -4,9 +4,11 @@
     python bench/e2e_plot.py bench/results/convergence-DATE.json --out docs/training
 
 Tokens are bytes of this repository's documents and sources. With one seed all start from the same weights and see the same text; another seed
-changes both, which is how far losses of transformers are apart by themselves. f32 weights, AdamW; on a GPU bf16 by autocast."""
+changes both, which is how far losses of transformers are apart by themselves. AdamW. --precision autocast: f32 weights, on a GPU bf16 by autocast;
+bf16: bf16 weights whose f32 copies the optimiser has, and every layer recomputed, which ours then runs as one node of autograd."""
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -14,7 +16,7 @@ import pathlib
 import subprocess
 import sys
 
-from e2e_llama import make_model, versions
+from e2e_llama import layers_as_one_node, make_model, versions
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RUNS = (("hf", 0), ("hf", 1), ("liger", 0), ("ligerdsl", 0))
@@ -38,33 +40,56 @@ def rows_of(text, count, length, generator):
     return torch.stack([text[start:start + length] for start in starts])
 
 
+class Masters:
+    """The parameters that the optimiser has: a model's own, or f32 copies of 16-bit ones."""
+
+    def __init__(self, model):
+        import torch
+        self.model = list(model.parameters())
+        self.all = [parameter if parameter.dtype == torch.float32 else parameter.detach().float() for parameter in self.model]
+        self.pairs = [(master, parameter) for master, parameter in zip(self.all, self.model) if master is not parameter]
+
+    def take_gradients(self):
+        for master, parameter in self.pairs:
+            master.grad, parameter.grad = parameter.grad.float(), None
+
+    def give_values(self):
+        for master, parameter in self.pairs:
+            parameter.data.copy_(master)
+
+
 def train(options):
     import torch
     device = torch.device(options.device)
     torch.backends.cuda.matmul.allow_tf32 = False
-    model = make_model(SIZES[options.size], options.contender, device, torch.float32, seed=options.seed, checkpointing=False)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
+    low = options.precision == "bf16"
+    model = make_model(SIZES[options.size], options.contender, device, torch.bfloat16 if low else torch.float32, seed=options.seed, checkpointing=low)
+    masters = Masters(model)
+    optimiser = torch.optim.AdamW(masters.all, lr=options.lr, betas=(0.9, 0.95), weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: min(1.0, (step + 1) / 20))
     text, held_out = text_of(options.text)
     generator, length = torch.Generator().manual_seed(options.seed), min(256, SIZES[options.size]["max_position_embeddings"])
     losses = []
 
     def loss_of(ids):
-        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda"):
+        with torch.autocast(device.type, torch.bfloat16, enabled=device.type == "cuda" and not low):
             return model(input_ids=ids, labels=ids).loss
 
     for _ in range(options.steps):
         loss = loss_of(rows_of(text, options.batch, length, generator).to(device))
         loss.backward()
-        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        masters.take_gradients()
+        torch.nn.utils.clip_grad_norm_(masters.all, 1.0)
         optimiser.step()
+        masters.give_values()
         schedule.step()
         optimiser.zero_grad()
         losses.append(loss.detach().float())
+    nodes = layers_as_one_node(options.contender)
     with torch.no_grad():
         same = torch.Generator().manual_seed(12345)
         last = [float(loss_of(rows_of(held_out, options.batch, length, same).to(device))) for _ in range(8)]
-    print("RUN " + json.dumps({"contender": options.contender, "seed": options.seed, "losses": [round(float(loss), 5) for loss in losses],
+    print("RUN " + json.dumps({"contender": options.contender, "seed": options.seed, "layers_as_one_node": nodes, "losses": [round(float(loss), 5) for loss in losses],
                                "held_out": round(sum(last) / len(last), 5), "versions": versions(options.device)}), flush=True)
 
 
@@ -79,10 +104,25 @@ def verdict(runs):
     return {"two seeds of hf": apart(found["hf", 1])} | {name: apart(found[name, 0]) for name in ("liger", "ligerdsl") if (name, 0) in found}
 
 
+def process(options, contender, seed):
+    environment = {name: value for name, value in os.environ.items() if name != "LIGER_KERNEL_IMPL"}
+    given = {"size": options.size, "device": options.device, "precision": options.precision, "steps": options.steps, "batch": options.batch,
+             "lr": options.lr, "text": options.text, "contender": contender, "seed": seed}
+    done = subprocess.run([sys.executable, __file__, *(str(each) for name, value in given.items() for each in (f"--{name}", value))],
+                          env=environment, capture_output=True, text=True)
+    run = next((json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("RUN ")), None)
+    if run is None:
+        sys.stderr.write(done.stderr[-3000:])
+        run = {"contender": contender, "seed": seed, "failed": (done.stderr.strip().splitlines() or ["no output"])[-1][:300]}
+    return run
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--device", default="cuda:0")
+    parser.add_argument("--precision", choices=("autocast", "bf16"), default="autocast")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--lr", type=float, default=1e-3)
@@ -94,25 +134,18 @@ def main():
     options = parser.parse_args()
     if options.contender:
         return train(options)
+    asked = [run for run in RUNS if run[0] in options.contenders]
     runs, found = [], {}
-    for contender, seed in RUNS:
-        if contender not in options.contenders:
-            continue
-        environment = {name: value for name, value in os.environ.items() if name != "LIGER_KERNEL_IMPL"}
-        done = subprocess.run([sys.executable, __file__, "--contender", contender, "--seed", str(seed), "--size", options.size, "--device", options.device,
-                               "--steps", str(options.steps), "--batch", str(options.batch), "--lr", str(options.lr), "--text", str(options.text)],
-                              env=environment, capture_output=True, text=True)
-        run = next((json.loads(line[4:]) for line in done.stdout.splitlines() if line.startswith("RUN ")), None)
-        if run is None:
-            sys.stderr.write(done.stderr[-3000:])
-            run = {"contender": contender, "seed": seed, "failed": (done.stderr.strip().splitlines() or ["no output"])[-1][:300]}
-        found |= run.pop("versions", {})
-        runs.append(run)
-        print({name: value for name, value in run.items() if name != "losses"}, flush=True)
-        result = {"what": "losses of a small Llama that learns text", "size": options.size, "steps": options.steps, "batch": options.batch,
-                  "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "apart": verdict(runs), "runs": runs}
-        if options.out:
-            options.out.write_text(json.dumps(result) + "\n")
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        for run in pool.map(lambda pair: process(options, *pair), asked):
+            found |= run.pop("versions", {})
+            runs.append(run)
+            print({name: value for name, value in run.items() if name != "losses"}, flush=True)
+            result = {"what": "losses of a small Llama that learns text", "size": options.size, "precision": options.precision, "steps": options.steps,
+                      "batch": options.batch, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found,
+                      "apart": verdict(runs), "runs": runs}
+            if options.out:
+                options.out.write_text(json.dumps(result) + "\n")
     print(result["apart"])
     return 1 if any("failed" in run for run in runs) else 0
 

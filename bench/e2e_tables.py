@@ -120,7 +120,8 @@ def e2e(results):
 
 def adamw(results):
     result = results["e2e-adamw"]
-    return ["### With AdamW", f"{where(result)}. torch's fused AdamW for all of them: bf16 weights and moments.",
+    return ["### With AdamW", f"{where(result)}. torch's fused AdamW for all of them: bf16 weights and moments"
+            + (f"; torch's allocator limited to {result['cap_gb']} GB." if result.get("cap_gb") else "."),
             *(sweep_table(result, sweep, axis, words) for sweep, axis, words in
               (("batch", "batch", "batch, T = 1,024"), ("length", "length", "T, batch 4")) if by_place(result, sweep, axis))]
 
@@ -144,7 +145,8 @@ def convergence(results):
             for run in result["runs"] if "held_out" in run]
     names = {"two seeds of hf": "transformers with two seeds"} | NAMES
     apart = [[names[name], *(f"{each[key]:.4f}" for key in ("last_20_steps", "held_out"))] for name, each in result.get("apart", {}).items()]
-    return ["### Convergence", f"{where(result)}. A small Llama on text, {result['steps']} steps, bf16 by autocast.", "![losses](training/convergence.svg)",
+    return ["### Convergence", f"{where(result)}. A small Llama on text, {result['steps']} steps, "
+            + ("bf16 by autocast." if result.get("precision", "autocast") == "autocast" else "bf16 weights, f32 ones in AdamW, every layer recomputed."), "![losses](training/convergence.svg)",
             table(["run", "loss of the last 20 steps", "held out"], runs), "How far from transformers with seed 0:",
             table(["", "last 20 steps", "held out"], apart)]
 
@@ -155,15 +157,18 @@ def fsdp(results):
         if kind not in results:
             continue
         result = results[kind]
+        measured = result.get("apart", {})  # between one GPU and all of them
         rows = []
         for row in result["rows"]:
             alone = next((each for each in result["rows"] if each["contender"] == row["contender"] and each["gpus"] == 1 and "losses" in each), None)
             apart = max(abs(a - b) / abs(a) for a, b in zip(alone["losses"], row["losses"])) if alone and "losses" in row else None
+            gradients = "" if row is alone or row["contender"] not in measured else f"{measured[row['contender']]['first_gradients']:.1e}"
             rows.append([NAMES[row["contender"]], row["gpus"], *([f"{row['tokens_per_s']:,.0f}", row["peak_gb"], f"{row['losses'][-1]:.4f}",
-                         "" if row is alone or apart is None else f"{apart:.1e}"] if "losses" in row else ["failed", "", "", ""])])
+                         "" if row is alone or apart is None else f"{apart:.1e}"] if "losses" in row else ["failed", "", "", ""]), *([gradients] if measured else [])])
         parts += [f"{where(result)}. Batch {result['batch']} of all GPUs, T = {result['length']:,}, f32 weights in shards, bf16 products, AdamW"
                   + (", every layer by torch.compile." if result["compiled"] else "."),
-                  table(["", "GPUs", "tokens/s of all", "peak GB of the fullest", "last loss", "losses apart from one GPU's"], rows)]
+                  table(["", "GPUs", "tokens/s of all", "peak GB of the fullest", "last loss", "losses apart from one GPU's",
+                        *(["first gradients apart from one GPU's"] if measured else [])], rows)]
     return parts
 
 

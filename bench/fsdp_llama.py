@@ -5,7 +5,10 @@ of them, from the same weights and the same global batch. Losses, tokens a secon
     python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out bench/results/fsdp-compiled-DATE.json
 
 f32 weights and optimiser in shards, bf16 products, gradients summed in f32, every layer recomputed in backward. Each run is made of processes of
-its own; the result is written after each."""
+its own; the result is written after each.
+
+The first loss and the first gradients must be one GPU's up to the rounding of --dtype, else the exit code is 1. Of each parameter's gradient
+SAMPLE elements count, or all where it has fewer. Later losses are only shown: training takes small differences apart."""
 
 import argparse
 import datetime
@@ -15,6 +18,7 @@ import pathlib
 import socket
 import statistics
 import sys
+import tempfile
 import time
 
 import torch
@@ -23,20 +27,30 @@ import torch.multiprocessing as mp
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from e2e_llama import PRESETS, make_model, versions
+from convergence import SIZES
+from e2e_llama import PRESETS, layers_as_one_node, make_model, versions
+
+SHAPES = {name: preset.config for name, preset in PRESETS.items()} | {"small": SIZES["small"]}
+SAMPLE = 4096
+APART = {"bfloat16": 2e-2, "float32": 1e-4}  # of the gradients of a step, as a part of their norm; of a loss a tenth of it
 
 
 def make_sharded(options, contender, device, mesh):
-    model = make_model(PRESETS[options.preset].config, contender, device, torch.float32)
+    model = make_model(SHAPES[options.preset], contender, device, torch.float32)
     if options.compile:
         for layer in model.model.layers:
-            layer.compile()
-    kind = torch.bfloat16 if device.type == "cuda" else torch.float32
-    policy = MixedPrecisionPolicy(param_dtype=kind, reduce_dtype=torch.float32)
+            layer.compile(backend=options.backend)
+    policy = MixedPrecisionPolicy(param_dtype=getattr(torch, options.dtype), reduce_dtype=torch.float32)
     for layer in model.model.layers:
         fully_shard(layer, mesh=mesh, mp_policy=policy)
     fully_shard(model, mesh=mesh, mp_policy=policy)
     return model
+
+
+def sample(gradient):
+    """Elements from all over it, the same ones however it is sharded. Collective where it is."""
+    whole = (gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient).flatten()
+    return whole[::max(1, whole.numel() // SAMPLE)][:SAMPLE].float().cpu().clone()
 
 
 def work(rank, options, contender, world, port, path):
@@ -48,11 +62,11 @@ def work(rank, options, contender, world, port, path):
     dist.init_process_group("nccl" if kind == "cuda" else "gloo", rank=rank, world_size=world)
     model = make_sharded(options, contender, device, init_device_mesh(kind, (world,)))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=kind == "cuda")
-    vocabulary = PRESETS[options.preset].config["vocab_size"]
+    vocabulary = SHAPES[options.preset]["vocab_size"]
     whole = torch.randint(0, vocabulary, (options.batch, options.length), generator=torch.Generator().manual_seed(1))
     ids = whole.chunk(world)[rank].to(device)
     wait = torch.cuda.synchronize if kind == "cuda" else lambda: None
-    losses, times = [], []
+    losses, times, first = [], [], None
     for step in range(options.warmup + options.steps):
         if step == options.warmup and kind == "cuda":
             torch.cuda.reset_peak_memory_stats()
@@ -60,6 +74,9 @@ def work(rank, options, contender, world, port, path):
         begin = time.perf_counter()
         loss = model(input_ids=ids, labels=ids).loss
         loss.backward()
+        if first is None:
+            nodes = layers_as_one_node(contender)
+            first = {name: sample(parameter.grad) for name, parameter in model.named_parameters()}
         norm = torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         optimiser.zero_grad()
@@ -73,8 +90,9 @@ def work(rank, options, contender, world, port, path):
     if rank == 0:
         middle = statistics.median(times[options.warmup:])
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        torch.save(first, f"{path}.gradients")
         pathlib.Path(path).write_text(json.dumps({
-            "contender": contender, "gpus": world, "losses": losses, "last_gradient_norm": float(norm), "step_ms": round(middle * 1e3, 3),
+            "contender": contender, "gpus": world, "layers_as_one_node": nodes, "losses": losses, "last_gradient_norm": float(norm), "step_ms": round(middle * 1e3, 3),
             "tokens_per_s": round(options.batch * options.length / middle, 1), "peak_gb": round(float(peak), 3) if kind == "cuda" else None,
             "versions": versions("cuda:0" if kind == "cuda" else "cpu")}))
     del model, optimiser, loss, norm  # and what of theirs is still under way
@@ -82,24 +100,55 @@ def work(rank, options, contender, world, port, path):
     dist.destroy_process_group()
 
 
-def run(options, contender, world):
-    path = options.out.with_suffix(f".{contender}-{world}")
+def run(options, contender, world, folder):
+    """A row, and the first gradients or None."""
+    path = pathlib.Path(folder) / f"{contender}-{world}"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     try:
         mp.spawn(work, (options, contender, world, port, str(path)), nprocs=world)
-        return json.loads(path.read_text())
+        return json.loads(path.read_text()), torch.load(f"{path}.gradients")
     except Exception as error:
-        return {"contender": contender, "gpus": world, "failed": str(error).strip().splitlines()[-1][:300]}
-    finally:
-        path.unlink(missing_ok=True)
+        return {"contender": contender, "gpus": world, "failed": str(error).strip().splitlines()[-1][:300]}, None
+
+
+def apart(one, other):
+    """(of all gradients, the parameter whose are furthest, how far): norms of differences as parts of the norms."""
+    if one.keys() != other.keys():
+        raise ValueError(f"gradients of other parameters: expected {sorted(one)}, got {sorted(other)}")
+    squares = {name: (float((one[name] - other[name]).square().sum()), float(one[name].square().sum())) for name in one}
+    part = lambda difference, whole: (difference / whole) ** 0.5 if whole else float(difference > 0)  # noqa: E731
+    worst = max(squares, key=lambda name: part(*squares[name]))
+    return part(*map(sum, zip(*squares.values()))), worst, part(*squares[worst])
+
+
+def compared(rows, gradients, world):
+    """How far each contender on all GPUs is from itself on one."""
+    found = {}
+    for contender in dict.fromkeys(row["contender"] for row in rows):
+        pair = [next((row for row in rows if row["contender"] == contender and row["gpus"] == count and "losses" in row), None) for count in (1, world)]
+        if None in pair or world == 1:
+            continue
+        one, other = ([*row["losses"]] for row in pair)
+        all_of_them, worst, furthest = apart(*(gradients[contender, count] for count in (1, world)))
+        found[contender] = {"first_loss": abs(one[0] - other[0]) / abs(one[0]), "losses": max(abs(a - b) / abs(a) for a, b in zip(one, other)),
+                            "first_gradients": all_of_them, "furthest_parameter": worst, "of_that_parameter": furthest}
+    return found
+
+
+def too_far(found, dtype):
+    """Lines about what is further apart than rounding explains."""
+    limits = {"first_loss": APART[dtype] / 10, "first_gradients": APART[dtype]}
+    return [f"{contender}: {key}: expected at most {limit:.0e} from one GPU's, got {each[key]:.2e}"
+            for contender, each in found.items() for key, limit in limits.items() if not each[key] <= limit]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--preset", choices=PRESETS, default="llama-3.2-1b")
+    parser.add_argument("--preset", choices=SHAPES, default="llama-3.2-1b")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--dtype", choices=APART, default="bfloat16", help="of products; sums and the optimiser are f32")
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=["hf", "ligerdsl"])
     parser.add_argument("--batch", type=int, default=16, help="of all GPUs")
@@ -107,24 +156,27 @@ def main():
     parser.add_argument("--steps", type=int, default=5, help="timed ones; the middle time counts")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--compile", action="store_true", help="torch.compile of every layer")
+    parser.add_argument("--backend", default="inductor", help="of torch.compile")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    rows, found = [], {}
-    for contender in options.contenders:
-        for world in sorted({1, options.gpus}):
-            row = run(options, contender, world)
-            found |= row.pop("versions", {})
-            rows.append(row)
-            print(row, flush=True)
-            result = {"what": "training steps of a Llama under FSDP2, AdamW", "preset": options.preset, "batch": options.batch, "length": options.length,
-                      "compiled": options.compile, "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "rows": rows}
-            options.out.write_text(json.dumps(result, indent=1) + "\n")
-    for contender in options.contenders:
-        losses = [row["losses"] for row in rows if row["contender"] == contender and "losses" in row]
-        if len(losses) == 2:
-            apart = max(abs(a - b) / abs(a) for a, b in zip(*losses))
-            print(f"{contender}: losses on 1 and {options.gpus} are apart by {apart:.2e} of themselves at most")
-    return 1 if any("failed" in row for row in rows) else 0
+    rows, gradients, found = [], {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for contender in options.contenders:
+            for world in sorted({1, options.gpus}):
+                row, gradients[contender, world] = run(options, contender, world, folder)
+                found |= row.pop("versions", {})
+                rows.append(row)
+                print(row, flush=True)
+                distances = compared(rows, gradients, options.gpus)
+                result = {"what": "training steps of a Llama under FSDP2, AdamW", "preset": options.preset, "dtype": options.dtype,
+                          "batch": options.batch, "length": options.length, "compiled": options.compile,
+                          "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d"), **found, "apart": distances, "rows": rows}
+                options.out.write_text(json.dumps(result, indent=1) + "\n")
+    for contender, each in distances.items():
+        print(f"{contender}: 1 and {options.gpus} are apart: {each}")
+    wrong = too_far(distances, options.dtype)
+    print("\n".join(wrong), file=sys.stderr)
+    return 1 if wrong or any("failed" in row for row in rows) else 0
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Functions of autograd that run without a frame of Python, and what they leave to the Function's own forward and backward."""
 
 import gc
+import importlib
 import sys
 import threading
 import weakref
@@ -13,7 +14,9 @@ import torch.utils.checkpoint
 import ligerdsl
 import ligerdsl.torch as lt
 from ligerdsl import _bind
-from ligerdsl.torch import dispatch, gated, losses, norms, rows
+from ligerdsl.torch import dispatch, fused_linear, gated, losses, norms, rows
+
+rope = importlib.import_module("ligerdsl.torch.rope")  # of that name there is a function, too
 
 
 def leaf(*shape, dtype=torch.float32):
@@ -26,6 +29,16 @@ def of_widths(*inputs):
 
 
 LABELS = torch.tensor([3, 0, -100, 7])
+
+
+def turned(q, k=None, **options):
+    """Rotated by as many positions as there are."""
+    angles = torch.arange(8 * 8.0).view(8, 8).sin()
+    cos, sin = angles.cos()[:q.shape[3 - options.get("heads_dim", 2)]], angles.sin()[:q.shape[3 - options.get("heads_dim", 2)]]
+    outputs = lt.rope(q, k, cos, sin, **options)
+    return outputs if k is not None else outputs[0]
+
+
 # name: (function, its Function, tensors)
 CASES = {
     "rms_norm": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), (8,))),
@@ -42,7 +55,15 @@ CASES = {
     "activation": (lambda x: lt.activation(x, "silu"), rows.ActivationFunction, lambda *n: of_widths((*n, 8))),
     "cross_entropy": (lambda x: lt.cross_entropy(x, LABELS), losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
     "cross_entropy by rows": (lambda x: lt.cross_entropy(x, LABELS, reduction="none"), losses.CrossEntropyFunction, lambda *n: of_widths((4, 8))),
+    "rope": (turned, rope.RopeFunction, lambda *n: of_widths((2, n[-1] if n else 1, 3, 8), (2, n[-1] if n else 1, 1, 8))),
+    "rope of one tensor": (turned, rope.RopeFunction, lambda *n: of_widths((2, n[-1] if n else 1, 3, 8), None)),
+    "a head": (lambda x, w, b: lt.fused_linear_cross_entropy(x, w, LABELS, b, label_smoothing=0.1, softcap=5.0),
+               fused_linear.FusedLinearCrossEntropyFunction, lambda *n: of_widths((4, 8), (10, 8), (10,))),
+    "a head without bias": (lambda x, w, b: lt.fused_linear_cross_entropy(x, w, LABELS, reduction="sum", temperature=2.0),
+                            fused_linear.FusedLinearCrossEntropyFunction, lambda *n: of_widths((4, 8), (10, 8), None)),
 }
+LOSSES = [name for name in CASES if name.startswith(("cross_entropy", "a head"))]
+HEADS = [name for name in CASES if name.startswith("a head")]
 
 
 def outputs_of(result):
@@ -71,7 +92,7 @@ def own_ways(monkeypatch):
 def counts(monkeypatch):
     """How often each step went through operations as Python calls them."""
     counted = []
-    for module in (norms, gated, losses, rows):
+    for module in (norms, gated, losses, rows, rope, fused_linear):
         def operations(*tensors, operations=module.operations):
             counted.append(len(tensors))
             return operations(*tensors)
@@ -96,7 +117,7 @@ def test_the_same_bits(name, leading, counts, own_ways):
     assert ours[0].grad_fn.name() == kind.__name__ + "Backward"
     own_ways()
     equal(ours, results(function, tensors))
-    assert len(counts) == 2
+    assert len(counts) == (1 if name in HEADS else 2)  # a head's backward scales what there is
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -111,20 +132,19 @@ def test_each_gradient_alone(name, counts, own_ways):
                 found.append(results(function, [t if t is None or j == i else t.detach() for j, t in enumerate(tensors)]))
     for one, other in zip(found[:len(found) // 2], found[len(found) // 2:]):
         equal(one, other)
-    assert len(counts) == len(found)
+    assert len(counts) == len(found) // (2 if name in HEADS else 1)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_of_any_layout(name, counts):
     function, _, make = CASES[name]
     tensors = make(4)
-    shape = outputs_of(function(*tensors))[0].shape
-    upstream = [torch.ones(()).expand(shape)] * len(outputs_of(function(*tensors)))
+    upstream = [torch.ones(()).expand(output.shape) for output in outputs_of(function(*tensors))]
     equal(results(function, tensors, upstream), results(function, tensors, [u.contiguous() for u in upstream]))
     assert not counts
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if not name.startswith("cross_entropy")])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in LOSSES])
 def test_no_rows_and_a_gradient_without_strides(name, own_ways):
     """What is expanded from one element to none is contiguous to torch, with strides of 0."""
     function, _, make = CASES[name]
@@ -201,7 +221,7 @@ def test_a_graph_that_is_gone(name):
     function, _, make = CASES[name]
     output = outputs_of(function(*make(4)))[0].sum()
     output.backward()
-    with pytest.raises(RuntimeError, match="second time"):
+    with pytest.raises(RuntimeError, match="a second backward" if name in HEADS else "second time"):
         output.backward()
 
 
@@ -215,6 +235,83 @@ def test_what_was_saved_must_not_change(name):
         held[0].add_(1)
     with pytest.raises(RuntimeError, match="inplace operation"):
         output.sum().backward()
+
+
+@pytest.mark.parametrize("contiguous", [True, False])
+def test_rope_of_heads_first_copies_nothing(contiguous, counts, own_ways):
+    """A gradient whose heads lie apart is read as it is, one whose columns do is not."""
+    q, k = of_widths((2, 3, 4, 8), (2, 1, 4, 8))
+    upstream = [torch.randn_like(t) for t in (q, k)]
+    if not contiguous:
+        upstream = [u.transpose(2, 3).contiguous().transpose(2, 3) for u in upstream]
+    found = []
+    for way in (lambda: None, own_ways):
+        way()
+        found.append(results(lambda q, k: turned(q, k, heads_dim=1, layout="interleaved"), [q, k], upstream))
+        assert len(counts) == (0 if len(found) == 1 else 2)
+    equal(*found)
+    assert found[0][2].is_contiguous() == contiguous
+
+
+def test_what_a_head_leaves_to_its_function(counts):
+    x, w = of_widths((4, 8), (10, 8))
+    whole = lt.fused_linear_cross_entropy(x, w, LABELS, reduction="sum")
+    expected = torch.autograd.grad(whole, (x, w))
+    assert not counts
+    for options, by in (({"num_items": 5}, 5), ({"num_items": torch.tensor(5)}, 5), ({"reduction": "sum", "grad_scale": torch.tensor(2.0)}, 1),
+                        ({"reduction": "none"}, 1), ({"reduction": "sum", "with_entropy": True}, 1), ({"reduction": "sum", "with_accuracy": True}, 1)):
+        counts.clear()
+        result = lt.fused_linear_cross_entropy(x, w, LABELS, **options)
+        loss = (result if isinstance(result, torch.Tensor) else result.loss).sum()
+        found = torch.autograd.grad(loss, (x, w))
+        assert counts, options
+        torch.testing.assert_close((loss, *found), tuple(t / by for t in (whole, *expected)), msg=str(options))
+
+
+def test_a_heads_gradients_are_given_once_and_autograd_knows(counts):
+    x, w = of_widths((4, 8), (10, 8))
+    loss = lt.fused_linear_cross_entropy(x, w, LABELS)
+    expected = torch.autograd.grad(lt.fused_linear_cross_entropy(x, w, LABELS), (x, w), torch.tensor(0.5))
+    equal(torch.autograd.grad(loss, (x, w), torch.tensor(0.5), retain_graph=True), expected)
+    with pytest.raises(ligerdsl.NotSupported, match="a second backward"):
+        torch.autograd.grad(loss, (x, w), torch.tensor(0.5))
+    frozen = lt.fused_linear_cross_entropy(x, w.detach(), LABELS)
+    assert [t is None for t in frozen.grad_fn.saved_tensors] == [False, True, True, False, True, True]  # no gradient of the weight was made
+    equal(torch.autograd.grad(frozen, (x,), torch.tensor(0.5)), expected[:1])
+    unused = lt.fused_linear_cross_entropy(x.detach(), w, LABELS)
+    equal(torch.autograd.grad(unused, (w,), torch.tensor(0.5)), expected[1:])
+    assert not counts
+
+
+@pytest.mark.parametrize("its_own", [False, True])
+def test_a_heads_backward_reports_labels(its_own, own_ways):
+    """Of a forward that did not look: as on a GPU, where it is over before the labels are known."""
+    if its_own:
+        own_ways()
+    x, w = of_widths((2, 8), (10, 8))
+    lt.config.check_labels = "off"
+    try:
+        loss = lt.fused_linear_cross_entropy(x, w, torch.tensor([0, 10]))
+    finally:
+        lt.config.check_labels = "lazy"
+    with pytest.raises(ligerdsl.LabelError, match="row 1"):
+        loss.backward()
+    assert x.grad is None and w.grad is None
+    lt.poll()
+
+
+def test_a_head_adds_to_main_grad():
+    x, w = of_widths((4, 8), (10, 8))
+    expected, = torch.autograd.grad(lt.fused_linear_cross_entropy(x, w, LABELS), w)
+    w.main_grad = torch.ones(10, 8)
+    loss = lt.fused_linear_cross_entropy(x, w, LABELS)
+    try:
+        lt.config.main_grad = True
+        loss.backward()
+    finally:
+        lt.config.main_grad = False
+    assert w.grad is None and x.grad is not None
+    torch.testing.assert_close(w.main_grad, expected + 1)
 
 
 def test_modes_see_operators():
@@ -381,13 +478,18 @@ def test_plans_that_do_not_fit():
     behind = b"\0\0\0" b"\0\1\0" b"\0\2\0" b"\0\3\0" b"\4\2\1" b"\4\3\2" b"\1\0\0" b"\1\0\0" b"\2\0\0"
     good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", behind, b"\0\1\3", b"\2", b"\4\5"]
     assert callable(_bind.direct_forward(*good))
-    for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (5, steps[:-3]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
+    for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (4, ""), (4, "rms_norm_forward rms_norm_forward"), (6, ""), (6, "rms_norm_backwar"), (6, "rms_norm_backward scale"),
+                         (6, "scale scale scale scale scale"), (5, steps[:-3]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
                          (5, b"\x09" + steps[1:]), (7, behind[:12] + b"\4\x30\1" + behind[15:]), (8, b"\0\1\x30"), (8, b"\0" * 40),
                          (9, b"\x20"), (9, b"\2\2"), (10, b"\4\6"), (10, b"\4")]:
         bad = list(good)
         bad[place] = value
         with pytest.raises(ValueError, match="direct: "):
             _bind.direct_forward(*bad)
+    scale = b"\0\0\0" b"\0\1\0" b"\x08\0\0" b"\2\0\0"
+    assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + 2 * scale, *good[8:]))
+    with pytest.raises(ValueError, match="direct: "):  # the second reads what the third makes
+        _bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + b"\0\7" + scale[2:] + scale, *good[8:])
     with pytest.raises(TypeError, match="direct_backward"):
         _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)
     with pytest.raises(RuntimeError, match="no Function that the library knows"):

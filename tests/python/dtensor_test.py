@@ -19,7 +19,7 @@ import ligerdsl.torch as lt
 from cases import CASES, LABELS, inputs_of, outputs_of
 from processes import COUNT, KIND, begin, end, spawn
 
-LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd"}  # no sharding: see ligerdsl/torch/sharding.py
+LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear", "grouped_linear of columns"}  # no sharding: see ligerdsl/torch/sharding.py
 SUMS = {
     "cross_entropy, sum": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="sum"), lambda: [torch.randn(2, 3, 10)]),
     "cross_entropy, none": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="none"), lambda: [torch.randn(2, 3, 10)]),
@@ -100,12 +100,14 @@ def flags_are_told_apart():
     assert d_w.numel() == 0 and d_x.shape == (4, 8)
     d_x, d_w = torch.ops.ligerdsl.rms_norm_backward(rows, x, w, rstd, without_d_x=True, d_weight_dtype=torch.float32)
     assert d_x.numel() == 0 and d_w.shape == (8,) and d_w.placements[0].is_partial()
-    try:
-        lt.dropout(x)
-    except NotImplementedError as error:
-        assert "sharding strategy" in str(error)
-    else:
-        raise AssertionError("dropout took a DTensor")
+    groups = tensor.distribute_tensor(torch.randn(2, 8, 3), mesh, [tensor.Replicate()]), tensor.distribute_tensor(torch.tensor([0, 2, 4]), mesh, [tensor.Replicate()])
+    for name, call in (("dropout", lambda: lt.dropout(x)), ("grouped_linear", lambda: lt.grouped_linear(x, *groups, transposed=False))):
+        try:
+            call()
+        except NotImplementedError as error:
+            assert "sharding strategy" in str(error), name
+        else:
+            raise AssertionError(f"{name} took a DTensor")
 
 
 def functions_of_liger():

@@ -1,4 +1,4 @@
-"""bench/e2e_llama.py with a tiny model on the CPU, and its plots."""
+"""bench/e2e_llama.py and bench/fsdp_llama.py with a tiny model on the CPU, and plots."""
 
 import importlib.util
 import json
@@ -120,3 +120,58 @@ def test_what_is_measured():
     assert ("ablation", 4, 1024, None) in points["ligerdsl_without_flce"] and ("ablation", 4, 1024, None) in points["ligerdsl_without_layers"]
     with pytest.raises(SystemExit, match="expected batch, length, ablation"):
         e2e.points_of(e2e.PRESETS["tiny"], ["depth"])
+
+
+def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
+    """bench/fsdp_llama.py, which compares them itself; here that it measured, and that it would say so."""
+    if not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard") or not torch.distributed.is_gloo_available():
+        pytest.skip("torch has no fully_shard or no gloo here")
+    out = tmp_path / "fsdp.json"
+    done = run(BENCH / "fsdp_llama.py", "--preset", "tiny", "--device", "cpu", "--contenders", "ligerdsl", "--batch", 4, "--length", 16,
+               "--steps", 1, "--warmup", 1, "--out", out)
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = json.loads(out.read_text())
+    assert [(row["gpus"], row["layers_as_one_node"]) for row in found["rows"]] == [(1, 2), (2, 2)]
+    assert 0 < found["apart"]["ligerdsl"]["first_gradients"] < 2e-2
+
+
+def test_gradients_that_are_apart():
+    fsdp = module("fsdp_llama")
+    one = {"a": torch.tensor([3.0, 4.0]), "b": torch.tensor([0.0, 12.0])}
+    assert fsdp.apart(one, one) == (0.0, "a", 0.0)
+    assert fsdp.apart(one, one | {"b": torch.tensor([0.0, 25.0])}) == (1.0, "b", pytest.approx(13 / 12))
+    with pytest.raises(ValueError, match="other parameters"):
+        fsdp.apart(one, {"a": one["a"]})
+    each = {"first_loss": 0.0, "first_gradients": 0.1}
+    assert fsdp.too_far({"ligerdsl": each}, "bfloat16") == ["ligerdsl: first_gradients: expected at most 2e-02 from one GPU's, got 1.00e-01"]
+    assert fsdp.too_far({"ligerdsl": each | {"first_gradients": float("nan")}}, "float32") and not fsdp.too_far({"hf": each | {"first_gradients": 1e-3}}, "bfloat16")
+
+
+def test_table_of_two_gpus():
+    row = lambda gpus, **more: {"contender": "ligerdsl", "gpus": gpus, "losses": [2.0, 1.0], "tokens_per_s": 1000.0 * gpus, "peak_gb": 3.5, **more}  # noqa: E731
+    result = {"batch": 16, "length": 1024, "compiled": False, "rows": [row(1), row(2, losses=[2.0, 1.5])]}
+    lines = lambda found: module("e2e_tables").fsdp({"fsdp": found})[2].splitlines()  # noqa: E731
+    assert lines(result)[2:] == ["| ligerdsl | 1 | 1,000 | 3.5 | 1.0000 |  |", "| ligerdsl | 2 | 2,000 | 3.5 | 1.5000 | 5.0e-01 |"]
+    both = lines(result | {"apart": {"ligerdsl": {"first_gradients": 0.0075}}})
+    assert both[2:] == ["| ligerdsl | 1 | 1,000 | 3.5 | 1.0000 |  |  |", "| ligerdsl | 2 | 2,000 | 3.5 | 1.5000 | 5.0e-01 | 7.5e-03 |"]
+    assert len({line.count("|") for line in both}) == 1
+    failed = lines(result | {"apart": {"hf": {"first_gradients": 0.1}}, "rows": [row(1), {"contender": "ligerdsl", "gpus": 2, "failed": "why"}]})
+    assert failed[3] == "| ligerdsl | 2 | failed |  |  |  |  |"
+
+
+def test_f32_copies_of_16_bit_weights():
+    convergence = module("convergence")
+    layer = torch.nn.Linear(2, 2, bias=False, dtype=torch.bfloat16)
+    layer.weight.data.fill_(1.0)
+    masters = convergence.Masters(layer)
+    optimiser = torch.optim.SGD(masters.all, lr=2.0**-10)
+    for _ in range(4):  # each alone rounds to 1 again
+        layer(torch.ones(1, 2, dtype=torch.bfloat16)).sum().backward()
+        masters.take_gradients()
+        assert layer.weight.grad is None
+        optimiser.step()
+        masters.give_values()
+    assert masters.all[0].tolist() == [[1 - 4 * 2.0**-10] * 2] * 2 and layer.weight.dtype == torch.bfloat16
+    assert layer.weight.tolist() == [[1 - 2.0**-8] * 2] * 2
+    own = torch.nn.Linear(2, 2)
+    assert convergence.Masters(own).all == list(own.parameters()) and convergence.Masters(own).pairs == []

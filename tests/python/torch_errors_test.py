@@ -108,6 +108,55 @@ def test_tensors_that_go_before_backward():
     assert torch.isfinite(w.grad).all()
 
 
+def freed(tensor, base=None):
+    """Its storage is given back under it, as FSDP does between a module's uses."""
+    (tensor if base is None else base).untyped_storage().resize_(0)
+    return tensor
+
+
+def second_row():
+    base = x(2, 8)
+    return freed(base[1], base)
+
+
+def backward_after_freeing(function, *inputs):
+    """Of one of the tensors that backward would read."""
+    y = function(*inputs)
+    freed([t for t in y.grad_fn.saved_tensors if t is not None][-1])
+    torch.autograd.grad(y.sum(), [t for t in inputs if t.requires_grad])
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda: lt.rms_norm(x(2, 8), freed(x(8))), ligerdsl.InvalidArgument, "`weight`: data is NULL"),
+    (lambda: lt.rms_norm(x(2, 8).requires_grad_(), freed(x(8))), ligerdsl.InvalidArgument, "`weight`: data is NULL"),
+    (lambda: lt.rms_norm(x(2, 8), second_row()), ValueError, "`weight`: a view of storage that was given back"),
+    (lambda: lt.rms_norm(x(2, 8).requires_grad_(), second_row()), ValueError, "`weight`: a view of storage that was given back"),
+    (lambda: backward_after_freeing(lt.rms_norm, x(2, 8).requires_grad_()), ligerdsl.InvalidArgument, "`rstd`: data is NULL"),
+    (lambda: backward_after_freeing(lambda h, w: lt.fused_linear_cross_entropy(h, w, torch.tensor([0, 1])), x(2, 8).requires_grad_(),
+                                    x(5, 8).requires_grad_()), ligerdsl.InvalidArgument, "scale: `x`: data is NULL"),
+])
+def test_memory_that_was_given_back(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call()
+
+
+@pytest.mark.parametrize("call, kind, words", [
+    (lambda a: lt.rope(a(1, 2, 3, 8), a(1, 2, 1, 6), x(2, 8), x(2, 8)), ligerdsl.InvalidArgument, "rope: `k`"),
+    (lambda a: lt.rope(a(1, 2, 3, 8), None, x(1, 8), x(1, 8)), ligerdsl.InvalidArgument, "rope: `cos`"),
+    (lambda a: lt.rope(a(1, 2, 3, 8), None, x(2, 8).double(), x(2, 8).double()), ligerdsl.InvalidArgument, "table_dtype"),
+    (lambda a: lt.rope(a(2, 8), None, x(2, 8), x(2, 8)), ValueError, "rope: `q`"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 6), torch.tensor([0, 1])), ligerdsl.InvalidArgument, "`weight`: expected"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 1, 2])), ligerdsl.InvalidArgument, "`labels`: expected"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), x(2)), ligerdsl.InvalidArgument, "label_dtype"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 5])), ligerdsl.LabelError, "row 1"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), torch.empty(5, 4, device="meta"), torch.tensor([0, 1])), (TypeError, ValueError), "cannot describe|on meta"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4).double(), a(5, 4).double(), torch.tensor([0, 1])), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
+])
+def test_bad_input_where_gradients_are_wanted(call, kind, words):
+    with pytest.raises(kind, match=words):
+        call(lambda *shape: x(*shape).requires_grad_())
+
+
 @pytest.mark.parametrize("mode", ["lazy", "sync"])
 def test_labels(mode):
     logits = x(3, 5).requires_grad_()

@@ -350,6 +350,9 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
   }
 }
 
+/* No system maps memory there: it is an offset into storage that was given back, as a view of it still has it. */
+enum { LOWEST_ADDRESS = 1 << 16 };
+
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out) {
   const KnownType* found = known(Py_TYPE(array));
   if (!found || (!names[NAMES - 1] && !make_names())) return 0;
@@ -363,6 +366,10 @@ int bind_describe(PyObject* array, const char* where, const char* name, Describe
   if (!fill(&kind, array, where, name, out)) {
     if (!PyErr_Occurred()) fail(PyExc_TypeError, where, name, "its library gave no description");
     return 0;
+  }
+  if (out->tensor.data && (uintptr_t)out->tensor.data < LOWEST_ADDRESS) {
+    bind_release(out);
+    return fail(PyExc_ValueError, where, name, "a view of storage that was given back; it has no memory any more");
   }
   if (out->tensor.device.type == DLPACK_CUDA_HOST) out->tensor.device = (ligerdsl_device_t){LIGERDSL_CPU, 0};
   if (out->tensor.device.type == DLPACK_CUDA_MANAGED) out->tensor.device.type = LIGERDSL_CUDA;

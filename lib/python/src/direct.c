@@ -8,8 +8,15 @@
 #include "bind.h"
 #include "call_limits.h"
 
-enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, BYTES_OF_ARGUMENT = 3 };
+enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_STEPS = 4, BYTES_OF_ARGUMENT = 3 };
 enum { NOTHING = 255 }; /* in place of a slot */
+
+/* Flags of a plan; ligerdsl/torch/direct.py has the same numbers. */
+enum {
+  KEEPS_NONE = 1,       /* missing gradients are None, not zeros */
+  COLUMNS_TOGETHER = 2, /* of a gradient; its rows may lie anywhere */
+  REPORTS_LABELS = 4,   /* backward says what is known by then of labels out of range */
+};
 
 /* ligerdsl/torch/direct.py has the same numbers. */
 typedef enum {
@@ -41,10 +48,11 @@ typedef struct {
 typedef struct {
   PyTypeObject* backward_class;
   PyObject *forward, *apply; /* the Function's own */
-  int n_inputs, n_gradients;
-  int keeps_none; /* missing gradients are None, not zeros */
-  int spends;     /* backward overwrites what was saved: then ctx.spent is True, and the Function says what it raises */
-  Step forward_step, backward_step;
+  int n_inputs, n_gradients, flags;
+  int spends;  /* backward overwrites what was saved: then ctx.spent is True, and the Function says what it raises */
+  int chooses; /* what the forward makes depends on which inputs want gradients */
+  Step forward_step, backward_steps[MAX_STEPS];
+  int n_steps; /* of backward. Of several, those whose first tensor is not there are left out */
   Slots saved, returned, gradients;
 } Plan;
 
@@ -54,7 +62,7 @@ static int n_plans, room_for_plans;
 
 static PyObject *grad_enabled, *empty_like, *increment_version, *kwargs_f32, *zero;
 static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty,
-    *name_shape, *name_contiguous;
+    *name_shape, *name_contiguous, *name_stride, *minus_one;
 int bind_main_grad;
 
 PyObject* bind_set_main_grad(PyObject* self, PyObject* on) {
@@ -159,8 +167,9 @@ static int tell_of_overwritten(const Step* step, PyObject* const* args) {
   return 1;
 }
 
-/* Calls the operation; what is made for it follows in `values`. Returns 0 with an exception set. */
-static int run(const Step* step, Values* values, PyObject* numbers, unsigned wanted) {
+/* Calls the operation; what is made for it follows in `values`. Returns 0 with an exception set. optional: there is
+ * nothing to do where the first tensor is not there. */
+static int run(const Step* step, Values* values, PyObject* numbers, unsigned wanted, int optional) {
   PyObject* args[MAX_ARGUMENTS];
   for (int i = 0; i < step->n; ++i) {
     const Argument* a = &step->arguments[i];
@@ -181,6 +190,7 @@ static int run(const Step* step, Values* values, PyObject* numbers, unsigned wan
     }
     if (!args[i]) return 0;
   }
+  if (optional && args[0] == Py_None) return 1;
   PyObject* nothing = bind_call(step->operation, args, step->n);
   Py_XDECREF(nothing);
   return nothing && tell_of_overwritten(step, args);
@@ -212,13 +222,21 @@ static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const*
 
 /* ---- Forward: (ctx, *inputs, numbers) --------------------------------------------------------------------------------- */
 
-static int call_method(PyObject* object, PyObject* name, PyObject* args) {
-  PyObject* method = args ? PyObject_GetAttr(object, name) : NULL;
-  PyObject* nothing = method ? PyObject_CallObject(method, args) : NULL;
-  Py_XDECREF(method);
-  Py_XDECREF(nothing);
-  Py_XDECREF(args);
-  return nothing != NULL;
+/* What ctx.save_for_backward(*tensors) and ctx.set_materialize_grads(False) do, each in a frame of Python. Takes the
+ * reference to the tuple. */
+static int save(const Plan* plan, PyObject* ctx, PyObject* tensors) {
+  const int saved = tensors && PyObject_SetAttr(ctx, name_save, tensors) == 0;
+  Py_XDECREF(tensors);
+  return saved && (!(plan->flags & KEEPS_NONE) || PyObject_SetAttr(ctx, name_keep_none, Py_False) == 0);
+}
+
+static int wanted_of(PyObject* ctx, unsigned* wanted) {
+  PyObject* needs = PyObject_GetAttr(ctx, name_needs);
+  const Py_ssize_t n = needs ? PyTuple_Size(needs) : -1;
+  *wanted = 0;
+  for (Py_ssize_t i = 0; i < n && i < 32; ++i) *wanted |= (unsigned)(PyTuple_GetItem(needs, i) == Py_True) << i;
+  Py_XDECREF(needs);
+  return n >= 0;
 }
 
 static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
@@ -230,9 +248,10 @@ static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   PyObject *ctx = args[0], *numbers = args[n - 1], *result = NULL;
   Values values = {{0}, plan->n_inputs, plan->n_inputs};
   memcpy(values.items, args + 1, (size_t)plan->n_inputs * sizeof *args);
-  if (run(&plan->forward_step, &values, numbers, ~0u) && PyObject_SetAttr(ctx, name_numbers, numbers) == 0 &&
-      call_method(ctx, name_save, tuple_of(&plan->saved, &values, plan->saved.n, ~0u)) &&
-      (!plan->keeps_none || call_method(ctx, name_keep_none, Py_BuildValue("(O)", Py_False)))) {
+  unsigned wanted = ~0u;
+  if (plan->chooses && !wanted_of(ctx, &wanted)) return NULL;
+  if (run(&plan->forward_step, &values, numbers, wanted, 0) && PyObject_SetAttr(ctx, name_numbers, numbers) == 0 &&
+      save(plan, ctx, tuple_of(&plan->saved, &values, plan->saved.n, ~0u))) {
     if (plan->returned.n == 1) {
       result = values.items[plan->returned.slots[0]];
       Py_INCREF(result);
@@ -268,20 +287,23 @@ static int suits(const Plan* plan, PyObject* const* gradients, Py_ssize_t n) {
   return again ? (again < 0 ? -1 : 0) : bind_are_plain(gradients, n);
 }
 
-static int wanted_of(PyObject* ctx, unsigned* wanted) {
-  PyObject* needs = PyObject_GetAttr(ctx, name_needs);
-  const Py_ssize_t n = needs ? PyTuple_Size(needs) : -1;
-  *wanted = 0;
-  for (Py_ssize_t i = 0; i < n && i < 32; ++i) *wanted |= (unsigned)(PyTuple_GetItem(needs, i) == Py_True) << i;
-  Py_XDECREF(needs);
-  return n >= 0;
+/* 1: the last dimension has a stride of 1; -1: an exception. */
+static int has_columns_together(PyObject* tensor) {
+  PyObject* stride = PyObject_CallMethodObjArgs(tensor, name_stride, minus_one, NULL);
+  if (!stride) return -1;
+  const long long value = PyLong_AsLongLong(stride);
+  Py_DECREF(stride);
+  return value == -1 && PyErr_Occurred() ? -1 : value == 1;
 }
 
 /* Gradients as the kernels take them: autograd may give one element for all of them, with strides of 0. */
-static int read_gradients(PyObject* const* gradients, int n, Values* values) {
-  for (int i = 0; i < n; ++i) {
+static int read_gradients(const Plan* plan, PyObject* const* gradients, Values* values) {
+  for (int i = 0; i < plan->n_gradients; ++i) {
     PyObject* given = gradients[i];
-    if (given == Py_None)
+    int as_it_is = given == Py_None;
+    if (!as_it_is && plan->flags & COLUMNS_TOGETHER) as_it_is = has_columns_together(given);
+    if (as_it_is < 0) return 0;
+    if (as_it_is)
       Py_INCREF(given);
     else if (!(given = PyObject_CallMethodObjArgs(given, name_contiguous, NULL)))
       return 0;
@@ -290,19 +312,27 @@ static int read_gradients(PyObject* const* gradients, int n, Values* values) {
   return 1;
 }
 
+static int report_labels(void) {
+  if (bind_check_labels == BIND_LABELS_OFF) return 1;
+  PyObject* nothing = bind_poll_all(NULL, NULL);
+  Py_XDECREF(nothing);
+  return nothing != NULL;
+}
+
 static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, PyObject* const* gradients) {
   Values values = {{0}, 0, 0};
   unsigned wanted;
   PyObject *numbers = PyObject_GetAttr(ctx, name_numbers), *result = NULL;
-  int ok = numbers && wanted_of(ctx, &wanted) && read_gradients(gradients, plan->n_gradients, &values);
+  int ok = numbers && wanted_of(ctx, &wanted) && read_gradients(plan, gradients, &values);
   for (int i = 0; ok && i < plan->saved.n; ++i) {
     PyObject* item = PyTuple_GetItem(saved, i);
     Py_INCREF(item);
     values.items[values.n++] = item;
   }
   ok = ok && (!plan->spends || PyObject_SetAttr(ctx, name_spent, Py_True) == 0); /* whatever comes of the call */
-  if (ok && run(&plan->backward_step, &values, numbers, wanted))
-    result = tuple_of(&plan->gradients, &values, plan->n_inputs + 1, wanted);
+  for (int i = 0; ok && i < plan->n_steps; ++i)
+    ok = run(&plan->backward_steps[i], &values, numbers, wanted, plan->n_steps > 1);
+  if (ok) result = tuple_of(&plan->gradients, &values, plan->n_inputs + 1, wanted);
   Py_XDECREF(numbers);
   release(&values);
   return result;
@@ -328,6 +358,7 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   }
   int suitable = suits(plan, args, n);
   if (suitable < 0) return NULL;
+  if (suitable && plan->flags & REPORTS_LABELS && !report_labels()) return NULL;
   if (!suitable) return call_with(plan->apply, ctx, args, n);
   /* Before what was saved is asked for: where hooks hold it, nothing there tells that it was overwritten. */
   const int spent = plan->spends ? is_spent(ctx) : 0;
@@ -360,16 +391,17 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
     PyObject** name;
     const char* text;
   } names[] = {{&name_numbers, "numbers"},        {&name_spent, "spent"},
-               {&name_save, "save_for_backward"}, {&name_saved, "saved_tensors"},
-               {&name_needs, "needs_input_grad"}, {&name_keep_none, "set_materialize_grads"},
+               {&name_save, "to_save"},           {&name_saved, "saved_tensors"},
+               {&name_needs, "needs_input_grad"}, {&name_keep_none, "materialize_grads"},
                {&name_new_empty, "new_empty"},    {&name_shape, "shape"},
-               {&name_contiguous, "contiguous"}};
+               {&name_contiguous, "contiguous"},  {&name_stride, "stride"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i) {
     if (!*names[i].name && !(*names[i].name = PyUnicode_InternFromString(names[i].text))) return NULL;
   }
   kwargs_f32 = Py_BuildValue("{s:O}", "dtype", args[3]);
   zero = PyLong_FromLong(0);
-  if (!kwargs_f32 || !zero) return NULL;
+  minus_one = PyLong_FromLong(-1);
+  if (!kwargs_f32 || !zero || !minus_one) return NULL;
   Py_INCREF(args[0]);
   Py_INCREF(args[1]);
   Py_INCREF(args[2]);
@@ -379,17 +411,35 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
   Py_RETURN_NONE;
 }
 
-static int read_step(const char* name, const char* bytes, Py_ssize_t size, Step* step) {
-  step->n = (int)(size / BYTES_OF_ARGUMENT);
+/* Of the operation that `name` begins with, from the bytes at *at on. Returns what is behind its name, or NULL. */
+static const char* read_step(const char* name, const char* bytes, Py_ssize_t size, Py_ssize_t* at, Step* step) {
+  const size_t length = strcspn(name, " ");
+  const int left = (int)((size - *at) / BYTES_OF_ARGUMENT);
   for (step->operation = 0; step->operation < bind_n_operations; ++step->operation) {
     const Operation* op = &bind_operations[step->operation];
-    if (strcmp(op->name, name) != 0) continue;
-    if (size % BYTES_OF_ARGUMENT || step->n != op->n_tensors + op->n_numbers || step->n > MAX_ARGUMENTS) break;
-    for (int i = 0; i < step->n; ++i)
-      step->arguments[i] = (Argument){(uint8_t)bytes[3 * i], (uint8_t)bytes[3 * i + 1], (uint8_t)bytes[3 * i + 2]};
-    return 1;
+    if (strncmp(op->name, name, length) != 0 || op->name[length]) continue;
+    step->n = op->n_tensors + op->n_numbers;
+    if (size % BYTES_OF_ARGUMENT || step->n > left || step->n > MAX_ARGUMENTS) break;
+    for (int i = 0; i < step->n; ++i, *at += BYTES_OF_ARGUMENT)
+      step->arguments[i] = (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1], (uint8_t)bytes[*at + 2]};
+    return name + length + (name[length] == ' ');
   }
-  PyErr_Format(PyExc_ValueError, "direct: %s: no operation with %i arguments", name, step->n);
+  PyErr_Format(PyExc_ValueError, "direct: %s: no operation with %i arguments", name, left);
+  return NULL;
+}
+
+/* The number of steps that `names` has, separated by spaces, or 0 with an exception set. */
+static int read_steps(const char* names, const char* bytes, Py_ssize_t size, Step* steps, int most) {
+  Py_ssize_t at = 0;
+  int n = 0;
+  const char* rest = names;
+  while (*rest && n < most) {
+    if (!(rest = read_step(rest, bytes, size, &at, &steps[n]))) return 0;
+    ++n;
+  }
+  if (n && !*rest && at == size) return n;
+  PyErr_Format(PyExc_ValueError, "direct: %s: expected 1 to %i operations and their arguments, got %zd arguments",
+               names, most, size / BYTES_OF_ARGUMENT);
   return 0;
 }
 
@@ -421,7 +471,9 @@ static int are_there(const Slots* slots, int n, int or_nothing) {
 static int is_sound(const Plan* plan) {
   if (plan->n_inputs < 1 || plan->n_inputs > 8 || plan->n_gradients < 1 || plan->n_gradients > MAX_SLOTS) return 0;
   const int forward_slots = slots_behind(&plan->forward_step, plan->n_inputs);
-  const int backward_slots = slots_behind(&plan->backward_step, plan->n_gradients + plan->saved.n);
+  int backward_slots = plan->n_gradients + plan->saved.n;
+  for (int i = 0; i < plan->n_steps && backward_slots <= MAX_SLOTS; ++i)
+    backward_slots = slots_behind(&plan->backward_steps[i], backward_slots);
   return forward_slots <= MAX_SLOTS && backward_slots <= MAX_SLOTS && are_there(&plan->saved, forward_slots, 0) &&
          are_there(&plan->returned, forward_slots, 1) && are_there(&plan->gradients, backward_slots, 1) &&
          plan->returned.n == plan->n_gradients && plan->gradients.n == plan->n_inputs;
@@ -450,12 +502,12 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
     PyErr_SetString(PyExc_RuntimeError, "direct_forward: import ligerdsl.torch first");
     return NULL;
   }
-  if (!PyArg_ParseTuple(args, "Oiiisy#sy#y#y#y#", &function, &read.n_inputs, &read.n_gradients, &read.keeps_none,
+  if (!PyArg_ParseTuple(args, "Oiiisy#sy#y#y#y#", &function, &read.n_inputs, &read.n_gradients, &read.flags,
                         &forward_name, &bytes[0], &sizes[0], &backward_name, &bytes[1], &sizes[1], &bytes[2], &sizes[2],
                         &bytes[3], &sizes[3], &bytes[4], &sizes[4]))
     return NULL;
-  if (!read_step(forward_name, bytes[0], sizes[0], &read.forward_step) ||
-      !read_step(backward_name, bytes[1], sizes[1], &read.backward_step))
+  if (!read_steps(forward_name, bytes[0], sizes[0], &read.forward_step, 1) ||
+      !(read.n_steps = read_steps(backward_name, bytes[1], sizes[1], read.backward_steps, MAX_STEPS)))
     return NULL;
   if (!read_slots(bytes[2], sizes[2], &read.saved) || !read_slots(bytes[3], sizes[3], &read.returned) ||
       !read_slots(bytes[4], sizes[4], &read.gradients) || !is_sound(&read)) {
@@ -463,10 +515,13 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
                  backward_name);
     return NULL;
   }
-  for (int i = 0; i < read.backward_step.n; ++i) {
-    const Argument* a = &read.backward_step.arguments[i];
-    read.spends |= a->origin == NEW_OVER && a->source >= read.n_gradients;
+  for (int i = 0; i < read.n_steps; ++i) {
+    for (int k = 0; k < read.backward_steps[i].n; ++k) {
+      const Argument* a = &read.backward_steps[i].arguments[k];
+      read.spends |= a->origin == NEW_OVER && a->source >= read.n_gradients;
+    }
   }
+  for (int i = 0; i < read.forward_step.n; ++i) read.chooses |= read.forward_step.arguments[i].wanted != 0;
   if (!make_room_for_a_plan()) return PyErr_NoMemory();
   Plan* plan = PyMem_Malloc(sizeof *plan);
   if (!plan) return PyErr_NoMemory();

@@ -9,7 +9,7 @@ A plan says in words where each argument of the two operations comes from, in th
                     tensor two inputs on; loss(name): f32, of the labels behind it or no dimension; over(name): in its memory
     ...?a,b         only where the gradient of a or of b is wanted
 
-The Function's own forward and backward have to do the same. They do it for all other tensors, and backward for second derivatives,
+Backward may be several operations, each with its plan; one whose first tensor is not there is left out. The Function's own forward and backward have to do the same. They do it for all other tensors, and backward for second derivatives,
 `config.main_grad` and where the first gradient is missing."""
 
 import re
@@ -22,6 +22,7 @@ from .. import _bind
 _SLOT, _NUMBER, _ZERO, _NONE, _LIKE, _ROWS, _GATED, _LOSS, _OVER = range(9)  # src/direct.c has the same
 _NOTHING = 255
 _MAKERS = {None: _LIKE, "rows": _ROWS, "gated": _GATED, "loss": _LOSS, "over": _OVER}
+_KEEPS_NONE, _COLUMNS_TOGETHER, _REPORTS_LABELS = 1, 2, 4
 _bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32)
 
 
@@ -49,20 +50,24 @@ def _indices(names, slots):
     return bytes(_NOTHING if name == "None" else slots.index(name) for name in names.split())
 
 
-def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y", backward, gradients):
+def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y", backward, gradients, columns_together=False, labels=False):
     """What apply() of this Function is to be in its place. It takes `inputs`, which are tensors or None, and the tuple of numbers.
 
-    `upstream`: names of the gradients that backward gets, the first of which must be there."""
+    `upstream`: names of the gradients that backward gets, the first of which must be there. backward: one plan, or a list of them.
+    columns_together: gradients may have strides but for the last dimension. labels: backward reports labels that are out of range."""
     inputs, numbers, upstream = inputs.split(), numbers.split(), upstream.split()
     operation, *words = forward.split()
     slots = list(inputs)
     forward_bytes = _encoded(words, slots, numbers, inputs)
     of_saved, of_returned = _indices(saved, slots), _indices(returned, slots)
-    behind, *words = backward.split()
     slots = upstream + saved.split()
-    backward_bytes = _encoded(words, slots, numbers, inputs)
-    run = _bind.direct_forward(function.forward, len(inputs), len(upstream), int(len(upstream) > 1), operation, forward_bytes,
-                               behind, backward_bytes, of_saved, of_returned, _indices(gradients, slots))
+    behind, backward_bytes = [], b""
+    for name, *words in map(str.split, [backward] if isinstance(backward, str) else backward):
+        behind.append(name)
+        backward_bytes += _encoded(words, slots, numbers, inputs)
+    flags = (len(upstream) > 1) * _KEEPS_NONE | columns_together * _COLUMNS_TOGETHER | labels * _REPORTS_LABELS
+    run = _bind.direct_forward(function.forward, len(inputs), len(upstream), flags, operation, forward_bytes,
+                               " ".join(behind), backward_bytes, of_saved, of_returned, _indices(gradients, slots))
     twin = type(function)(function.__name__, (function,), {"forward": run, "__module__": function.__module__})
     _bind.direct_backward(run, twin._backward_cls)
     return twin

@@ -24,7 +24,9 @@ def operations(*tensors):
         return _operators
     if _plain(*tensors):
         return ops
-    learn_sharding()
+    if "torch.distributed.tensor" in sys.modules:
+        _learn_sharding()
+        _refuse_mixtures(tensors)
     return _operators
 
 
@@ -37,6 +39,21 @@ def learn_sharding():
     """Tells DTensors about the operators, once there may be any: torch.distributed.tensor takes a second to import."""
     if "torch.distributed.tensor" in sys.modules:
         _learn_sharding()
+
+
+def _refuse_mixtures(tensors):
+    """A DTensor beside tensors: most likely a parameter of FSDP's where it is not gathered. torch's own words do not say what to do."""
+    from torch.distributed.tensor import DTensor
+    shards = [tensor for tensor in tensors if isinstance(tensor, DTensor)]
+    others = [tensor for tensor in tensors if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.numel() != 1]
+    implicit = getattr(getattr(DTensor, "_op_dispatcher", None), "_allow_implicit_replication", False)
+    if not shards or not others or implicit:
+        return
+    one, other = shards[0], others[0]
+    raise NotSupported(
+        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with placements {one.placements} beside a tensor of "
+        f"{list(other.shape)}. A parameter that FSDP shards is whole inside its module's forward only: call the function there (ligerdsl.patch "
+        "computes a head's loss inside lm_head), or pass weight.full_tensor()")
 
 
 def is_direct(*tensors):

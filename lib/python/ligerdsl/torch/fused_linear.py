@@ -6,7 +6,8 @@ from torch.autograd import Function
 from .. import ops as arrays
 from ..errors import NotSupported
 from .config import config
-from .dispatch import added, choice, dtype_if, first_order, gradient, is_compiling, is_direct, main_grad_of, operations, wants_grad
+from .direct import direct
+from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_compiling, is_direct, main_grad_of, operations, wants_grad
 from .losses import REDUCTIONS, LossOutput, mark, numbers_of, report_labels
 
 
@@ -40,26 +41,31 @@ def accumulated(parameter, d_parameter):
     return None
 
 
+_NUMBERS = ("ignore_index", "reduction", "label_smoothing", "lse_square_scale", "softcap", "temperature", "use_token_scaling",
+            "max_workspace_bytes", "chunk_rows")
+
+
 class FusedLinearCrossEntropyFunction(Function):
-    """`inverse`: what each row's loss is multiplied by, or None. `grad_scale`: what the upstream gradient will be, or None. `later`: gradients
-    are made in backward, from lse and entropy and the logits multiplied again: upstream gradients of rows are not known before."""
+    """`inverse`: what each row's loss is multiplied by, or None. `grad_scale`: what the upstream gradient will be, or None. numbers: of
+    _NUMBERS, a dict of extras, and `later`: gradients are made in backward, from lse and entropy and the logits multiplied again: upstream
+    gradients of rows are not known before."""
 
     @staticmethod
-    def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras, later):
+    def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers):
         ctx.set_materialize_grads(False)
+        *given, extras, later = ctx.numbers = numbers
         inputs = (x, weight, bias, labels, class_weight)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
         factor = None if later else grad_scale if inverse is None else inverse if grad_scale is None else inverse * grad_scale
         wanted = {"with_lse": True} if later else {"with_d_x": needs_x, "d_weight_dtype": dtype_if(needs_weight, weight),
                                                    "d_bias_dtype": dtype_if(needs_bias, bias)}
         loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, lse = operations(
-            *inputs, factor).fused_linear_cross_entropy(*inputs, factor, **numbers, **extras, **wanted)
-        ctx.numbers, ctx.later, ctx.with_entropy = numbers, later, later and extras["with_entropy"]
+            *inputs, factor).fused_linear_cross_entropy(*inputs, factor, **dict(zip(_NUMBERS, given)), **extras, **wanted)
         if later:
-            ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if ctx.with_entropy else None)
+            ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if extras["with_entropy"] else None)
         else:
             ctx.save_for_backward(weight, bias, grad_scale, d_x, d_weight, d_bias)
-        mark(ctx, z_loss, accuracy, predictions, *(() if ctx.with_entropy else (entropy,)))
+        mark(ctx, z_loss, accuracy, predictions, *(() if later and extras["with_entropy"] else (entropy,)))
         if inverse is not None:
             loss = loss * inverse
             z_loss = z_loss if z_loss is None else z_loss * inverse
@@ -70,30 +76,46 @@ class FusedLinearCrossEntropyFunction(Function):
     @first_order
     def backward(ctx, d_loss, _z, _accuracy, _predictions, d_entropy):
         report_labels()
-        nothing = (None,) * 7
-        if not ctx.with_entropy:  # compiled, it is zeros
+        nothing = (None,) * 5
+        *given, extras, later = ctx.numbers
+        if not (later and extras["with_entropy"]):  # compiled, it is zeros
             d_entropy = None
         if d_loss is None and d_entropy is None:
             return (None, None, None, *nothing)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
+        if not later:  # before what was saved is asked for, which the first backward has overwritten
+            spend(ctx, "fused_linear_cross_entropy")
         weight, bias, factor, *rest = ctx.saved_tensors
-        if ctx.later:
+        if later:
             x, labels, class_weight, lse, entropy = rest
+            numbers = dict(zip(_NUMBERS, given))
             if d_loss is None:
-                d_loss = lse.new_zeros(labels.shape if ctx.numbers["reduction"] == REDUCTIONS["none"] else ())
+                d_loss = lse.new_zeros(labels.shape if numbers["reduction"] == REDUCTIONS["none"] else ())
             elif factor is not None:
                 d_loss = d_loss * factor
             inputs = (x, weight, bias, labels, class_weight, lse, gradient(d_loss), None if d_entropy is None else entropy, gradient(d_entropy))
             d_x, d_weight, d_bias = operations(*inputs).fused_linear_cross_entropy_backward(
-                *inputs, **ctx.numbers, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
+                *inputs, **numbers, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
                 d_bias_dtype=dtype_if(needs_bias, bias))
         else:
-            spend(ctx, "fused_linear_cross_entropy")
             factor = d_loss if factor is None else d_loss / factor
             d_x, d_weight, d_bias = (scaled(tensor, factor) if needed else None
                                      for tensor, needed in zip(rest, (needs_x, needs_weight, needs_bias)))
         return (d_x if needs_x else None, accumulated(weight, d_weight) if needs_weight else None,
                 accumulated(bias, d_bias) if needs_bias else None, *nothing)
+
+
+# For a loss of one number, made of what is always there: without num_items, grad_scale, extras.
+_direct_head = direct(
+    FusedLinearCrossEntropyFunction, "x weight bias labels class_weight inverse grad_scale", " ".join(_NUMBERS) + " extras later",
+    "d_loss d_z d_accuracy d_predictions d_entropy",
+    forward="fused_linear_cross_entropy x weight bias labels class_weight None loss=loss(x) None None None d_x=x?x d_weight=weight?weight "
+            "d_bias=bias?bias None None None .ignore_index .reduction .label_smoothing .lse_square_scale .softcap .use_token_scaling 0 "
+            ".max_workspace_bytes .chunk_rows .temperature 0 0",
+    saved="weight bias grad_scale d_x d_weight d_bias", returned="loss None None None None",
+    backward=["scale d_x?x d_loss scaled_x=over(d_x)?x 0", "scale d_weight?weight d_loss scaled_weight=over(d_weight)?weight 0",
+              "scale d_bias?bias d_loss scaled_bias=over(d_bias)?bias 0"],
+    gradients="scaled_x scaled_weight scaled_bias None None None None", labels=True)
 
 
 def under_autocast(x, *weights):
@@ -139,7 +161,9 @@ def fused_linear_cross_entropy(x, weight, labels, bias=None, *, class_weight=Non
     x, weight, bias = under_autocast(x, weight, bias)
     if wants_grad(x, weight, bias):
         later = numbers["reduction"] == REDUCTIONS["none"] or with_entropy is True
-        results = FusedLinearCrossEntropyFunction.apply(x, weight, bias, labels, class_weight, inverse, grad_scale, numbers, extras, later)
+        alone = not later and inverse is None and grad_scale is None and not any(extras.values())
+        results = call(FusedLinearCrossEntropyFunction, x, weight, bias, labels, class_weight, inverse, grad_scale,
+                       (*(numbers[name] for name in _NUMBERS), extras, later), within=_direct_head if alone else None)
     else:
         made = operations(x, weight, bias, labels, class_weight).fused_linear_cross_entropy(x, weight, bias, labels, class_weight,
                                                                                             **numbers, **extras)

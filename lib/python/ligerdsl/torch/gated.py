@@ -73,7 +73,7 @@ def _directly(function, name, numbers):
                             f"d_gate_up={where % 'gate_up'}" + words, gradients="d_gate d_up d_gate_up") for where in ("%s", "over(%s)")]
 
 
-_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")
+_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")  # by in_place, a number: see norms.py
 _GEGLUS = _directly(GeGLUFunction, "geglu", "")
 
 
@@ -87,7 +87,7 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
         numbers = (gate_multiplier, down_multiplier, in_place)
-        return call(SwiGLUFunction, gate, up, gate_up, numbers, within=_SWIGLUS[bool(in_place)])
+        return call(SwiGLUFunction, gate, up, gate_up, numbers, within=_SWIGLUS[1 if in_place else 0])
     return operations(gate, up, gate_up).swiglu_forward(gate, up, gate_up, gate_multiplier=gate_multiplier,
                                                         down_multiplier=down_multiplier)
 
@@ -96,5 +96,5 @@ def geglu(gate, up=None, *, in_place=False):
     """GELU(gate) * up with the tanh form of GELU. One tensor, in_place: as of swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
-        return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=_GEGLUS[bool(in_place)])
+        return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=_GEGLUS[1 if in_place else 0])
     return operations(gate, up, gate_up).geglu_forward(gate, up, gate_up)

@@ -68,7 +68,7 @@ def _rms_norm_direct(d_x):
                   gradients="d_x d_weight")
 
 
-_RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")  # by in_place
+_RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")  # by in_place as a number: torch.compile of 2.11 takes no bool there
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
@@ -76,7 +76,7 @@ def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=
     "none". in_place: backward writes the gradient of x over that of the result, which nothing else may use then."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight):
-        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place), within=_RMS_NORMS[bool(in_place)])
+        return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place), within=_RMS_NORMS[1 if in_place else 0])
     return operations(x, weight).rms_norm_forward(x, weight, eps=eps, offset=offset, casting=casting)[0]
 
 
@@ -161,14 +161,14 @@ def _layer_norm_direct(d_x, saved):
                   gradients="d_x d_weight d_bias")
 
 
-_LAYER_NORMS = _layer_norm_direct("x", "x weight mean rstd"), _layer_norm_direct("over(d_y)", "x weight mean rstd bias")  # by in_place
+_LAYER_NORMS = _layer_norm_direct("x", "x weight mean rstd"), _layer_norm_direct("over(d_y)", "x weight mean rstd bias")  # likewise
 
 
 def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
     """LayerNorm over the last dimension. in_place: as of rms_norm."""
     if wants_grad(x, weight, bias):
         return call(LayerNormFunction, x, weight, bias, (eps, in_place),
-                    within=None if config.main_grad else _LAYER_NORMS[bool(in_place)])
+                    within=None if config.main_grad else _LAYER_NORMS[1 if in_place else 0])
     return operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps)[0]
 
 
