@@ -1,6 +1,7 @@
 #include "kernels/modulated_rms_norm_config.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/norm_backward.h"
 #include "kernels/record.h"
@@ -13,10 +14,10 @@ constexpr int kForwardRegisters = 80;
 constexpr int64_t kLongBytes = 16384;  // of a row
 
 // Scale and shift take the registers that a residual does.
-RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
+ModulatedRmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
-  RmsNormForwardConfig config = rms_norm_forward_kernel.heuristic(machine, rows);
+  ModulatedRmsNormForwardConfig config{rms_norm_forward_kernel.heuristic(machine, rows)};
   config.early_weight = false;
   // Measured on an H200, bf16, 16384x4096: 72.6 us with 80 registers of a thread, 76.6 with the 90 that it takes freely.
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
@@ -37,17 +38,20 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
 }
 
 std::string valid_forward(const Machine& machine, const ModulatedRmsNormOptions& o,
-                          const RmsNormForwardConfig& config) {
+                          const ModulatedRmsNormForwardConfig& config) {
+  if (config.early_modulation && !config.whole())
+    return "blocks of a row read their scale and shift late; use early_modulation=false, or keep=registers";
   if (config.rows != 1) return "rows of a tile may have different modulations; use rows=1";
   return rms_norm_forward_kernel.valid(machine, o, config);
 }
 
-Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o, const RmsNormForwardConfig& config) {
+Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o, const ModulatedRmsNormForwardConfig& config) {
   RmsNormMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
   meta.early_weight = config.early_weight;
+  meta.early_modulation = config.early_modulation;
   return operation_of(record_step(modulated_rms_norm_forward_kernel.name, o.type, &rms_norm_forward, meta,
                                   config.launch(), schedule_of(config)));
 }
@@ -98,7 +102,8 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
 }
 
 int64_t block_of(const ModulatedRmsNormOptions& o, const ModulatedRmsNormBackwardConfig& config) {
-  if (config.by == BackwardBy::rows) return tile_width(o.cols);
+  if (config.by == BackwardBy::rows)
+    return config.padded ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols))) : tile_width(o.cols);
   return program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
 }
 
@@ -107,6 +112,8 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   if (config.by == BackwardBy::columns) {
     if (config.vectors == 0) return "a block has 1 vector per thread or more; set vectors, or use by=rows";
     if (config.num_ctas != 1) return "num_ctas is of by=rows; use 1 with by=columns";
+    if (config.padded || config.min_ctas_per_sm != 0)
+      return "padded and min_ctas_per_sm are of by=rows; use false and 0 with by=columns";
     const int64_t block = block_of(o, config);
     if (block >= o.cols)
       return "a block of " + std::to_string(block) +
@@ -117,11 +124,13 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
                                     : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  if (config.padded && block_of(o, config) == tile_width(o.cols))
+    return "a tile of " + std::to_string(tile_width(o.cols)) + " columns is one of 2^n; use padded=false";
   const int64_t threads = program::kWarpThreads * config.num_warps * config.num_ctas;
-  const int64_t vectors = tile_width(o.cols) / vector_width(o.type);
+  const int64_t vectors = block_of(o, config) / vector_width(o.type);
   if (threads > program::kWarpThreads && vectors < threads)
     return "a row of " + std::to_string(o.cols) + " elements leaves threads without any; use fewer warps or CTAs";
-  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || tile_width(o.cols) > kMostOnCpu))
+  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || block_of(o, config) > kMostOnCpu))
     return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
            std::to_string(2 * kMostVectors) + " are possible; use more warps or CTAs, or by=columns";
   return "";
@@ -168,6 +177,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   if (by_rows || o.want_d_weight || o.want_modulation()) {  // it may not write over d_y: it goes first
     Launch launch = library_launch(all * blocks, config.num_warps);
     launch.num_ctas = config.num_ctas;
+    launch.min_ctas_per_sm = config.min_ctas_per_sm;
     const char* name = by_rows ? modulated_rms_norm_backward_kernel.name : "modulated_rms_norm_sums";
     op.steps.push_back(record_step(name, o.type, &modulated_rms_norm_backward, meta, std::move(launch)));
   }

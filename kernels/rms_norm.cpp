@@ -31,11 +31,18 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const NormInput input(NormRows(x_view, m), residual);
   Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
-  // A program has one row where there are modulations.
+  // A program has one row where there are modulations. Rows are counted by a grid, so 32 bits hold them: a division of 64
+  // bits is a hundred instructions of a GPU.
   Scalar modulation;
-  if (m.modulated) modulation = row / k.scalar("rows_of_modulation", i64);
+  if (m.modulated) modulation = udiv(k.program_id(0), k.scalar("rows_of_modulation", i64).to(i32));
   const auto modulating = [&](const View& view, ScalarArg column) {
-    return view.partition({1, m.block}).load({modulation, column}).to(f32);
+    return view.partition({1, m.block}).load({modulation, column});
+  };
+  struct Modulation {
+    Tile scale, shift;  // not widened yet
+  };
+  const auto modulation_of = [&](ScalarArg column) {
+    return Modulation{modulating(scale, column), m.has_shift ? modulating(shift, column) : Tile()};
   };
 
   auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
@@ -43,13 +50,14 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
   };
-  auto finish = [&](const Tile& x, const Tile& w, const Tile& rstd, ScalarArg column) {
+  auto finish = [&](const Tile& x, const Tile& w, const Modulation& early, const Tile& rstd, ScalarArg column) {
     if (m.residual) sum_out->store(row, column, x);
     Tile n = normalised(m, x, rstd);
     if (m.has_weight) n = n * weight.widen(w);
     if (m.modulated) {
-      const Tile scaled = modulating(scale, column) + 1.0f;
-      n = m.has_shift ? fma(n, scaled, modulating(shift, column)) : n * scaled;
+      const Modulation by = early.scale.empty() ? modulation_of(column) : early;
+      const Tile scaled = by.scale.to(f32) + 1.0f;
+      n = m.has_shift ? fma(n, scaled, by.shift.to(f32)) : n * scaled;
     }
     y.store(row, column, n);
   };
@@ -58,9 +66,11 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile x = input.load(row, 0);
     Tile w;
     if (m.has_weight && m.early_weight) w = weight.read(0);
+    Modulation early;
+    if (m.modulated && m.early_modulation) early = modulation_of(0);
     Tile rstd = rstd_of(sum_products(x, x, 1));
     if (m.has_weight && !m.early_weight) w = weight.read(0);
-    finish(x, w, rstd, 0);
+    finish(x, w, early, rstd, 0);
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
@@ -74,7 +84,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(kept.load(b), m.has_weight ? kept_weight.load(b) : Tile(), rstd, b);
+    finish(kept.load(b), m.has_weight ? kept_weight.load(b) : Tile(), {}, rstd, b);
   });
 }
 
@@ -112,7 +122,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     const Resident kept_d_y = d_y.keep(row), kept_x = x_rows.keep(row);
     auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
     Scalar modulation;
-    if (m.modulated) modulation = row.to(i64) / k.scalar("rows_of_modulation", i64);
+    if (m.modulated) modulation = udiv(row, k.scalar("rows_of_modulation", i64).to(i32));
     auto weighted = [&](const Scalar& b) {
       Tile dy = kept_d_y.load(b).to(f32);
       if (m.modulated) dy = dy * (scale->load(modulation, b) + 1.0f);
