@@ -24,7 +24,7 @@ struct ColumnSumsConfig {
     v("num_warps", num_warps, powers_of_two(1, 32), Bits::batch);
     v("vectors", vectors, choices({1, 2, 4, 8}), Bits::batch);
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
-    v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 24, 32}), Bits::batch);
+    v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
   }
 };
 

@@ -14,10 +14,10 @@ constexpr int kForwardRegisters = 80;
 constexpr int64_t kLongBytes = 16384;  // of a row
 
 // Scale and shift take the registers that a residual does.
-ModulatedRmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
+RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
-  ModulatedRmsNormForwardConfig config{rms_norm_forward_kernel.heuristic(machine, rows)};
+  RmsNormForwardConfig config = rms_norm_forward_kernel.heuristic(machine, rows);
   config.early_weight = false;
   // Measured on an H200, bf16, 16384x4096: 72.6 us with 80 registers of a thread, 76.6 with the 90 that it takes freely.
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
@@ -25,7 +25,7 @@ ModulatedRmsNormForwardConfig heuristic_forward(const Machine& machine, const Mo
   // The registers above leave an SM one CTA of such rows. Found by a search on an H200: f32, 16384x4096, 130.5 us instead of 174 with as
   // many CTAs as an SM takes; bf16, 4096x8192, 39.3 instead of 52 with eight vectors a thread.
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
-    config.early_weight = true;
+    config.early_weight = size_of(o.type) == 4;  // bf16 4096x8192 on an H100: 50.8 us, 51.5 with an early weight
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
     config.min_ctas_per_sm =
         machine.threads_with(size_of(o.type) == 2 ? 128 : 32) / (program::kWarpThreads * config.num_warps);
@@ -38,20 +38,17 @@ ModulatedRmsNormForwardConfig heuristic_forward(const Machine& machine, const Mo
 }
 
 std::string valid_forward(const Machine& machine, const ModulatedRmsNormOptions& o,
-                          const ModulatedRmsNormForwardConfig& config) {
-  if (config.early_modulation && !config.whole())
-    return "blocks of a row read their scale and shift late; use early_modulation=false, or keep=registers";
+                          const RmsNormForwardConfig& config) {
   if (config.rows != 1) return "rows of a tile may have different modulations; use rows=1";
   return rms_norm_forward_kernel.valid(machine, o, config);
 }
 
-Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o, const ModulatedRmsNormForwardConfig& config) {
+Operation build_forward(const Machine&, const ModulatedRmsNormOptions& o, const RmsNormForwardConfig& config) {
   RmsNormMeta meta{o};
   meta.looped = !config.whole();
   meta.rows = config.rows;
   meta.block = config.columns(o.type, o.cols);
   meta.early_weight = config.early_weight;
-  meta.early_modulation = config.early_modulation;
   return operation_of(record_step(modulated_rms_norm_forward_kernel.name, o.type, &rms_norm_forward, meta,
                                   config.launch(), schedule_of(config)));
 }
@@ -90,8 +87,22 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
   ModulatedRmsNormBackwardConfig config{.stages = 3};
   // Measured on an H200 in bf16, 16384 rows: 4096 columns 112.8 us, 2048 67.6; 143 and 85.5 with twice the threads.
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
+    // Measured on an H100, 16384x3072: 124.3 us, 136 as below: half of the programs leave half of the partial sums.
+    if (width > kShort / 2 && width < kShort && o.cols % vector_width(o.type) == 0) {
+      config.num_warps = 16;
+      config.stages = 2;
+      config.programs_per_sm = config.min_ctas_per_sm = 2;
+      config.padded = true;
+      return config;
+    }
     config.num_warps = warps_for(width, o.type, kMostVectors);
     config.programs_per_sm = std::clamp(8 / config.num_warps, 1, 4);
+    return config;
+  }
+  // Measured on an H100 in bf16, 4096x8192: 82.8 us on clusters of two with two rows a turn, 86.4 with a row of a CTA.
+  if (width == 2 * kShort && size_of(o.type) == 2) {
+    config.num_ctas = config.turn = config.stages = 2;
+    config.num_warps = 16;
     return config;
   }
   while (width > part * kVectors * config.num_ctas && config.num_ctas < machine.max_cluster) config.num_ctas *= 2;
@@ -146,8 +157,16 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
                      library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
 }
 
-Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o) {
-  const TileShape tile = partials_tile(machine);
+// Of at most so many parts of a modulation.
+Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o, int64_t parts) {
+  constexpr int64_t kHeld = 8;  // numbers of a thread
+  TileShape tile = partials_tile(machine);
+  // Many modulations have few parts each and many tiles: without rows that none of them has, eight of them run at a time
+  // where two did.
+  if (machine.is_gpu() && parts < tile.rows) {
+    tile.rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(parts)));
+    tile.num_warps = static_cast<int>(std::clamp<int64_t>(tile.rows * tile.cols / (program::kWarpThreads * kHeld), 1, 8));
+  }
   ModulatedRmsNormMeta meta{o};
   meta.rows = tile.rows;
   meta.block = tile.cols;
@@ -191,7 +210,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
     add("weight_partials", all, meta.shared ? most * o.modulations : Size(programs));
   }
   if (!o.want_modulation()) return op;
-  op.steps.push_back(reduce_step(machine, o));
+  op.steps.push_back(reduce_step(machine, o, parts.limit));
   if (o.want_d_scale) add("scale_partials", each * o.modulations, most * o.modulations);
   if (o.want_d_shift) add("shift_partials", each * o.modulations, most * o.modulations);
   return op;

@@ -9,16 +9,7 @@
 namespace ligerdsl::kernels {
 
 // As RMSNorm's, but a tile has one row: its neighbours may have another modulation.
-struct ModulatedRmsNormForwardConfig : RmsNormForwardConfig {
-  bool early_modulation = false;  // read scale and shift before the reduction
-
-  template <class V>
-  void visit(V&& v) {
-    RmsNormForwardConfig::visit(v);
-    v("early_modulation", early_modulation, Bits::same);
-  }
-};
-using ModulatedRmsNormForward = ConfiguredKernel<ModulatedRmsNormOptions, ModulatedRmsNormForwardConfig>;
+using ModulatedRmsNormForward = ConfiguredKernel<ModulatedRmsNormOptions, RmsNormForwardConfig>;
 extern const ModulatedRmsNormForward modulated_rms_norm_forward_kernel;
 
 // A program has whole rows, one after the other, or blocks of columns: then another kernel makes d_x.

@@ -36,13 +36,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   Scalar modulation;
   if (m.modulated) modulation = udiv(k.program_id(0), k.scalar("rows_of_modulation", i64).to(i32));
   const auto modulating = [&](const View& view, ScalarArg column) {
-    return view.partition({1, m.block}).load({modulation, column});
-  };
-  struct Modulation {
-    Tile scale, shift;  // not widened yet
-  };
-  const auto modulation_of = [&](ScalarArg column) {
-    return Modulation{modulating(scale, column), m.has_shift ? modulating(shift, column) : Tile()};
+    return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
 
   auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
@@ -50,14 +44,13 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
   };
-  auto finish = [&](const Tile& x, const Tile& w, const Modulation& early, const Tile& rstd, ScalarArg column) {
+  auto finish = [&](const Tile& x, const Tile& w, const Tile& rstd, ScalarArg column) {
     if (m.residual) sum_out->store(row, column, x);
     Tile n = normalised(m, x, rstd);
     if (m.has_weight) n = n * weight.widen(w);
     if (m.modulated) {
-      const Modulation by = early.scale.empty() ? modulation_of(column) : early;
-      const Tile scaled = by.scale.to(f32) + 1.0f;
-      n = m.has_shift ? fma(n, scaled, by.shift.to(f32)) : n * scaled;
+      const Tile scaled = modulating(scale, column) + 1.0f;
+      n = m.has_shift ? fma(n, scaled, modulating(shift, column)) : n * scaled;
     }
     y.store(row, column, n);
   };
@@ -66,11 +59,9 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile x = input.load(row, 0);
     Tile w;
     if (m.has_weight && m.early_weight) w = weight.read(0);
-    Modulation early;
-    if (m.modulated && m.early_modulation) early = modulation_of(0);
     Tile rstd = rstd_of(sum_products(x, x, 1));
     if (m.has_weight && !m.early_weight) w = weight.read(0);
-    finish(x, w, early, rstd, 0);
+    finish(x, w, rstd, 0);
     return;
   }
   Scalar blocks = cdiv(cols, m.block);
@@ -84,7 +75,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
-    finish(kept.load(b), m.has_weight ? kept_weight.load(b) : Tile(), {}, rstd, b);
+    finish(kept.load(b), m.has_weight ? kept_weight.load(b) : Tile(), rstd, b);
   });
 }
 

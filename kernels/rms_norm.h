@@ -54,7 +54,6 @@ struct RmsNormMeta : RmsNormOptions {
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Forward: read the weight before the reduction, which hides its latency, where registers are not short.
   bool early_weight = false;
-  bool early_modulation = false;  // scale and shift likewise
   // Backward, loops over rows:
   int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
   bool reload_weight = false;  // read the weight again for every row, where registers are short
