@@ -1,6 +1,7 @@
 #include "kernels/modulated_rms_norm_config.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "kernels/norm_backward.h"
 #include "kernels/record.h"
@@ -24,7 +25,7 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
   // The registers above leave an SM one CTA of such rows. Found by a search on an H200: f32, 16384x4096, 130.5 us instead of 174 with as
   // many CTAs as an SM takes; bf16, 4096x8192, 39.3 instead of 52 with eight vectors a thread.
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
-    config.early_weight = true;
+    config.early_weight = size_of(o.type) == 4;  // bf16 4096x8192 on an H100: 50.8 us, 51.5 with an early weight
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
     config.min_ctas_per_sm =
         machine.threads_with(size_of(o.type) == 2 ? 128 : 32) / (program::kWarpThreads * config.num_warps);
@@ -86,8 +87,22 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
   ModulatedRmsNormBackwardConfig config{.stages = 3};
   // Measured on an H200 in bf16, 16384 rows: 4096 columns 112.8 us, 2048 67.6; 143 and 85.5 with twice the threads.
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
+    // Measured on an H100, 16384x3072: 124.3 us, 136 as below: half of the programs leave half of the partial sums.
+    if (width > kShort / 2 && width < kShort && o.cols % vector_width(o.type) == 0) {
+      config.num_warps = 16;
+      config.stages = 2;
+      config.programs_per_sm = config.min_ctas_per_sm = 2;
+      config.padded = true;
+      return config;
+    }
     config.num_warps = warps_for(width, o.type, kMostVectors);
     config.programs_per_sm = std::clamp(8 / config.num_warps, 1, 4);
+    return config;
+  }
+  // Measured on an H100 in bf16, 4096x8192: 82.8 us on clusters of two with two rows a turn, 86.4 with a row of a CTA.
+  if (width == 2 * kShort && size_of(o.type) == 2 && machine.max_cluster >= 2) {
+    config.num_ctas = config.turn = config.stages = 2;
+    config.num_warps = 16;
     return config;
   }
   while (width > part * kVectors * config.num_ctas && config.num_ctas < machine.max_cluster) config.num_ctas *= 2;
@@ -98,7 +113,8 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
 }
 
 int64_t block_of(const ModulatedRmsNormOptions& o, const ModulatedRmsNormBackwardConfig& config) {
-  if (config.by == BackwardBy::rows) return tile_width(o.cols);
+  if (config.by == BackwardBy::rows)
+    return config.padded ? static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols))) : tile_width(o.cols);
   return program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
 }
 
@@ -107,6 +123,8 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   if (config.by == BackwardBy::columns) {
     if (config.vectors == 0) return "a block has 1 vector per thread or more; set vectors, or use by=rows";
     if (config.num_ctas != 1) return "num_ctas is of by=rows; use 1 with by=columns";
+    if (config.padded || config.min_ctas_per_sm != 0)
+      return "padded and min_ctas_per_sm are of by=rows; use false and 0 with by=columns";
     const int64_t block = block_of(o, config);
     if (block >= o.cols)
       return "a block of " + std::to_string(block) +
@@ -117,11 +135,13 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
                                     : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  if (config.padded && block_of(o, config) == tile_width(o.cols))
+    return "a tile of " + std::to_string(tile_width(o.cols)) + " columns is one of 2^n; use padded=false";
   const int64_t threads = program::kWarpThreads * config.num_warps * config.num_ctas;
-  const int64_t vectors = tile_width(o.cols) / vector_width(o.type);
+  const int64_t vectors = block_of(o, config) / vector_width(o.type);
   if (threads > program::kWarpThreads && vectors < threads)
     return "a row of " + std::to_string(o.cols) + " elements leaves threads without any; use fewer warps or CTAs";
-  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || tile_width(o.cols) > kMostOnCpu))
+  if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || block_of(o, config) > kMostOnCpu))
     return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
            std::to_string(2 * kMostVectors) + " are possible; use more warps or CTAs, or by=columns";
   return "";
@@ -137,8 +157,16 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
                      library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
 }
 
-Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o) {
-  const TileShape tile = partials_tile(machine);
+// Of at most so many parts of a modulation.
+Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o, int64_t parts) {
+  constexpr int64_t kHeld = 8;  // numbers of a thread
+  TileShape tile = partials_tile(machine);
+  // Many modulations have few parts each and many tiles: without rows that none of them has, eight of them run at a time
+  // where two did.
+  if (machine.is_gpu() && parts < tile.rows) {
+    tile.rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(parts)));
+    tile.num_warps = static_cast<int>(std::clamp<int64_t>(tile.rows * tile.cols / (program::kWarpThreads * kHeld), 1, 8));
+  }
   ModulatedRmsNormMeta meta{o};
   meta.rows = tile.rows;
   meta.block = tile.cols;
@@ -168,6 +196,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   if (by_rows || o.want_d_weight || o.want_modulation()) {  // it may not write over d_y: it goes first
     Launch launch = library_launch(all * blocks, config.num_warps);
     launch.num_ctas = config.num_ctas;
+    launch.min_ctas_per_sm = config.min_ctas_per_sm;
     const char* name = by_rows ? modulated_rms_norm_backward_kernel.name : "modulated_rms_norm_sums";
     op.steps.push_back(record_step(name, o.type, &modulated_rms_norm_backward, meta, std::move(launch)));
   }
@@ -181,7 +210,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
     add("weight_partials", all, meta.shared ? most * o.modulations : Size(programs));
   }
   if (!o.want_modulation()) return op;
-  op.steps.push_back(reduce_step(machine, o));
+  op.steps.push_back(reduce_step(machine, o, parts.limit));
   if (o.want_d_scale) add("scale_partials", each * o.modulations, most * o.modulations);
   if (o.want_d_shift) add("shift_partials", each * o.modulations, most * o.modulations);
   return op;

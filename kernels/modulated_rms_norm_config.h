@@ -21,6 +21,8 @@ struct ModulatedRmsNormBackwardConfig {
   int stages = 2;           // rows under way: the one at work and those on their way
   int turn = 1;             // rows that a program takes at a time
   int programs_per_sm = 1;  // that each keep partial sums
+  bool padded = false;      // by=rows: a tile of 2^n columns, of which threads have whole vectors
+  int min_ctas_per_sm = 0;  // by=rows; 0: no floor
 
   template <class V>
   void visit(V&& v) {
@@ -31,6 +33,8 @@ struct ModulatedRmsNormBackwardConfig {
     v("stages", stages, choices({1, 2, 3, 4}), Bits::same);
     v("turn", turn, choices({1, 2, 4}), Bits::same);
     v("programs_per_sm", programs_per_sm, choices({1, 2, 3, 4, 5, 6, 7, 8}), Bits::batch);
+    v("padded", padded, Bits::batch);
+    v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4, 5, 6, 7, 8}), Bits::same);
   }
 };
 

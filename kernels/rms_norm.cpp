@@ -31,9 +31,10 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const NormInput input(NormRows(x_view, m), residual);
   Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
-  // A program has one row where there are modulations.
+  // A program has one row where there are modulations. Rows are counted by a grid, so 32 bits hold them: a division of 64
+  // bits is a hundred instructions of a GPU.
   Scalar modulation;
-  if (m.modulated) modulation = row / k.scalar("rows_of_modulation", i64);
+  if (m.modulated) modulation = udiv(k.program_id(0), k.scalar("rows_of_modulation", i64).to(i32));
   const auto modulating = [&](const View& view, ScalarArg column) {
     return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
@@ -112,7 +113,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     const Resident kept_d_y = d_y.keep(row), kept_x = x_rows.keep(row);
     auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
     Scalar modulation;
-    if (m.modulated) modulation = row.to(i64) / k.scalar("rows_of_modulation", i64);
+    if (m.modulated) modulation = udiv(row, k.scalar("rows_of_modulation", i64).to(i32));
     auto weighted = [&](const Scalar& b) {
       Tile dy = kept_d_y.load(b).to(f32);
       if (m.modulated) dy = dy * (scale->load(modulation, b) + 1.0f);

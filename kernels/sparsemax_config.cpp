@@ -18,11 +18,16 @@ int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
 constexpr int kMostWarps = 16;   // of a CTA; more of them leave too few registers to a thread
 constexpr int kWarpsPerSm = 32;  // at least: 64 registers of a thread, 64 KB of 16-bit rows on their way
 
+// Masks of rows that end inside a vector take registers of their own.
+bool masked(const SparsemaxOptions& o) {
+  return o.cols % vector_width(o.type) != 0;
+}
+
 // Of a GPU: a thread with about so many elements of each array.
 struct Held {
   int side_by_side;  // warps of a CTA that has several rows
   int64_t of_rows;   // elements of a thread of these
-  bool pairs;        // rows of which a warp has one by `of_rows` are two of it
+  bool one_each;     // of rows of which a warp has one a CTA has several, too
   int64_t elements;
   int64_t most;  // where CTAs of kMostWarps hold wider rows whole; 0: a cluster has them
   int64_t wide;  // rows of more columns are a cluster's, of CTAs of so many warps that hold so many elements a thread
@@ -31,29 +36,31 @@ struct Held {
   int wide_ctas_per_sm;  // 0: no floor
 };
 
-// Measured on an H200 in bf16, us. 65536x128: 21.0; CTAs of one warp 23.1, four times as many. 32768x512: 24.3; a row of
-// each of two warps 31.8, half of the bytes under way. 8192x32768: 339 with 128 KB of rows an SM, though 64 registers
+// Measured in bf16, us. On an H100, 65536x128: 16.7 with eight rows of one warp, 19.0 with sixteen of four. On an H200,
+// 32768x512: 24.3 with two rows of one warp; a row of each of two warps 31.8, half of the bytes under way. 8192x32768: 339 with 128 KB of rows an SM, though 64 registers
 // spill 92 bytes; clusters 382 and more. 2048x131072: 488 with 128 KB an SM, and 176 bytes spilled; 96 KB 550; clusters of
 // 16 679. Rows of f32 have as many bytes in half of the elements.
-Held held_forward(DType type) {
-  constexpr int64_t kVectors = 16;
-  const bool narrow = size_of(type) < size_of(f32);
-  return {.side_by_side = narrow ? 4 : 1,
-          .of_rows = 16,
-          .pairs = narrow,
+Held held_forward(const SparsemaxOptions& o) {
+  constexpr int64_t kVectors = 16, kShort = 256, kTiny = 64;
+  const bool narrow = size_of(o.type) < size_of(f32);
+  // Registers for twice the elements are not there.
+  const bool few = narrow && tile_width(o.cols) <= kShort && (masked(o) || o.cols < kTiny);
+  return {.side_by_side = few ? 4 : 1,
+          .of_rows = narrow && !few ? 32 : 16,
+          .one_each = !narrow,
           .elements = 32,
           .most = narrow ? 64 : 0,
           .wide = kMostWarps * program::kWarpThreads * 32,
           .wide_warps = 4,
-          .wide_elements = kVectors * vector_width(type),
+          .wide_elements = kVectors * vector_width(o.type),
           .wide_ctas_per_sm = narrow ? 4 : 3};
 }
 
 // 65536x128 17.4 us, 23.0 in CTAs of a warp; 8192x32768 394 us, 412 in CTAs of 16 warps; 2048x131072 405, 583.
-Held held_backward(DType) {
+Held held_backward(const SparsemaxOptions&) {
   return {.side_by_side = 4,
           .of_rows = 16,
-          .pairs = false,
+          .one_each = true,
           .elements = 16,
           .most = 0,
           .wide = 16384,
@@ -64,7 +71,8 @@ Held held_backward(DType) {
 
 // A CTA's rows, where a warp has some.
 RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
-  if (rows_of_warp == 1 && held.pairs) return {.rows = 2, .num_warps = 1};  // no barriers
+  // Each lane of a warp by itself has as many vectors as the others.
+  if (held.side_by_side == 1) rows_of_warp = floor_power_of_two(rows_of_warp);
   const int warps = rows_of_warp > 1 ? held.side_by_side : std::max(held.side_by_side, 2);
   return {.rows = static_cast<int>(rows_of_warp) * warps,
           .num_warps = warps,
@@ -74,12 +82,10 @@ RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
 // Rows of a warp need no barrier, and CTAs of one warp wait for no other row; rows that a CTA does not hold are a
 // cluster's.
 std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o, const Held& held) {
-  if (const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols); rows_of_warp > 0)
-    return side_by_side(held, rows_of_warp);
-  // Masks of rows that end inside a vector take registers of their own.
-  const bool masked = o.cols % vector_width(o.type) != 0;
+  const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
+  if (rows_of_warp > 1 || (rows_of_warp == 1 && held.one_each)) return side_by_side(held, rows_of_warp);
   const bool wide = o.cols > held.wide;
-  if (wide && !masked && o.cols <= kMostWarps * program::kWarpThreads * held.most)
+  if (wide && !masked(o) && o.cols <= kMostWarps * program::kWarpThreads * held.most)
     return RowConfig{.num_warps = kMostWarps, .min_ctas_per_sm = kWarpsPerSm / kMostWarps};
   const int64_t warp = program::kWarpThreads * (wide ? held.wide_elements : held.elements);
   const int most_warps = wide ? held.wide_warps : kMostWarps;
@@ -88,15 +94,15 @@ std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOpt
   const int64_t part = warp * config.num_warps;
   while (part * config.num_ctas < o.cols) config.num_ctas *= 2;
   if (config.num_ctas > machine.max_cluster) return {};
-  if (config.num_warps >= 4 && !masked)
+  if (config.num_warps >= 4 && !masked(o))
     config.min_ctas_per_sm = wide ? held.wide_ctas_per_sm : kWarpsPerSm / config.num_warps;
   return config;
 }
 
-template <Held (*held)(DType)>
+template <Held (*held)(const SparsemaxOptions&)>
 RowConfig heuristic(const Machine& machine, const SparsemaxOptions& o) {
   if (machine.is_gpu()) {
-    if (const auto config = in_registers(machine, o, held(o.type))) return *config;
+    if (const auto config = in_registers(machine, o, held(o))) return *config;
   } else if (o.cols <= kResidentWidth / 2) {
     return whole_rows(machine, o.type, o.cols, 4);
   }

@@ -205,6 +205,18 @@ TEST(ModulatedRmsNorm, ByColumns) {
   }
 }
 
+// Columns of a tile that a row does not have.
+TEST(ModulatedRmsNorm, PaddedTiles) {
+  int64_t number = 0;
+  for (int64_t h : affordable({1152, 2560, 3072}, 12)) {
+    for (DType type : kFloats) {
+      Trial run(options_of(h, 3, type), 12, gap_of(number++));
+      run.config = {{"padded", "true"}};
+      run.check();
+    }
+  }
+}
+
 // Rows that a program takes at a time: as many as there are, fewer and one more. The sums have the order that they had.
 TEST(ModulatedRmsNorm, RowsOfATurn) {
   for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 3}, {612, 204}, {1302, 2}, {7, 1}}) {

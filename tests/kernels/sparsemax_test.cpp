@@ -71,6 +71,8 @@ TEST(Sparsemax, ManyRows) {
     for (double scale : {0.02, 0.2, 1.0, 3.0})
       Trial(f32, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
   }
+  for (int64_t h : {72, 96, 128, 256})
+    for (double scale : {0.2, 3.0}) Trial(bf16, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
 }
 
 // From rows that are nearly constant, where every element is in the support, to rows with one element in it.
