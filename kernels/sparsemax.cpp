@@ -56,6 +56,11 @@ struct Start {
   Number tau, count;
 };
 
+template <class Number>
+Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) {
+  return m.exact_division ? sum / count : fast_div(sum, count);
+}
+
 // Newton's method over elements that are relative to the largest. `above` gives the sum of max(x - tau, 0) and how many
 // of these are not 0. Rows of a tile go on until the last one is done. A row is done where a step leaves the number as
 // it was, or grows it by rounding; that the first step finds no more elements than the start knew of is enough, too.
@@ -72,7 +77,7 @@ Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<N
         const Number next = where(active, min(tau + rest, -1 / cols), tau);
         auto [excess, support] = above(next);
         const Number known = where(before > many && support > count, many, count);
-        return carry(next, fast_div(excess - 1.0f, support), support, where(active, known, zero));
+        return carry(next, quotient(m, excess - 1.0f, support), support, where(active, known, zero));
       });
   return {tau, rest, count};
 }
@@ -128,7 +133,7 @@ class LaneRow {
     for (int i = 0; i < kEarlySteps; ++i) {
       const Tile more = over(tau);
       last = count(more);
-      tau = tau + fast_div(sum(more, 1) - 1.0f, last);
+      tau = tau + quotient(m_, sum(more, 1) - 1.0f, last);
     }
     auto [all, nearest] = reduce({top, tau}, [](Scalar top, Scalar tau, Scalar other_top, Scalar other_tau) {
       const Scalar all = max(top, other_top);
@@ -234,7 +239,7 @@ class SideBySide {
     for (int i = 0; i < kEarlyStepsOfShort; ++i) {
       const Tile more = over(tau);
       last = count(more);
-      tau = min(tau + fast_div(sum(more, 1).expand_dims(1) - 1.0f, last), -1.0 / static_cast<double>(m_.cols));
+      tau = min(tau + quotient(m_, sum(more, 1).expand_dims(1) - 1.0f, last), -1.0 / static_cast<double>(m_.cols));
     }
     const Tile now = count(over(tau));
     return {tau, where(now == last, now, 0.0f)};
