@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, beside PyTorch (cuBLAS, each back end of
-scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
+"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, and the library's attention, beside PyTorch
+(cuBLAS, each back end of scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
         --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
@@ -25,6 +25,7 @@ import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import ligerdsl
+import ligerdsl.torch
 from results import build_fields, one_line
 from timing import timer_for
 
@@ -42,7 +43,7 @@ def parse():
     parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
-    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "flash_attention"), help="default: both")
+    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "flash_attention", "attention_backward"), help="default: all")
     parser.add_argument("--budget-s", type=float, default=0, help="start no contender later; 0 = no limit")
     def lists(text):
         return [tuple(map(int, part.split("x"))) for part in text.split(",")]
@@ -170,9 +171,71 @@ def products(rows, kernels, shapes, tiles, dtype):
             rows.failures.append({**case, "provider": "triton", "reason": why})
 
 
+def backends(device):
+    return [(f"torch_{name}", backend) for name, backend in BACKENDS.items() if name != "math" or device == "cpu"]
+
+
+def random_heads(rows, shape, dtype):
+    batch, heads, shared, tokens, dim = shape
+    return [torch.randn(batch, h, tokens, dim, device=rows.options.device, dtype=dtype) for h in (heads, shared, shared)]
+
+
+def exact_gradients(q, key, value, d_o, at, kv_head):
+    """Of the first head of q that takes this one, and of this one, in float64."""
+    group, scale = q.shape[1] // key.shape[1], q.shape[-1] ** -0.5
+    k, v = key[at, kv_head].double(), value[at, kv_head].double()
+    d_q, d_k, d_v = None, torch.zeros_like(k), torch.zeros_like(v)
+    for head in range(kv_head * group, (kv_head + 1) * group):
+        one, d_one = q[at, head].double(), d_o[at, head].double()
+        s = (one @ k.T).mul_(scale)
+        weights = s.masked_fill_(torch.ones_like(s, dtype=torch.bool).triu_(1), float("-inf")).softmax(-1)
+        d_v += weights.T @ d_one
+        slopes = d_one @ v.T
+        d_s = slopes.sub_((slopes * weights).sum(-1, keepdim=True)).mul_(weights).mul_(scale)
+        d_k += d_s.T @ one
+        d_q = d_s @ k if d_q is None else d_q
+    return torch.cat([d_q, d_k, d_v])
+
+
+def attention_backward(rows, shapes, dtype):
+    for shape in shapes:
+        batch, heads, shared, tokens, dim = shape
+        leaves = [t.requires_grad_() for t in random_heads(rows, shape, dtype)]
+        d_o = torch.randn_like(leaves[0])
+        picks = [(0, 0), (batch - 1, shared - 1)]
+        with torch.no_grad():
+            exact = torch.stack([exact_gradients(*leaves, d_o, *pick) for pick in picks])
+        case = {"kernel": "attention_backward", "shape": f"{batch}x{heads}({shared})x{tokens}x{dim} causal"}
+        held = {}
+
+        def take():
+            d_q, d_k, d_v = held.pop("gradients")
+            return torch.stack([torch.cat([d_q[at, head * (heads // shared)], d_k[at, head], d_v[at, head]]) for at, head in picks])
+
+        def add(provider, forward):
+            try:
+                o = forward()
+            except RuntimeError as error:
+                return rows.failures.append({**case, "provider": provider, "reason": one_line(str(error))})
+
+            def run():
+                held["gradients"] = torch.autograd.grad(o, leaves, d_o, retain_graph=True)
+            rows.add(case, provider, {}, run, take, exact, 5.0 * batch * heads * tokens * tokens * dim)
+
+        def sdpa(backend):
+            with sdpa_kernel(backend):
+                return F.scaled_dot_product_attention(*leaves, is_causal=True, enable_gqa=heads != shared)
+
+        for name, backend in backends(rows.options.device):
+            add(name, partial(sdpa, backend))
+        add("ligerdsl", partial(ligerdsl.torch.attention, *leaves, causal=True, heads_dim=1))
+        rows.time()
+
+
 def attention(rows, kernels, shapes, blocks, dtype):
-    for batch, heads, shared, tokens, dim in shapes:
-        q, key, value = (torch.randn(batch, h, tokens, dim, device=rows.options.device, dtype=dtype) for h in (heads, shared, shared))
+    for shape in shapes:
+        batch, heads, shared, tokens, dim = shape
+        q, key, value = random_heads(rows, shape, dtype)
         o, scale = torch.empty_like(q), dim**-0.5
         lse = torch.empty(batch * heads, tokens, device=rows.options.device)
         # Of the first and the last head only: float64 scores of all take too much memory.
@@ -195,14 +258,15 @@ def attention(rows, kernels, shapes, blocks, dtype):
             held["o"].fill_(float("nan"))
             return found
 
-        for name, backend in BACKENDS.items():
-            if name == "math" and rows.options.device != "cpu":
-                continue
-
+        for name, backend in backends(rows.options.device):
             def sdpa(backend=backend):
                 with sdpa_kernel(backend):
                     held["o"] = F.scaled_dot_product_attention(q, key, value, is_causal=True, enable_gqa=heads != shared)
-            rows.add(case, f"torch_{name}", {}, sdpa, take, exact, flops)
+            rows.add(case, name, {}, sdpa, take, exact, flops)
+
+        def library():
+            held["o"] = ligerdsl.torch.attention(q, key, value, causal=True, heads_dim=1)
+        rows.add(case, "ligerdsl", {"of": "the library"}, library, take, exact, flops)
         flat = {"q": q.view(-1, tokens, dim), "k": key.view(-1, tokens, dim), "v": value.view(-1, tokens, dim), "o": o.view(-1, tokens, dim)}
         for queries, keys, stages, warps in blocks:
             settings = {"queries": queries, "keys": keys, "stages": stages, "warps": warps, "dim": dim, "group": heads // shared}
@@ -217,10 +281,12 @@ def main():
     torch.manual_seed(0)
     dtype, kernels, rows = getattr(torch, options.dtype), ligerdsl.load(options.kernels), Rows(options)
     blocks = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]
-    if options.kernels_only != "flash_attention":
+    if options.kernels_only in ("", "matmul"):
         products(rows, kernels, *(([(70, 96, 64)], [(32, 32, 32)]) if options.smoke else (options.shapes, options.tiles)), dtype)
-    if options.kernels_only != "matmul":
+    if options.kernels_only in ("", "flash_attention"):
         attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
+    if options.kernels_only in ("", "attention_backward"):
+        attention_backward(rows, [(2, 4, 2, 70, 32)] if options.smoke else ATTENTION, dtype)
     rows.write()
     for row in sorted(rows.rows, key=lambda r: (r["kernel"], r["shape"], r.get("order", ""), r["us"])):
         print(f"{row['kernel']:16} {row['shape']:32} {row.get('order', ''):2} {row['provider']:16} {row['us']:10.1f} us {row['tflops']:7.1f} TFLOP/s  {row['settings']}")
