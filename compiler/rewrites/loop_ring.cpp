@@ -62,7 +62,7 @@ Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int
 }
 
 // Starts the copies of iteration `iteration`. What tensor copies bring is waited for, so they bring it only where it is `wanted`:
-// where the loop has the iteration, unless that is said.
+// where the loop has the iteration, unless that is said. An open fill ends with the next one, which tensor copies are not.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
                     bool open, const IRMapping& values, Value wanted) {
   if (cast<tgpu::RingType>(ring.getType()).hasBarriers() && !wanted)
@@ -81,7 +81,7 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
   if (wanted) count = arith::ExtUIOp::create(builder, at.loop.getLoc(), builder.getI32Type(), wanted);
   auto op = tgpu::RingFillOp::create(builder, at.loop.getLoc(), ring, slot, iteration, count, views, shapes,
                                      layouts.empty() ? ArrayAttr() : builder.getArrayAttr(layouts), TypedAttr(),
-                                     tile::EvictHint::normal, open);
+                                     tile::EvictHint::normal, open && !options.tensor);
   Block& body = op.getPosition().empty() ? op.getPosition().emplaceBlock() : op.getPosition().front();
   Value position = body.addArgument(iteration.getType(), at.loop.getLoc());
   OpBuilder inside = OpBuilder::atBlockEnd(&body);
@@ -195,7 +195,7 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
   Value iteration = at.loop.getLowerBound(), zero = number(rewriter, 0);
   if (!stationary.empty()) {
     stationaryRing = ringOf(rewriter, partsOf(stationary), 1, /*tensor=*/false);
-    fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/!options.tensor);
+    fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/true);
   }
   SmallVector<Value> inits = firstPlace(rewriter);
   llvm::append_range(inits, at.loadAt(rewriter, small, iteration));
