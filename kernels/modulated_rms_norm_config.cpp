@@ -126,8 +126,7 @@ std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions
   if (config.by == BackwardBy::columns) {
     if (config.vectors == 0) return "a block has 1 vector per thread or more; set vectors, or use by=rows";
     if (config.num_ctas != 1) return "num_ctas is of by=rows; use 1 with by=columns";
-    if (config.padded || config.min_ctas_per_sm != 0)
-      return "padded and min_ctas_per_sm are of by=rows; use false and 0 with by=columns";
+    if (config.padded) return "padded is of by=rows; use false with by=columns";
     const int64_t block = block_of(o, config);
     if (block >= o.cols)
       return "a block of " + std::to_string(block) +

@@ -4,6 +4,7 @@ import gc
 import importlib
 import sys
 import threading
+import time
 import weakref
 
 import pytest
@@ -445,6 +446,31 @@ def test_what_was_overwritten_is_not_read_again_where_hooks_hold_it(of_gates):
     torch.autograd.grad(y, (gate, up), torch.ones_like(y), retain_graph=True)
     with pytest.raises(ligerdsl.NotSupported, match="second backward"):
         torch.autograd.grad(y, (gate, up), torch.ones_like(y))
+
+
+@pytest.mark.parametrize("of_gates", [lt.swiglu, lt.geglu])
+def test_two_threads_do_not_both_overwrite_what_hooks_hold(of_gates):
+    def unpack(tensor):
+        time.sleep(0.05)  # the other thread asks as well
+        return tensor
+
+    gate, up = leaf(4, 8), leaf(4, 8)
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: x, unpack):
+        y = of_gates(gate * 1, up * 1, in_place=True)
+    refused = []
+
+    def backward():
+        try:
+            torch.autograd.grad(y, (gate, up), torch.ones_like(y), retain_graph=True)
+        except ligerdsl.NotSupported as error:
+            refused.append(str(error))
+
+    threads = [threading.Thread(target=backward) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(refused) == 1 and "second backward" in refused[0]
 
 
 @pytest.mark.parametrize("in_place", [False, True])

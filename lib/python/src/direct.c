@@ -319,6 +319,19 @@ static int report_labels(void) {
   return nothing != NULL;
 }
 
+/* Whether a backward before this one has overwritten what was saved; -1: an exception. */
+static int is_spent(PyObject* ctx) {
+  PyObject* spent = PyObject_GetAttr(ctx, name_spent);
+  if (!spent) {
+    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
+    PyErr_Clear();
+    return 0;
+  }
+  Py_DECREF(spent);
+  return 1;
+}
+
+/* NotImplemented, borrowed: another thread's backward came first, while Python ran for what this one asked. */
 static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, PyObject* const* gradients) {
   Values values = {{0}, 0, 0};
   unsigned wanted;
@@ -329,25 +342,17 @@ static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, 
     Py_INCREF(item);
     values.items[values.n++] = item;
   }
-  ok = ok && (!plan->spends || PyObject_SetAttr(ctx, name_spent, Py_True) == 0); /* whatever comes of the call */
+  if (ok && plan->spends) { /* with nothing between that lets other threads run; set whatever comes of the call */
+    const int spent = is_spent(ctx);
+    if (spent > 0) result = Py_NotImplemented;
+    ok = spent == 0 && PyObject_SetAttr(ctx, name_spent, Py_True) == 0;
+  }
   for (int i = 0; ok && i < plan->n_steps; ++i)
     ok = run(&plan->backward_steps[i], &values, numbers, wanted, plan->n_steps > 1);
   if (ok) result = tuple_of(&plan->gradients, &values, plan->n_inputs + 1, wanted);
   Py_XDECREF(numbers);
   release(&values);
   return result;
-}
-
-/* Whether a backward before this one has overwritten what was saved; -1: an exception. */
-static int is_spent(PyObject* ctx) {
-  PyObject* spent = PyObject_GetAttr(ctx, name_spent);
-  if (!spent) {
-    if (!PyErr_ExceptionMatches(PyExc_AttributeError)) return -1;
-    PyErr_Clear();
-    return 0;
-  }
-  Py_DECREF(spent);
-  return spent == Py_True;
 }
 
 static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
@@ -372,6 +377,8 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   PyObject* result = NULL;
   if (suitable > 0)
     result = run_backward(plan, ctx, saved, args);
+  if (result == Py_NotImplemented)
+    result = call_with(plan->apply, ctx, args, n);
   else if (suitable == 0)
     result = call_with(plan->apply, ctx, args, n);
   Py_DECREF(saved);

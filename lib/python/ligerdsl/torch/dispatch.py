@@ -130,6 +130,12 @@ def added(parameter, main_grad):
     parameter.grad_added_to_main_grad = True
 
 
+def is_first_backward(ctx):
+    """Once for each ctx, whichever threads ask: what was saved is overwritten."""
+    mine = object()
+    return ctx.__dict__.setdefault("spent", mine) is mine
+
+
 def dtype_if(wanted, tensor):
     return tensor.dtype if wanted else None
 

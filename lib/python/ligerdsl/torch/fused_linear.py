@@ -7,7 +7,7 @@ from .. import ops as arrays
 from ..errors import NotSupported
 from .config import config
 from .direct import direct
-from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_compiling, is_direct, main_grad_of, operations, wants_grad
+from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_compiling, is_direct, is_first_backward, main_grad_of, operations, wants_grad
 from .losses import REDUCTIONS, LossOutput, mark, numbers_of, report_labels
 
 
@@ -25,10 +25,9 @@ def spend(ctx, name):
     """The gradients of the forward are given away once: they are scaled in place."""
     if is_compiling():
         return
-    if getattr(ctx, "spent", False):
+    if not is_first_backward(ctx):
         raise NotSupported(f"{name}: a second backward: its gradients were made in the forward, and the first one took them; "
                            "call the forward again")
-    ctx.spent = True
 
 
 def accumulated(parameter, d_parameter):

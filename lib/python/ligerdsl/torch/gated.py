@@ -6,7 +6,7 @@ from torch.autograd.graph import increment_version
 from .. import ops as arrays
 from ..errors import NotSupported
 from .direct import direct
-from .dispatch import call, first_order, gradient, is_direct, operations, wants_grad
+from .dispatch import call, first_order, gradient, is_direct, is_first_backward, operations, wants_grad
 
 
 def _overwriting(name, d_out, inputs, numbers):
@@ -20,13 +20,15 @@ def _overwriting(name, d_out, inputs, numbers):
 
 
 def _backward(ctx, name, d_out, in_place, numbers):
-    if getattr(ctx, "spent", False):
-        raise NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the gradients over the inputs, by an inplace "
-                           "operation; pass in_place=False")
+    again = NotSupported(f"{name}: a second backward: with in_place=True the first one wrote the gradients over the inputs, by an inplace "
+                         "operation; pass in_place=False")
+    if getattr(ctx, "spent", None) is not None:
+        raise again
     gate, up, gate_up = ctx.saved_tensors
     d_out = gradient(d_out)
     if in_place and is_direct(d_out, gate, up, gate_up):
-        ctx.spent = True
+        if not is_first_backward(ctx):
+            raise again
         results = _overwriting(name, d_out, (gate, up, gate_up), numbers)
     else:
         results = getattr(operations(d_out, gate, up, gate_up), name)(d_out, gate, up, gate_up, **numbers)
