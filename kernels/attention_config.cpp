@@ -97,7 +97,7 @@ constexpr Tiles kTiles[] = {
      {.own = 128, .turned = 32, .warps = 8, .reload = true}}};
 
 // By tensor copies and wgmma, heads of 64 and of 128 columns. An H100, causal, 4,096 tokens of 32 heads (8 of keys) of 128: forward 250 us and
-// the tiles above 315, backward 1,054 and 1,430; 2,048 tokens of 32 heads of 64: 60 and 69, 165 and 188.
+// the tiles above 315, backward 1,054 and 1,422; 2,048 tokens of 32 heads of 64: 60 and 69, 165 and 188.
 constexpr Tiles kCopiedTiles[] = {{64,
                                    {.own = 64, .turned = 64, .reload = true, .copies = true},
                                    {.own = 128, .turned = 64, .warps = 8, .reload = true, .copies = true},

@@ -85,7 +85,7 @@ class LoopPrefetcher {
   scf::ForOp replacedAround() const { return around; }
 
   void run() {
-    if (depth < 1) return remarkNoTensorCopies("they take three stages or more");
+    if (depth < 1) return remarkNoTensorCopies("they take two stages or more");
     if (Operation* atomic = collectWrites()) return remarkAtomic(atomic);
     int64_t bytes = 0, carried = 0;
     for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {

@@ -249,6 +249,28 @@ def test_groups_under_autocast():
     assert torch.equal(y, lt.grouped_linear(x.bfloat16(), w.bfloat16(), offsets))
 
 
+def test_gradients_of_groups_under_autocast():
+    """Of the parameter, in its own type, or summed where it says."""
+    x, offsets = torch.randn(9, 12), torch.tensor([0, 4, 9])
+    w = torch.nn.Parameter(torch.randn(2, 10, 12))
+    lt.config.main_grad = True
+    try:
+        for summed in (False, True):
+            if summed:
+                w.main_grad = torch.ones_like(w)
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                y = lt.grouped_linear(x, w, offsets)
+            y.sum().backward()
+            found = w.main_grad - 1 if summed else w.grad
+            expected = torch.stack([x[first:last].bfloat16().float().sum(0).expand(10, 12) for first, last in ((0, 4), (4, 9))])
+            assert found.dtype == torch.float32
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+            assert summed == hasattr(w, "grad_added_to_main_grad")
+            w.grad = None
+    finally:
+        lt.config.main_grad = False
+
+
 def test_main_grad():
     x, w, b = torch.randn(6, 16, requires_grad=True), torch.nn.Parameter(torch.randn(16)), torch.nn.Parameter(torch.randn(16))
     expected = torch.autograd.grad(lt.layer_norm(x, w, b).square().sum(), (w, b))

@@ -111,7 +111,7 @@ func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: num_stages = 1: no tensor copies: they take three stages or more
+// REMARK: num_stages = 1: no tensor copies: they take two stages or more
 func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

@@ -33,13 +33,16 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     which is no copy; heads of q take those of k and v in groups. The last query is where the last key is: causal hides keys to the right of
     a query's own, window=(left, right) all but so many to its left and right, None: all are seen. softcap z = softcap tanh(z / softcap) of
     scores, 0: none; scale 1 / sqrt(column) unless said. A query that sees no key gives 0. With return_lse also the logarithms of the sums of
-    exponentials, f32 [batch, heads, queries], which have no gradient. Backward is deterministic."""
+    exponentials, f32 [batch, heads, queries], which have no gradient. Backward is deterministic and makes all three gradients, whichever
+    are wanted. Autocast casts nothing here: q, k and v are of one dtype."""
     if heads_dim not in (1, 2):
         raise ValueError(f"attention: heads_dim: expected 1 or 2, got {heads_dim}")
     left, right = window
     for name, keys in (("left", left), ("right", right)):
         if keys is not None and keys < 0:
             raise ValueError(f"attention: window: expected 0 or more keys to the {name}, or None for all, got {keys}")
+    if scale is not None and not scale > 0:
+        raise ValueError(f"attention: scale: expected a number above 0, or None for 1 / sqrt(column), got {scale}")
     numbers = {"causal": causal, "window_left": -1 if left is None else left, "window_right": -1 if right is None else right,
                "scale": 0.0 if scale is None else scale, "softcap": softcap}
     if heads_dim == 1:

@@ -13,13 +13,13 @@ def _product(x, weight, offsets, transposed):
 
 
 def _d_weight(rows, columns, offsets, weight):
-    """The gradient of [E, rows' width, columns' width]; None where it was added to the weight's main_grad."""
+    """The gradient of the parameter [E, rows' width, columns' width], of its type; None where it was added to its main_grad."""
     groups, main_grad = weight.shape[0], main_grad_of(weight)
     if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(rows, columns, offsets, main_grad):
         arrays.grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c=main_grad, accumulate=True)
         added(weight, main_grad)
         return None
-    made = operations(rows, columns, offsets).grouped_matmul_tn(rows, columns, offsets, n_groups=groups)
+    made = operations(rows, columns, offsets).grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c_dtype=weight.dtype)
     if main_grad is None:
         return made
     main_grad.add_(made)
@@ -30,20 +30,21 @@ def _d_weight(rows, columns, offsets, weight):
 class GroupedLinearFunction(Function):
     @staticmethod
     def forward(ctx, x, weight, offsets, transposed):
-        ctx.save_for_backward(x, weight, offsets)
+        taken = weight.to(x.dtype)
+        ctx.save_for_backward(x, taken, weight, offsets)
         ctx.transposed = transposed
-        return _product(x, weight, offsets, transposed)
+        return _product(x, taken, offsets, transposed)
 
     @staticmethod
     @first_order
     def backward(ctx, d_y):
-        x, weight, offsets = ctx.saved_tensors
+        x, taken, weight, offsets = ctx.saved_tensors
         needs_x, needs_weight, *_ = ctx.needs_input_grad
         d_y = gradient(d_y)
         d_weight = None
         if needs_weight:
             d_weight = _d_weight(*((d_y, x) if ctx.transposed else (x, d_y)), offsets, weight)
-        return _product(d_y, weight, offsets, not ctx.transposed) if needs_x else None, d_weight, None, None
+        return _product(d_y, taken, offsets, not ctx.transposed) if needs_x else None, d_weight, None, None
 
 
 def grouped_linear(x, weight, offsets, *, transposed=True):
@@ -51,11 +52,12 @@ def grouped_linear(x, weight, offsets, *, transposed=True):
     transposed=False: y = x weight[e], weights [E, K, N].
 
     offsets [E + 1], int32 or int64 on x's device: group e has the rows from offsets[e] to before offsets[e + 1], maybe none. They are
-    read on the device; the host waits for nothing. Under autocast x and weight are cast as torch.nn.functional.linear does it. Rows of no group give 0, and get a gradient of 0. Offsets that decrease or are beyond x's
-    rows raise LabelError, on a GPU later (ligerdsl.check)."""
-    if torch.is_autocast_enabled(x.device.type):
-        dtype = torch.get_autocast_dtype(x.device.type)
-        x, weight = x.to(dtype), weight.to(dtype)
-    if wants_grad(x, weight):
+    read on the device; the host waits for nothing. Under autocast x and weight are cast as torch.nn.functional.linear does it; the weight's
+    gradient is of its own dtype, not rounded to the cast's. Rows of no group give 0, and get a gradient of 0. Offsets that decrease or are
+    beyond x's rows raise LabelError, on a GPU later (ligerdsl.check)."""
+    casts = torch.is_autocast_enabled(x.device.type)
+    if casts:
+        x = x.to(torch.get_autocast_dtype(x.device.type))
+    if wants_grad(x, weight) and (casts or weight.dtype == x.dtype):
         return call(GroupedLinearFunction, x, weight, offsets, transposed)
-    return _product(x, weight, offsets, transposed)
+    return _product(x, weight.to(x.dtype) if casts else weight, offsets, transposed)
