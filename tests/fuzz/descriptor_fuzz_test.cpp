@@ -40,6 +40,7 @@ class CallFuzz {
     const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
     for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
     if (!once_in(8)) relate_shards();
+    if (!once_in(8)) relate_groups();
     if (!once_in(8)) relate_reduced();
     for (size_t i = 0; i < info.tensors.size(); ++i)
       if (rules.given[i] || once_in(40)) make_tensor(info.tensors[i], rules.dtypes[i]);
@@ -80,16 +81,22 @@ class CallFuzz {
     return once_in(10) ? odd[pick(6)] : usual[pick(10)];
   }
 
+  int64_t* size(std::string_view letter) {
+    const auto found = std::find(info_.symbols.begin(), info_.symbols.end(), letter);
+    return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
+  }
+
   // What shards say of a row is three or five numbers, and all of them say it of as many rows.
   void relate_shards() {
     if (!std::string_view(info_.name).starts_with("vocab_parallel_")) return;
-    const auto size = [&](std::string_view letter) -> int64_t* {
-      const auto found = std::find(info_.symbols.begin(), info_.symbols.end(), letter);
-      return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
-    };
     *size("C") = once_in(2) ? 3 : 5;
     const int64_t rows = *size("N");
     if (int64_t* all = size("M"); all && rows < (int64_t{1} << 40)) *all = rows * (1 + pick(3));
+  }
+
+  // Groups have one bound more than they are.
+  void relate_groups() {
+    if (int64_t* bounds = size("O"); bounds && *size("E") < INT64_MAX) *bounds = *size("E") + 1;
   }
 
   bool is_head() const { return std::string_view(info_.name).starts_with("fused_linear_"); }
