@@ -167,7 +167,9 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   }
   const Tile none = *sum == 0.0f;
   const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
-  HeadRows(o, m, m.tile_q).store(at.batch, at.block, at.head, *weighted * inverse.expand_dims(1));
+  // Whatever values a row was multiplied with that has seen no key.
+  HeadRows(o, m, m.tile_q)
+      .store(at.batch, at.block, at.head, where(none.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
   if (lse)
     lse->partition({squeeze, squeeze, m.tile_q})
         .store({at.batch, at.head, at.block}, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));

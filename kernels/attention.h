@@ -43,7 +43,7 @@ struct AttentionMeta : AttentionOptions {
   int stages = 1;                    // loads in flight
   bool reload = false;               // what all turns of a loop share is loaded in it, not held in registers
   bool ahead = false;                // forward: a block's scores are multiplied beside the values of the one before
-  bool tensor_copies = false;        // keys and values, with `ahead`, come in whole tiles
+  bool tensor_copies = false;        // what loops load comes in whole tiles; forward with `ahead`
   int64_t cached_bytes = 1;          // of what programs of several heads read at the same time
   bool d_k = true, d_v = true;       // what attention_backward_keys makes
 };

@@ -148,9 +148,9 @@ std::string unsupported(const AttentionOptions& o) {
   return "";
 }
 
-// Half of the second-level cache of an H100; of a core's.
+// Half of the second-level cache; of a core's.
 int64_t cached_bytes(const Machine& machine) {
-  return machine.is_gpu() ? 24 << 20 : 256 << 10;
+  return machine.is_gpu() ? machine.l2_bytes / 2 : 256 << 10;
 }
 
 AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const Blocks& b, bool own_queries) {

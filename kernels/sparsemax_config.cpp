@@ -38,8 +38,8 @@ struct Held {
 };
 
 // Measured in bf16, us. On an H100, 65536x128: 16.7 with eight rows of one warp, 19.0 with sixteen of four. On an H200,
-// 32768x512: 24.3 with two rows of one warp; a row of each of two warps 31.8, half of the bytes under way. 8192x32768: 339 with 128 KB of rows an SM, though 64 registers
-// spill 92 bytes; clusters 382 and more. 2048x131072: 488 with 128 KB an SM, and 176 bytes spilled; 96 KB 550; clusters of
+// 32768x512: 24.3 with two rows of one warp; a row of each of two warps 31.8, half of the bytes under way. 8192x32768: 339 with
+// 128 KB of rows an SM, though 64 registers spill 92 bytes; clusters 382 and more. 2048x131072: 488 with 128 KB an SM, and 176 bytes spilled; 96 KB 550; clusters of
 // 16 679. Rows of f32 have as many bytes in half of the elements.
 Held held_forward(const SparsemaxOptions& o) {
   constexpr int64_t kVectors = 16, kShort = 256, kTiny = 64;
@@ -143,8 +143,7 @@ Operation operation(const Machine& machine, const SparsemaxOptions& o, const Row
   if (config.rows == 1)
     meta.lanes =
         block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
-  // Measured in bf16: 8192x32768 753 us on an H100 with approximate divisions, for which ptxas spills 488 bytes instead of
-  // 284; 339 on an H200 with exact ones.
+  // Approximate divisions of so many elements spill: 8192x32768 in bf16 took 753 us on an H100; 339 on an H200 with exact ones.
   const int64_t threads = int64_t{program::kWarpThreads} * config.num_warps;
   meta.exact_division = machine.is_gpu() && config.rows == 1 && config.num_ctas == 1 && !meta.looped &&
                         meta.block >= kExactFrom * threads;

@@ -155,8 +155,9 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
 std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count, scf::ForOp outermost) const {
   if (!options.wgmma) return "the architecture has no wgmma";
   const WarpgroupProducts made(at.loop, [&](Value factor) { return isInSlot(factor); });
-  auto dots = at.loop.getBody()->getOps<tile::DotOp>();
-  if (made.empty() || made.count() != static_cast<size_t>(std::distance(dots.begin(), dots.end())))
+  size_t dots = 0;  // in branches, too
+  at.loop->walk([&](tile::DotOp) { ++dots; });
+  if (made.empty() || made.count() != dots)
     return "not all of the loop's products are wgmma's, of a second factor in shared memory";
   if (made.mayOverlap() && count < 3) return "they take three stages or more";
   if (outermost->getParentOfType<LoopLikeOpInterface>())  // its memory barriers count phases from 0 once

@@ -176,6 +176,30 @@ TEST(Attention, Strides) {
           .check(seed += 5);
 }
 
+// Queries that see no key have zeros, whatever the values are: those of the first key are infinite and NaN.
+TEST(Attention, ValuesThatAreNotSeen) {
+  for (const auto& [type, dim] : {std::pair<DType, int64_t>{bf16, 64}, {f32, 40}}) {
+    const Trial which{.type = type, .queries = 150, .keys = 40, .heads = 2, .kv_heads = 1, .dim = dim, .right = 0};
+    const int64_t unseen = which.queries - which.keys;
+    const Tensor q = which.random(which.queries, which.heads, 3), k = which.random(which.keys, which.kv_heads, 4);
+    Tensor v = which.tensor(which.keys, which.kv_heads), o = which.tensor(which.queries, which.heads);
+    std::vector<double> values = Random(5).normals(v.size());
+    values[0] = INFINITY, values[1] = NAN;
+    v.fill(values);
+    Tensor lse(f32, {1, which.heads, which.queries});
+    Arguments arguments;
+    arguments.tensor("q", q).tensor("k", k).tensor("v", v).tensor("o", o).tensor("lse", lse).number("scale", 0.125);
+    arguments.integer("window_right", 0);
+    backend().run(kernels::attention_forward(machine(), which.options()), 1, arguments);
+    const std::vector<double> found = o.values();
+    for (int64_t i = 0; i < unseen * which.heads * dim; ++i) ASSERT_EQ(found[static_cast<size_t>(i)], 0) << i;
+    for (int64_t head = 0; head < which.heads; ++head)
+      EXPECT_EQ(lse.values()[static_cast<size_t>(head * which.queries + unseen - 1)], -INFINITY);
+    EXPECT_FALSE(std::isfinite(found[static_cast<size_t>(unseen * which.heads * dim)]))
+        << "the first that sees the first key";
+  }
+}
+
 // Blocks before, on and behind both edges of the band; queries that see nothing; edges far away.
 TEST(Attention, Windows) {
   uint64_t seed = 401;

@@ -1,5 +1,6 @@
 // Rings: slots of shared memory that copies fill while others are read. PTX ISA: cp.async, and mbarrier where bulk copies
 // (bulk_fill.cpp) or tensor copies (tensor_fill.cpp) fill them.
+#include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/bulk_fill.h"
@@ -142,8 +143,24 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
   return success();
 }
 
-// The slot of the turn that a release is of, which shares nothing but rings between its warps, and whose products start and end behind it:
-// there warps need not wait for each other, only the one that fills for those that have read. Null for others.
+// Whether warps may meet in memory there: what it writes, or what the kernel writes somewhere and it reads. Nothing writes what
+// a ring is filled from.
+bool mayMeetInMemory(Operation* op) {
+  if (isa<tgpu::RingFillOp>(op)) return false;
+  const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+  auto kernel = op->getParentOfType<func::FuncOp>();
+  return failed(accesses) || llvm::any_of(*accesses, [&](const MemoryAccess& access) {
+           if (access.shared || access.writes) return access.writes && !access.shared;
+           return kernel
+               .walk([&](Operation* other) {
+                 return other != kernel && mayWriteTo(other, access) ? WalkResult::interrupt() : WalkResult::advance();
+               })
+               .wasInterrupted();
+         });
+}
+
+// The slot of the turn that a release is of, whose warps meet nowhere but at rings, and whose products start and end behind it: there warps need not wait for each other, only the one that fills for those that have read.
+// Null for others.
 Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
   auto loop = dyn_cast<scf::ForOp>(release->getParentOp());
   if (!loop) return {};
@@ -155,6 +172,7 @@ Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
     if (auto await = dyn_cast<tgpu::RingAwaitOp>(op); await && await->isBeforeInBlock(release)) slot = await.getSlot();
   }
   loop.getBody()->walk([&](Operation* op) {
+    alone &= !mayMeetInMemory(op);
     if (op->getDialect() != release->getDialect()) return;
     if (isa<tgpu::RingReleaseOp, tgpu::RingFillOp, tgpu::RingAwaitOp>(op))
       alone &= op->getOperand(0) == release.getRing();
@@ -187,7 +205,11 @@ LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
   const tgpu::RingType ring = op.getRing().getType();
   if (ring.getFill() == tgpu::RingFill::tensor) {
     const Value slot = ring.getSlots() < kBarriers ? slotOfLooseTurn(op) : Value();
-    return slot ? letFill(t, slot, ring.getSlots()) : meet(t), success();
+    if (slot)
+      letFill(t, slot, ring.getSlots());
+    else
+      meet(t);
+    return success();
   }
   showToAsyncProxy(t);
   meet(t);

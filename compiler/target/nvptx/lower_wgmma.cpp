@@ -116,7 +116,7 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   }
   const SmallVector<Value> elements = t.elements(op.getSums());
   // Zeros are not put into registers while products are under way, which ptxas would wait for.
-  const bool fresh = matchPattern(op.getSums(), m_AnyZeroFloat());
+  const bool fresh = matchPattern(op.getSums(), m_PosZeroFloat());
   SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
 
   SlotFactor b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());

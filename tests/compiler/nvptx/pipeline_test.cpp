@@ -443,6 +443,28 @@ TEST(NvptxPipeline, ProductsUnderWay) {
   expectAssembles(attend, "sm_90a", Known::whole);
 }
 
+// Where warps meet in global memory as well, all wait for each other each turn: what one turn stores another thread may load or store in
+// the next.
+TEST(NvptxPipeline, TurnsThatMeetInMemory) {
+  for (const bool stores : {false, true}) {
+    const auto turns = [stores](KernelBuilder& k) {
+      View o = k.view("o", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
+      const Ptr seen = k.view("seen", f32, {dyn}).ptr();
+      auto [out] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 2, .tensor_copies = true},
+                               carry(k.zeros({64, 64}, f32)), [&](const Scalar& i, const Tile& out) {
+                                 const Tile left = a.partition({64, 64}).load({0, i});
+                                 const Tile s = dot(left, b.partition({64, 64}).load({0, i}).permute({1, 0}), out);
+                                 if (stores) store(seen + (k.arange(64) + i.to(i32)), reduce_max(s, 1));
+                                 return carry(s * 0.5f);
+                               });
+      o.partition({64, 64}).store({0, 0}, out);
+    };
+    const PtxKernel kernel(turns, Known::whole);
+    EXPECT_EQ(kernel.count("bar.arrive"), stores ? 0 : 2) << kernel.ptx;
+    EXPECT_TRUE(kernel.has("cp.async.bulk.tensor.2d")) << kernel.ptx;
+  }
+}
+
 // One thread asks for the tiles of a turn, a copy for each panel of 128 bytes: a's one and b's two, by maps of their views. What cannot be
 // described comes by copies of 16 bytes.
 TEST(NvptxPipeline, TensorCopies) {

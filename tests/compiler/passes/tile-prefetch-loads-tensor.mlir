@@ -124,8 +124,8 @@ func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// Sums that the loop reads: a turn waits for its slot and for all threads, fills the slot of the turn before, and waits for its product where
-// the sums are read.
+// Sums that the loop reads: a turn waits for its slot and, at the release, for those that have read the slot before, which it fills, and waits
+// for its product where the sums are read.
 // CHECK-LABEL: func.func @scaled
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
 // CHECK: scf.for
