@@ -27,7 +27,8 @@ int64_t width_of(const AttentionOptions& o) {
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
   constexpr int64_t kBeside = 2048;  // slots begin at multiples of what a swizzle repeats after
   const int64_t row = width_of(o) * size_of(o.type);
-  return (b.stages > 1 ? b.stages * 2 * b.turned * row : 0) + (b.reload ? b.held * b.own * row : 0) + kBeside;
+  const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;  // threads that multiply f32 exchange a tile
+  return (b.stages > 1 ? b.stages * 2 * b.turned * row : 0) + kept * b.own * row + kBeside;
 }
 
 constexpr int64_t kMostSums = 192;  // of a thread, with its scores
