@@ -5,8 +5,8 @@ it is installed, on tensors so small that nothing else takes time. Prints the le
     python_host.py --package build/release/python --library build/release/lib/libligerdsl.so [--device cuda:0]
 
 With --beside, another build of the package is timed too, in a process of its own that takes turns with the first, row by row. Then
-what is printed are the lowest tenths of the repeats, which short ones of 20 calls have in common on a busy machine as well, and how many times
-as long as torch's layer_norm of the same process, forward and grad(), each took.
+what is printed is the lowest tenth of the repeats, and how many times as long as torch's layer_norm of the same process, forward and grad(),
+each took. Short repeats, of 20 calls, find quiet moments on a busy machine, too.
 
     python_host.py --package build/release/python --beside before/build/release/python --calls 20 --repeats 400
 """

@@ -163,8 +163,7 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
 Step reduce_step(const Machine& machine, const ModulatedRmsNormOptions& o, int64_t parts) {
   constexpr int64_t kHeld = 8;  // numbers of a thread
   TileShape tile = partials_tile(machine);
-  // Many modulations have few parts each and many tiles: without rows that none of them has, eight of them run at a time
-  // where two did.
+  // Many modulations have few parts each and many tiles: without rows that none of them has, eight of them run at a time, not two.
   if (machine.is_gpu() && parts < tile.rows) {
     tile.rows = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(parts)));
     tile.num_warps =

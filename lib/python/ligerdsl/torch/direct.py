@@ -9,8 +9,9 @@ A plan says in words where each argument of the two operations comes from, in th
                     tensor two inputs on; loss(name): f32, of the labels behind it or no dimension; over(name): in its memory
     ...?a,b         only where the gradient of a or of b is wanted
 
-Backward may be several operations, each with its plan; one whose first tensor is not there is left out. The Function's own forward and backward have to do the same. They do it for all other tensors, and backward for second derivatives,
-`config.main_grad` and where the first gradient is missing."""
+Backward may be several operations, each with its plan; one whose first tensor is not there is left out. The Function's own forward and
+backward have to do the same. They do it for all other tensors, and backward for second derivatives, `config.main_grad` and where the first
+gradient is missing."""
 
 import re
 
