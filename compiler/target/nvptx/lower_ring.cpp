@@ -159,8 +159,8 @@ bool mayMeetInMemory(Operation* op) {
          });
 }
 
-// The slot of the turn that a release is of, whose warps meet nowhere but at rings, and whose products start and end behind it: there warps need not wait for each other, only the one that fills for those that have read.
-// Null for others.
+// The slot of the turn that a release is of, whose warps meet nowhere but at rings, and whose products start and end behind it:
+// there warps need not wait for each other, only the one that fills for those that have read. Null for others.
 Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
   auto loop = dyn_cast<scf::ForOp>(release->getParentOp());
   if (!loop) return {};

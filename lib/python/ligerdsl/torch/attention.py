@@ -41,7 +41,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     for name, keys in (("left", left), ("right", right)):
         if keys is not None and keys < 0:
             raise ValueError(f"attention: window: expected 0 or more keys to the {name}, or None for all, got {keys}")
-    if scale is not None and not scale > 0:
+    if scale == 0:  # to the operation that is 1 / sqrt(column)
         raise ValueError(f"attention: scale: expected a number above 0, or None for 1 / sqrt(column), got {scale}")
     numbers = {"causal": causal, "window_left": -1 if left is None else left, "window_right": -1 if right is None else right,
                "scale": 0.0 if scale is None else scale, "softcap": softcap}
