@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, and the library's attention, beside PyTorch
+"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, and the library's attention and products of fp8, beside PyTorch
 (cuBLAS, each back end of scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
@@ -43,7 +43,7 @@ def parse():
     parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
-    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "flash_attention", "attention_backward"), help="default: all")
+    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "scaled_matmul_nt", "flash_attention", "attention_backward"), help="default: all")
     parser.add_argument("--budget-s", type=float, default=0, help="start no contender later; 0 = no limit")
     def lists(text):
         return [tuple(map(int, part.split("x"))) for part in text.split(",")]
@@ -171,6 +171,29 @@ def products(rows, kernels, shapes, tiles, dtype):
             rows.failures.append({**case, "provider": "triton", "reason": why})
 
 
+def scaled_products(rows, shapes, dtype):
+    """Of fp8 by one scale for each matrix, beside cuBLAS: sums by tensor cores alone (fast), and with f32 sums outside of them."""
+    multiply = ligerdsl.torch.ops.scaled_matmul_nt
+    for m, n, k in shapes:
+        a, b = (torch.randn(*size, device=rows.options.device, dtype=dtype).to(torch.float8_e4m3fn) for size in ((m, k), (n, k)))
+        a_scale, b_scale = (torch.full((1,), scale, device=rows.options.device) for scale in (0.5, 0.25))
+        exact, held = 0.125 * (a.double() @ b.double().T), {}
+        case, flops = {"kernel": "scaled_matmul_nt", "shape": f"{m}x{n}x{k}", "order": "NT"}, 2.0 * m * n * k
+
+        def take():
+            return held.pop("c")
+
+        for fast in (True, False):
+            def cublas(fast=fast):
+                held["c"] = torch._scaled_mm(a, b.T, a_scale, b_scale, out_dtype=dtype, use_fast_accum=fast)
+
+            def ours(fast=fast):
+                held["c"] = multiply(a, b, a_scale.expand(m), b_scale.expand(n), c_dtype=dtype, fast_accumulation=fast)
+            rows.add(case, "torch", {"fast_accumulation": fast}, cublas, take, exact, flops)
+            rows.add(case, "ligerdsl", {"fast_accumulation": fast}, ours, take, exact, flops)
+        rows.time()
+
+
 def backends(device):
     return [(f"torch_{name}", backend) for name, backend in BACKENDS.items() if name != "math" or device == "cpu"]
 
@@ -283,6 +306,8 @@ def main():
     blocks = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]
     if options.kernels_only in ("", "matmul"):
         products(rows, kernels, *(([(70, 96, 64)], [(32, 32, 32)]) if options.smoke else (options.shapes, options.tiles)), dtype)
+    if options.kernels_only in ("", "scaled_matmul_nt"):
+        scaled_products(rows, [(70, 96, 64)] if options.smoke else [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 14336, 4096)], dtype)
     if options.kernels_only in ("", "flash_attention"):
         attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
     if options.kernels_only in ("", "attention_backward"):

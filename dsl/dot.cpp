@@ -7,9 +7,9 @@ namespace ligerdsl {
 using detail::fail;
 
 Tile dot(const Tile& a, const Tile& b, const Tile& sums, Loc loc) {
-  for (const Tile* tile : {&a, &b}) detail::require_operand(tile->handle(), program::Dtypes::floats, "dot", loc);
+  for (const Tile* tile : {&a, &b}) detail::require_operand(tile->handle(), program::Dtypes::factors, "dot", loc);
   detail::Recorder& recorder = detail::require_operand(sums.handle(), program::Dtypes::f32, "dot", loc);
-  if (a.dtype() != b.dtype())
+  if (a.dtype() != b.dtype() && !(is_fp8(a.dtype()) && is_fp8(b.dtype())))
     fail(
         loc, "dot",
         std::string("the operands are ") + name(a.dtype()) + " and " + name(b.dtype()) + "; convert one with .to(...)");

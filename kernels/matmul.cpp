@@ -1,4 +1,4 @@
-// c = round_C(f(alpha op(a) op(b) [+ outer_rows outer_cols] + bias) + beta c); sums and the epilogue in f32.
+// c = round_C(f(alpha a_scale op(a) op(b) b_scale [+ outer_rows outer_cols] + bias) + beta c); sums and the epilogue in f32.
 //
 // Flop 2 M N K. A program adds up one tile of c, or one after the other, or a part of a tile's turns along k, which
 // matmul_finish adds in order.
@@ -16,6 +16,9 @@ class Finish {
   Finish(KernelBuilder& k, const MatmulMeta& m) : m_(m) {
     c_ = k.view("c", m.c_type, {m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
     if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.known(m.cols)});
+    const ViewOptions any_stride{.strides = {dyn}, .read_only = true};
+    if (m.scaled_rows) a_scale_ = k.view("a_scale", f32, {dyn}, any_stride);
+    if (m.scaled_cols) b_scale_ = k.view("b_scale", f32, {m.known(m.cols)}, any_stride);
     if (m.row_scale) row_scale_ = k.view("row_scale", f32, {dyn});
     if (m.outer) outer_rows_ = k.view("outer_rows", f32, {dyn});
     if (m.outer) outer_cols_ = k.view("outer_cols", f32, {m.known(m.cols)});
@@ -26,6 +29,8 @@ class Finish {
   const View& c() const { return *c_; }
   void store(Tile sums, int64_t rows, int64_t cols, const Scalar& row, const Scalar& column) const {
     if (alpha_) sums = sums * *alpha_;
+    if (a_scale_) sums = sums * a_scale_->partition({rows}).load({row}).expand_dims(1);
+    if (b_scale_) sums = sums * b_scale_->partition({cols}).load({column}).expand_dims(0);
     if (row_scale_) {
       const Tile scale = row_scale_->partition({rows}).load({row}).expand_dims(1);
       sums = where(scale == 0.0f, 0.0f, sums * scale);
@@ -43,7 +48,7 @@ class Finish {
 
  private:
   const MatmulMeta& m_;
-  std::optional<View> c_, bias_, row_scale_, outer_rows_, outer_cols_;
+  std::optional<View> c_, bias_, a_scale_, b_scale_, row_scale_, outer_rows_, outer_cols_;
   std::optional<Scalar> alpha_, beta_;
 };
 
@@ -57,7 +62,8 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
   const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols), depth = m.transposed_a() ? dyn : width;
   const View a = k.view("a", m.type, {dyn, width});
-  const View b = m.transposed_b() ? k.view("b", m.type, {cols_of_c, depth}) : k.view("b", m.type, {depth, cols_of_c});
+  const View b =
+      m.transposed_b() ? k.view("b", m.b_type(), {cols_of_c, depth}) : k.view("b", m.b_type(), {depth, cols_of_c});
   std::optional<Finish> finish;
   std::optional<View> partials;
   if (split)

@@ -1,4 +1,4 @@
-// Matrix products with an epilogue: c = f(alpha op(a) op(b) + bias) + beta c.
+// Matrix products with an epilogue: c = f(alpha a_scale op(a) op(b) b_scale + bias) + beta c.
 #pragma once
 
 #include <optional>
@@ -20,6 +20,11 @@ struct MatmulOptions {
   int64_t cols = 4096;   // N: width of c
   int64_t width = 4096;  // of a in memory: K, or M where a is transposed
   DType type = bf16;     // of a and b
+  bool mixed = false;    // b is of the other fp8 than a
+  bool scaled_rows = false,
+       scaled_cols = false;  // every row of sums is multiplied by a_scale of it, every column by b_scale
+  // A turn's sums are made from 0 and added outside of the tensor cores, which keep some 14 bits of sums of fp8.
+  bool turns_apart = false;
   DType c_type = bf16;
   bool has_bias = false;
   DType bias_type = f32;
@@ -34,6 +39,7 @@ struct MatmulOptions {
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
   bool transposed_b() const { return factors == Factors::nt || factors == Factors::tt; }
+  DType b_type() const { return !mixed ? type : type == f8e4m3 ? f8e5m2 : f8e4m3; }
 
   template <class V>
   void visit(V&& v) {
@@ -41,11 +47,15 @@ struct MatmulOptions {
     v("cols", cols);
     v("width", width);
     v("type", type);
+    v("mixed", mixed);
     v("c_type", c_type);
     v("has_bias", has_bias);
     v("bias_type", bias_type);
     v("epilogue", epilogue, {"none", "gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared"});
     v("scaled", scaled);
+    v("scaled_rows", scaled_rows);
+    v("scaled_cols", scaled_cols);
+    v("turns_apart", turns_apart);
     v("row_scale", row_scale);
     v("adds", adds);
     v("most_rows", most_rows);
@@ -65,7 +75,7 @@ struct MatmulMeta : MatmulOptions {
 };
 
 // Arguments: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
-// bias [N] where there is one, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and
+// bias [N] where there is one, a_scale [M] and b_scale [N] f32 of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and
 // outer_cols [N] f32, f32 scalars alpha and beta where they count. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 

@@ -53,9 +53,12 @@ MatmulConfig on_cpu(const MatmulOptions& o) {
 // 260 in three; by mma.sync 349.
 MatmulConfig of_many(const Machine& machine, const MatmulOptions& o) {
   if (size_of(o.type) == 4) return {.tile_m = 64, .tile_n = 64, .tile_k = 16, .stages = 2, .num_warps = 4};
-  MatmulConfig config{.tile_m = 128, .tile_n = fitting(o.cols, 16, 256), .tile_k = 64, .stages = 4};
+  // Sums beside those of a turn take twice the registers.
+  const int most_cols = o.turns_apart ? 128 : 256, line = 128 / static_cast<int>(size_of(o.type));
+  MatmulConfig config{.tile_m = 128, .tile_n = fitting(o.cols, 16, most_cols), .tile_k = line, .stages = 4};
   if (!fits_shared(machine, o, config)) config.stages = 3;
-  if (!fits_shared(machine, o, config)) config = {.tile_m = 128, .tile_n = fitting(o.cols, 16, 128), .tile_k = 32};
+  if (!fits_shared(machine, o, config))
+    config = {.tile_m = 128, .tile_n = fitting(o.cols, 16, 128), .tile_k = line / 2};
   return config;
 }
 
@@ -68,7 +71,7 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
     if (rows <= 64) config.tile_m = 64, config.num_warps = 4;
     MatmulConfig deep = config;
     deep.stages = 6;
-    if (config.tile_k == 64 && fits_shared(machine, o, deep)) config = deep;
+    if (config.tile_k * size_of(o.type) == 128 && fits_shared(machine, o, deep)) config = deep;
   }
   constexpr int64_t kLeastTurns = 4;  // of a program
   const int64_t depth = depth_of(o), turns = depth ? ceil_div(depth, config.tile_k) : 16 * kLeastTurns;
@@ -81,7 +84,7 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
 // By wgmma, which tensor copies are for: 1.02 to 1.03 times as fast on an H200.
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
-  return arch && arch->wgmma && size_of(o.type) == 2;
+  return arch && arch->wgmma && (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
 }
 
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {

@@ -12,7 +12,8 @@ Tile sums_of_turns(KernelBuilder& k, const MatmulMeta& m, const Scalar& first, c
   auto [sums] = k.for_range(first, end, 1, {.num_stages = m.stages, .tensor_copies = m.tensor_copies},
                             carry(k.zeros({m.tile_m, m.tile_n}, f32)), [&](const Scalar& turn, const Tile& sums) {
                               const Tile of_left = left(turn), of_right = right(turn);
-                              return carry(dot(of_left, of_right, sums));
+                              if (!m.turns_apart) return carry(dot(of_left, of_right, sums));
+                              return carry(sums + dot(of_left, of_right, k.zeros({m.tile_m, m.tile_n}, f32)));
                             });
   return sums;
 }

@@ -42,9 +42,12 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
   const int swizzle = map.swizzle == 128  ? cuda::map_swizzle_128
                       : map.swizzle == 64 ? cuda::map_swizzle_64
                                           : cuda::map_swizzle_32;
-  return api.encode_map(to, map.type == DType::f16 ? cuda::map_float16 : cuda::map_bfloat16,
-                        static_cast<unsigned>(view.rank), reinterpret_cast<void*>(view.address()), sizes, strides, box,
-                        each, cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes, cuda::map_outside_is_zero);
+  const int type = map.type == DType::f16    ? cuda::map_float16
+                   : map.type == DType::bf16 ? cuda::map_bfloat16
+                                             : cuda::map_uint8;
+  return api.encode_map(to, type, static_cast<unsigned>(view.rank), reinterpret_cast<void*>(view.address()), sizes,
+                        strides, box, each, cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes,
+                        cuda::map_outside_is_zero);
 }
 
 }  // namespace ligerdsl::runtime

@@ -56,6 +56,8 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
 }
 
 def Tile_Tensor : AnyTypeOf<[AnyRankedTensor], "tile">;
+// Tiles hold fp8 as its codes, i8.
+def Tile_Fp8Format : TypeAttrOf<AnyTypeOf<[F8E4M3FN, F8E5M2]>>;
 def Tile_Cache : I32EnumAttr<"CacheHint", "where a global access is cached", [  // the numbers of program::CacheHint
     I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"global", 1>, I32EnumAttrCase<"streaming", 2>]> {
   let cppNamespace = "::ligerdsl::compiler::tile";

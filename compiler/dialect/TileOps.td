@@ -155,19 +155,23 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
 def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"sums and result are alike", "result", "sums", "$_self">]> {
   let summary = "A matrix product, added to sums";
   let description = [{
-    [m, k] by [k, n], both f16, bf16 or f32, and f32 [m, n]. The order in which products are added is the target's.
+    [m, k] by [k, n], both f16, bf16 or f32, or fp8, whose formats are named, and f32 [m, n]. The order in which products are
+    added is the target's.
     Example: `%d = tile.dot %a, %b, %s : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>`.
   }];
-  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$sums);
+  let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$sums, OptionalAttr<Tile_Fp8Format>:$format_a,
+                   OptionalAttr<Tile_Fp8Format>:$format_b);
   let results = (outs Tile_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$sums), [{
+    build($_builder, $_state, result, a, b, sums, ::mlir::TypeAttr(), ::mlir::TypeAttr());
+  }]>];
   let assemblyFormat = "$a `,` $b `,` $sums attr-dict `:` type($a) `,` type($b) `->` type($result)";
+  let extraClassDeclaration = "bool isFp8() { return getFormatA().has_value(); }";
   let hasVerifier = 1;
 }
 
 //===-- fp8 ---------------------------------------------------------------------------------------------------------===//
 
-// Tiles hold fp8 as its codes, i8.
-def Tile_Fp8Format : TypeAttrOf<AnyTypeOf<[F8E4M3FN, F8E5M2]>>;
 def Tile_Fp8Codes : TypeOrValueSemanticsContainer<I8, "codes of fp8">;
 def Tile_Fp8Numbers : TypeOrValueSemanticsContainer<AnyTypeOf<[F16, F32]>, "f16 or f32">;
 class Tile_Fp8Op<string mnemonic> : Tile_Op<mnemonic, [Pure] # ElementwiseMappable.traits>;

@@ -216,6 +216,9 @@ LogicalResult WgmmaOp::verify() {
   }
   if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
     return emitOpError("multiplies swizzled parts, or a tile, of [m, k] by [k, n] for sums of [m, n]");
+  if (ring.part(getPartB()).getElementType().isInteger(8) &&
+      (!getFormatA() || !getFormatB() || getPermutedA() || !getPermutedB()))
+    return emitOpError("multiplies fp8 of named formats with k along the rows of both parts");
   return success();
 }
 

@@ -5,9 +5,9 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-static FloatType formatOf(DType dtype, MLIRContext* context) {
-  if (dtype == DType::f8e5m2) return Float8E5M2Type::get(context);
-  return Float8E4M3FNType::get(context);
+FloatType Importer::formatOf(DType dtype) {
+  if (dtype == DType::f8e5m2) return builder.getType<Float8E5M2Type>();
+  return builder.getType<Float8E4M3FNType>();
 }
 
 TypedAttr Importer::floatAttr(DType dtype, double number) {
@@ -15,7 +15,7 @@ TypedAttr Importer::floatAttr(DType dtype, double number) {
   const bool has = std::isnan(number) || (std::isinf(number) && dtype == DType::f8e5m2);
   APFloat code(has ? number : std::clamp(number, -largest_of(dtype), largest_of(dtype)));
   bool inexact = false;
-  code.convert(formatOf(dtype, builder.getContext()).getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
+  code.convert(formatOf(dtype).getFloatSemantics(), APFloat::rmNearestTiesToEven, &inexact);
   return builder.getIntegerAttr(builder.getI8Type(), code.bitcastToAPInt());
 }
 
@@ -27,7 +27,7 @@ Value Importer::castFp8(Location loc, Value source, DType from, DType to) {
   };
   const DType other = is_fp8(from) ? to : from;
   Type direct = like(other == DType::f16 ? Type(builder.getF16Type()) : builder.getF32Type());
-  auto format = formatOf(is_fp8(from) ? from : to, builder.getContext());
+  auto format = formatOf(is_fp8(from) ? from : to);
   if (is_fp8(from))
     return cast(loc, tile::Fp8DecodeOp::create(builder, loc, direct, source, format), like(elementType(to)));
   return tile::Fp8EncodeOp::create(builder, loc, like(builder.getI8Type()), cast(loc, source, direct), format);

@@ -86,15 +86,22 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
 
 // A CPU multiplies f32: operands are widened once, where they are kept.
 Value Importer::contraction(const program::Op& op, Location loc, Type type) {
+  auto dtypeOf = [&](int number) { return program.values[op.operands[number]].dtype; };
+  auto format = [&](int number) {
+    const bool coded = is_fp8(dtypeOf(number)) && options.target == program::Target::nvptx;
+    return coded ? TypeAttr::get(formatOf(dtypeOf(number))) : TypeAttr();
+  };
   auto factor = [&](int number) -> Value {
     Value value = values[op.operands[number]];
     auto tile = mlir::cast<RankedTensorType>(value.getType());
     if (options.target == program::Target::nvptx || tile.getElementType().isF32()) return value;
+    if (is_fp8(dtypeOf(number))) return castFp8(loc, value, dtypeOf(number), DType::f32);
     return arith::ExtFOp::create(builder, loc, tile.clone(builder.getF32Type()), value);
   };
   switch (static_cast<program::ContractionOp>(op.code)) {
     case program::ContractionOp::dot:
-      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]]);
+      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]], format(0),
+                                 format(1));
   }
   return unknown(op);
 }

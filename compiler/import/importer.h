@@ -50,6 +50,7 @@ class Importer {
   mlir::Value sigmoid(mlir::Location loc, mlir::Value x);
   mlir::Value splatConstant(mlir::Location loc, mlir::Type type, double number);
   // import_fp8.cpp
+  mlir::FloatType formatOf(DType dtype);
   mlir::TypedAttr floatAttr(DType dtype, double number);  // fp8: its code
   mlir::Value castFp8(mlir::Location loc, mlir::Value source, DType from, DType to);
   mlir::Value printable(mlir::Location loc, program::ValueId id);  // a number, not its code

@@ -13,6 +13,8 @@ inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaK = 16;
 /// The rows of one wgmma, which four warps share, and the most columns; k as above. PTX ISA, "Register Fragments for
 /// wgmma.mma_async.m64nNk16".
 inline constexpr int64_t kWgmmaM = 64, kMostWgmmaN = 256, kGroupWarps = 4;
+/// Bytes along k that one instruction of tensor cores multiplies, whatever the type.
+inline constexpr int64_t kMmaBytes = 32;
 /// Of a thread, in registers all the time: more leave too few for the rest.
 inline constexpr int64_t kMostWgmmaSums = 192;
 

@@ -3,8 +3,7 @@
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kBytes = 2;  // of a number
-constexpr int64_t kRows = 8;   // of a group that has its own stride
+constexpr int64_t kRows = 8;  // of a group that has its own stride
 
 uint64_t units(int64_t bytes) {
   return static_cast<uint64_t>(bytes / Swizzle::kUnit);
@@ -20,7 +19,7 @@ uint64_t WgmmaFactor::descriptor() const {
 }
 
 int64_t WgmmaFactor::offset(int64_t row, int64_t k) const {
-  return transposed ? swizzle.plain(k, row * kBytes) : swizzle.plain(row, k * kBytes);
+  return transposed ? swizzle.plain(k, row * bytes) : swizzle.plain(row, k * bytes);
 }
 
 }  // namespace ligerdsl::compiler

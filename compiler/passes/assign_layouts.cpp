@@ -81,12 +81,13 @@ DotPlan planOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
                                     .str()};
 }
 
-// Whether the product's loop loads the second factor ahead, so that it comes to wait in swizzled rows of shared memory, where
-// wgmma reads it.
-bool isLoadedAhead(tile::DotOp dot) {
-  Value source = dot.getB();
+// Whether the product's loop loads a factor ahead, so that it comes to wait in swizzled rows of shared memory, where wgmma reads it;
+// `permuted` or not, where that is said.
+bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted = std::nullopt) {
   if (auto conversion = source.getDefiningOp<tgpu::ConvertLayoutOp>()) source = conversion.getSource();
-  if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
+  auto permute = source.getDefiningOp<tile::PermuteOp>();
+  if (permuted && *permuted != static_cast<bool>(permute)) return false;
+  if (permute) source = permute.getSource();
   auto load = source.getDefiningOp<tile::LoadTileOp>();
   if (!load || load->getParentOp() != dot->getParentOp()) return false;
   const auto type = cast<RankedTensorType>(load.getType());
@@ -95,6 +96,22 @@ bool isLoadedAhead(tile::DotOp dot) {
   auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
   auto stages = loop ? loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr) : IntegerAttr();
   return stages && stages.getInt() >= 2;
+}
+
+// wgmma reads fp8 from shared memory alone, with k along the rows.
+std::string whyNoWgmmaOfFp8(tile::DotOp dot, int64_t depth) {
+  if (depth % kMmaBytes != 0)
+    return llvm::formatv("k is {0}, and of fp8 it takes a multiple of {1}", depth, kMmaBytes).str();
+  if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
+    return "its fp8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of "
+           "32 bytes: [m, k], and "
+           "[n, k] that is permuted; they become f16 where they are multiplied";
+  return "";
+}
+
+bool isReadFromSlots(tile::DotOp dot) {
+  if (dot.isFp8()) return whyNoWgmmaOfFp8(dot, cast<RankedTensorType>(dot.getA().getType()).getDimSize(1)).empty();
+  return isLoadedAhead(dot, dot.getB());
 }
 
 // Why it is not wgmma that multiplies; empty if it is to, or where other tensor cores are all there are.
@@ -107,7 +124,8 @@ std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
                "them, at most {4} columns and {5} sums a thread",
                shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN, kMostWgmmaSums)
         .str();
-  if (!isLoadedAhead(dot))
+  if (dot.isFp8()) return whyNoWgmmaOfFp8(dot, shape.k);
+  if (!isReadFromSlots(dot))
     return "its second factor is not a tile that a pipelined loop loads, in rows of a multiple of 32 bytes";
   return "";
 }
@@ -213,7 +231,7 @@ class Assigner {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
       const bool possible = wgmma && !multipliesF32(dot) && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
-      if (!possible || isLoadedAhead(dot)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
+      if (!possible || isReadFromSlots(dot)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
     }
     for (int number : others) fit.erase(number);
     return fit;

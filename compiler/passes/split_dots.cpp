@@ -67,7 +67,8 @@ void split(tile::DotOp dot) {
   Value total = dot.getSums();
   for (int64_t k = 0; k < depth; k += shape.k) {
     Value rows = a.stretch(builder, 1, k, layouts.a), columns = b.stretch(builder, 0, k, layouts.b);
-    total = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, total);
+    total = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, total, dot.getFormatAAttr(),
+                                dot.getFormatBAttr());
   }
   dot.replaceAllUsesWith(total);
   dot.erase();

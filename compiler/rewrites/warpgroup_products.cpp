@@ -32,11 +32,19 @@ Value startProduct(OpBuilder& builder, tile::DotOp dot) {
   const auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
   return tgpu::WgmmaOp::create(builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
                                b.read.getRing(), b.read.getSlot(), a.read ? a.read.getPartAttr() : IntegerAttr(),
-                               flag(a.read && a.permute), b.read.getPartAttr(), flag(static_cast<bool>(b.permute)));
+                               flag(a.read && a.permute), b.read.getPartAttr(), flag(static_cast<bool>(b.permute)),
+                               dot.getFormatAAttr(), dot.getFormatBAttr());
 }
 
 Value waited(OpBuilder& builder, Location loc, Value sums, int64_t pending) {
   return tgpu::WgmmaWaitOp::create(builder, loc, sums.getType(), sums, builder.getI32IntegerAttr(pending));
+}
+
+// fp8 is read from slots alone, with k along their rows.
+bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
+  const auto permuted = [](Value factor) { return static_cast<bool>(factor.getDefiningOp<tile::PermuteOp>()); };
+  const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
+  return depth % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) && permuted(dot.getB());
 }
 
 }  // namespace
@@ -51,7 +59,7 @@ bool isDealtToGroups(tile::DotOp dot) {
 
 WarpgroupProducts::WarpgroupProducts(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot) {
   for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
-    if (!isDealtToGroups(dot) || !inSlot(dot.getB())) continue;
+    if (!isDealtToGroups(dot) || !inSlot(dot.getB()) || (dot.isFp8() && !readsRows(dot, inSlot))) continue;
     products.push_back(dot);
     readsRegisters |= !inSlot(dot.getA());
   }

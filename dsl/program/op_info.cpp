@@ -164,6 +164,8 @@ bool accepts(Dtypes dtypes, DType dtype) {
       return dtype == DType::i32 || dtype == DType::i64;
     case Dtypes::floats:
       return is_float(dtype) && !is_fp8(dtype);
+    case Dtypes::factors:
+      return is_float(dtype);
     case Dtypes::f32:
       return dtype == DType::f32;
     case Dtypes::i1:
@@ -188,6 +190,8 @@ const char* wanted(Dtypes dtypes) {
       return "i32 or i64";
     case Dtypes::floats:
       return "a float type; convert with .to(f32)";
+    case Dtypes::factors:
+      return "f32, f16, bf16 or fp8";
     case Dtypes::f32:
       return "f32; convert with .to(f32)";
     case Dtypes::i1:

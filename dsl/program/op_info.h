@@ -85,8 +85,8 @@ enum class HintOp : uint16_t {
 #include "ligerdsl/dsl/ops.def"
 };
 
-// Dtypes of an operation's values. words: i32, i64; atomics: what a GPU adds atomically.
-enum class Dtypes : uint8_t { any, numbers, integers, integers_and_i1, words, floats, f32, i1, atomics };
+// Dtypes of an operation's values. words: i32, i64; factors: of a product, floats and fp8; atomics: what a GPU adds atomically.
+enum class Dtypes : uint8_t { any, numbers, integers, integers_and_i1, words, floats, factors, f32, i1, atomics };
 bool accepts(Dtypes dtypes, DType dtype);
 const char* wanted(Dtypes dtypes);  // "f32; convert with .to(f32)"
 

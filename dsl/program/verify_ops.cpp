@@ -314,9 +314,9 @@ class Checker {
   }
   void dotRules() const {
     const Type &a = operand(0), &b = operand(1), &sums = operand(2);
-    require(
-        a.kind == TypeKind::tile && b.kind == TypeKind::tile && a.dtype == b.dtype && accepts(Dtypes::floats, a.dtype),
-        "multiplies tiles of one dtype: f16, bf16 or f32");
+    require(a.kind == TypeKind::tile && b.kind == TypeKind::tile && accepts(Dtypes::factors, a.dtype) &&
+                (a.dtype == b.dtype || (is_fp8(a.dtype) && is_fp8(b.dtype))),
+            "multiplies tiles of one dtype, f16, bf16 or f32, or two of fp8");
     require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0], "multiplies [m, k] by [k, n]");
     require(sums.kind == TypeKind::tile && sums.dtype == DType::f32 && sums.shape == Shape{a.shape[0], b.shape[1]},
             "adds to f32 [m, n]");

@@ -61,6 +61,38 @@ void products(CheckTable& t) {
     }
 }
 
+// Of fp8, whose numbers are drawn among a few with known codes.
+void scaled_products(CheckTable& t) {
+  constexpr struct {
+    uint8_t code;
+    double number;
+  } kNumbers[] = {{0x30, 0.5},  {0x34, 0.75},  {0x38, 1},  {0x3c, 1.5},
+                  {0xb0, -0.5}, {0xb4, -0.75}, {0xb8, -1}, {0x01, 0x1p-9}};
+  const int64_t m = t.rows, n = t.c.width, k = t.c.ffn;
+  const auto factor = [&](int64_t rows) {
+    CheckTable::Data made{t.ops.allocate(Type::f8e4m3, {rows, k}), Array(rows * k)};
+    const CheckTable::Ids which = t.random_ids(rows * k, std::size(kNumbers));
+    std::vector<uint8_t> codes(rows * k);
+    for (int64_t i = 0; i < rows * k; ++i) {
+      codes[i] = kNumbers[which.values[i]].code;
+      made.values[i] = kNumbers[which.values[i]].number;
+    }
+    t.ops.upload(made.tensor, codes.data());
+    return made;
+  };
+  const auto a = factor(m), b = factor(n), a_scale = t.random({m}, Type::f32), b_scale = t.random({n}, Type::f32);
+  Array expected(m * n);
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t at = 0; at < k; ++at) sum += a.values[i * k + at] * b.values[j * k + at];
+      expected[i * n + j] = a_scale.values[i] * b_scale.values[j] * sum;
+    }
+  Tensor out = t.ops.allocate(t.type, {m, n});
+  t.ops.scaled_matmul(out, a.tensor, b.tensor, a_scale.tensor, b_scale.tensor);
+  t.add("c", out, expected, t.ops.on_gpu() ? Gate{5e-3, 0, true} : t.reduction);
+}
+
 // Groups of rows, one of them empty, by a matrix of each; the gradient of the matrices is added to what is there.
 void grouped_products(CheckTable& t) {
   const int64_t m = t.rows, n = t.c.width, k = t.c.ffn, groups = 4;
@@ -202,6 +234,7 @@ void check_elementwise(CheckTable& t) {
   scale(t);
   embedding(t);
   products(t);
+  scaled_products(t);
   grouped_products(t);
   bias(t);
   activations(t);

@@ -231,6 +231,19 @@ void Ops::matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha,
     run(ligerdsl_matmul_nn_desc_t LIGERDSL_MATMUL_NN_DESC_INIT, ligerdsl_matmul_nn_args_t LIGERDSL_MATMUL_NN_ARGS_INIT);
 }
 
+void Ops::scaled_matmul(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& a_scale,
+                        const Tensor& b_scale) {
+  Arguments tensor(impl_->device);
+  ligerdsl_scaled_matmul_nt_desc_t desc = LIGERDSL_SCALED_MATMUL_NT_DESC_INIT;
+  ligerdsl_scaled_matmul_nt_args_t args = LIGERDSL_SCALED_MATMUL_NT_ARGS_INIT;
+  args.a = tensor(a);
+  args.b = tensor(b);
+  args.a_scale = tensor(a_scale);
+  args.b_scale = tensor(b_scale);
+  args.c = tensor(c);
+  impl_->run(desc, args);
+}
+
 void Ops::grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, const Tensor& offsets) {
   Arguments tensor(impl_->device);
   const auto run = [&](auto desc, auto args) {
@@ -248,8 +261,7 @@ void Ops::grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, cons
         ligerdsl_grouped_matmul_nn_args_t LIGERDSL_GROUPED_MATMUL_NN_ARGS_INIT);
 }
 
-void Ops::grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets,
-                            bool accumulate) {
+void Ops::grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets, bool accumulate) {
   Arguments tensor(impl_->device);
   ligerdsl_grouped_matmul_tn_desc_t desc = LIGERDSL_GROUPED_MATMUL_TN_DESC_INIT;
   ligerdsl_grouped_matmul_tn_args_t args = LIGERDSL_GROUPED_MATMUL_TN_ARGS_INIT;

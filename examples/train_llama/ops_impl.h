@@ -22,6 +22,8 @@ inline int32_t dtype(Type type) {
       return LIGERDSL_F32;
     case Type::bf16:
       return LIGERDSL_BF16;
+    case Type::f8e4m3:
+      return LIGERDSL_F8E4M3;
     case Type::i32:
       return LIGERDSL_I32;
     case Type::i64:

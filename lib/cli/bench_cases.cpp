@@ -72,9 +72,15 @@ class Builder {
   // Of square factors, in one dtype.
   void product(const std::string& op, int64_t rows, int64_t width, int64_t cols) {
     const bool transposed = op.ends_with("tn");
-    cases_.push_back({op,
-                      {dtype_, size(transposed ? "K" : "M", rows_of(rows)),
-                       size(transposed ? "M" : "K", width), size("N", cols)}});
+    cases_.push_back(
+        {op,
+         {dtype_, size(transposed ? "K" : "M", rows_of(rows)), size(transposed ? "M" : "K", width), size("N", cols)}});
+  }
+  // fp8, with a scale for each row.
+  void eight_bits(int64_t rows, int64_t width, int64_t cols) {
+    cases_.push_back({"scaled_matmul_nt",
+                      {"c_dtype=bf16", "with_a_scale=1", "with_b_scale=1", size("M", rows_of(rows)), size("K", width),
+                       size("N", cols)}});
   }
   // Rows of experts, sorted: eight of each token's.
   void experts(int64_t tokens, int64_t groups, int64_t width, int64_t cols) {
@@ -145,6 +151,7 @@ Cases standard(const Scale& scale) {
   add.product("matmul_nt", losses, width, width);
   add.product("matmul_nn", losses, width, width);
   add.product("matmul_tn", losses, width, width);
+  add.eight_bits(losses, width, width);
   add.experts(scale.cpu ? 64 : 8192, scale.cpu ? 8 : 128, scale.cpu ? 512 : 2048, scale.cpu ? 512 : 1536);
   add.activations(rows, ffn);
   add.pair("dropout", rows, "F", ffn);

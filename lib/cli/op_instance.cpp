@@ -129,7 +129,9 @@ void OpInstance::apply_defaults() {
       };
       const bool wanted = !field.optional || has_bias(info_.name) || (has("weight") && !has("position"));
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
-      if (wanted) put_number(desc_, field.offset, field.type, index ? double{LIGERDSL_I64} : double{LIGERDSL_F32});
+      const bool f32 = field.dtypes & lib::bit(DType::f32);
+      const int32_t usual = index ? LIGERDSL_I64 : f32 ? LIGERDSL_F32 : LIGERDSL_F8E4M3;
+      if (wanted) put_number(desc_, field.offset, field.type, usual);
     }
     if (field.role == FieldRole::present && usual(field.name)) put_number(desc_, field.offset, field.type, 1);
   }
@@ -434,8 +436,7 @@ void OpInstance::describe_tensors(const lib::ContextRef& context) {
   for (Slot& slot : slots_) {
     slot.tensor = ligerdsl_tensor_make(slot.data, context->api_device(), 0, static_cast<int32_t>(slot.shape.size()),
                                        slot.shape.data());
-    const int64_t codes[] = {0, 0, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_F32};
-    slot.tensor.dtype = ligerdsl_dtype_of(static_cast<int32_t>(codes[static_cast<int>(slot.dtype)]));
+    slot.tensor.dtype = {dtype_info(slot.dtype).dlpack, static_cast<uint8_t>(8 * size_of(slot.dtype)), 1};
     if (slot.info)
       store<const ligerdsl_tensor_t*>(args_ + slot.info->offset, &slot.tensor);
     else

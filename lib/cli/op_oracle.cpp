@@ -509,6 +509,18 @@ Expected matmul(const Call& c) {
   return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
 }
 
+// Every row by its number; as it is where there is none.
+Values scaled_rows(Values matrix, const Values& scales, int64_t cols) {
+  for (size_t i = 0; !scales.empty() && i < matrix.size(); ++i) matrix[i] *= scales[i / cols];
+  return matrix;
+}
+
+Expected scaled_matmul(const Call& c) {
+  const oracle::MatmulCase which{.m = c.size("M"), .n = c.size("N"), .k = c.size("K"), .transposed_b = true};
+  const Values a = scaled_rows(c["a"], c["a_scale"], which.k), b = scaled_rows(c["b"], c["b_scale"], which.k);
+  return {{"c", {oracle::matmul_oracle(which, a, b, c["bias"], {}), true, c.type("c")}}};
+}
+
 // Rows [begin, end) of a matrix.
 Values rows_between(const Values& matrix, int64_t begin, int64_t end, int64_t cols) {
   return {matrix.begin() + begin * cols, matrix.begin() + end * cols};
@@ -537,8 +549,8 @@ Expected grouped_matmul_tn(const Call& c) {
   for (size_t group = 0; group + 1 < offsets.size(); ++group) {
     const int64_t begin = offsets[group], end = offsets[group + 1];
     const oracle::MatmulCase which{.m = m, .n = n, .k = end - begin, .transposed_a = true};
-    const Values one = oracle::matmul_oracle(which, rows_between(c["a"], begin, end, m),
-                                             rows_between(c["b"], begin, end, n), {}, {});
+    const Values one =
+        oracle::matmul_oracle(which, rows_between(c["a"], begin, end, m), rows_between(c["b"], begin, end, n), {}, {});
     expected.insert(expected.end(), one.begin(), one.end());
   }
   return {{"c", c.over_rows("c", std::move(expected), c.type("c"))}};
@@ -656,6 +668,7 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"matmul_nt", matmul<false, true>},
       {"matmul_tn", matmul<true, false>},
       {"matmul_tt", matmul<true, true>},
+      {"scaled_matmul_nt", scaled_matmul},
       {"grouped_matmul_nt", grouped_matmul<true>},
       {"grouped_matmul_nn", grouped_matmul<false>},
       {"grouped_matmul_tn", grouped_matmul_tn},

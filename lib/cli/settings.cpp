@@ -22,8 +22,9 @@ using lib::FieldRole;
 using lib::FieldType;
 using Words = std::map<std::string, int64_t>;
 
-const Words kDtypes = {{"f32", LIGERDSL_F32}, {"f16", LIGERDSL_F16}, {"bf16", LIGERDSL_BF16},
-                       {"i32", LIGERDSL_I32}, {"i64", LIGERDSL_I64}, {"none", 0}};
+const Words kDtypes = {
+    {"f32", LIGERDSL_F32}, {"f16", LIGERDSL_F16},       {"bf16", LIGERDSL_BF16},     {"i32", LIGERDSL_I32},
+    {"i64", LIGERDSL_I64}, {"f8e4m3", LIGERDSL_F8E4M3}, {"f8e5m2", LIGERDSL_F8E5M2}, {"none", 0}};
 const Words kFlags = {{"true", 1}, {"false", 0}};
 // Of options by their names.
 const std::map<std::string, Words> kWords = {

@@ -216,7 +216,7 @@ def emit_c(ops):
     for op in ops:
         s, n = Surface(op), op.name
         numbers = len(s.numbers) + len(s.accumulate_fields)
-        labels = int(any(t.any_stride for t in op.tensors))
+        labels = int(any(t.any_stride and t.dtype != "f32" for t in op.tensors))
         out.append(f'    {{"{n}", "ligerdsl_{n}", &desc_{n}, &args_{n}, sizeof desc_{n}, sizeof args_{n}, tensors_{n}, '
                    f'sizeof tensors_{n} / sizeof tensors_{n}[0], numbers_{n}, {numbers}, {labels}}},')
     out += ["};", ""]

@@ -6,7 +6,7 @@ Formulas name sections of no other document: each text stands alone, because it 
 
 from operations import (activation, attention, bias_add, cross_entropy, divergence, dropout, dyt, elementwise, embedding,
                         fused_linear_cross_entropy, fused_linear_jsd, gated_activation, group_norm, grouped_matmul, layer_norm, matmul,
-                        optimizer, poly_norm, rms_norm, rope, softmax, vocab_parallel)
+                        optimizer, poly_norm, rms_norm, rope, scaled_matmul, softmax, vocab_parallel)
 
 OPS = [
     *elementwise.OPS,
@@ -17,6 +17,7 @@ OPS = [
     *dyt.OPS,
     *bias_add.OPS,
     *matmul.OPS,
+    *scaled_matmul.OPS,
     *grouped_matmul.OPS,
     *activation.OPS,
     *dropout.OPS,

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass, field
 
-DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "bf16": "LIGERDSL_BF16", "f32": "LIGERDSL_F32"}
+DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "bf16": "LIGERDSL_BF16", "f32": "LIGERDSL_F32",
+          "f8e4m3": "LIGERDSL_F8E4M3", "f8e5m2": "LIGERDSL_F8E5M2"}
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
+FP8 = ("f8e4m3", "f8e5m2")
 
 
 @dataclass

@@ -45,7 +45,7 @@ class TableCall {
       if (field.role == lib::FieldRole::dim && (!field.optional || everything)) set(field.name, width);
       if (field.role == lib::FieldRole::present) set(field.name, everything);
       if (field.role == lib::FieldRole::dtype && (!field.optional || everything))
-        set(field.name, field.dtypes & lib::bit(DType::f32) ? LIGERDSL_F32 : LIGERDSL_I64);
+        set(field.name, code_of(usual(field.dtypes)));
     }
     set("n_modulations", 1);                                             // divides every number of rows
     if (!is_set("reduction")) set("reduction", LIGERDSL_REDUCTION_SUM);  // a result of one element
@@ -126,13 +126,22 @@ class TableCall {
     return false;
   }
 
+  static int32_t code_of(DType type) {
+    return dtype_info(type).dlpack | static_cast<int32_t>(size_of(type)) * 8 << 8 | 1 << 16;
+  }
+  // Of those allowed.
+  static DType usual(uint32_t dtypes) {
+    for (const DType type : {DType::f32, DType::i64})
+      if (dtypes & lib::bit(type)) return type;
+    return DType::f8e4m3;
+  }
+
   const ligerdsl_tensor_t* add(DType dtype, std::vector<int64_t> shape) {
     tensors_.push_back(std::make_unique<Owned>());
     Owned& owned = *tensors_.back();
     owned.shape = std::move(shape);
-    const int32_t code = dtype == DType::f32 ? LIGERDSL_F32 : dtype == DType::i64 ? LIGERDSL_I64 : LIGERDSL_I32;
-    owned.tensor = ligerdsl_tensor_make(reinterpret_cast<void*>(tensors_.size() << 59), {LIGERDSL_CPU, 0}, code,
-                                        static_cast<int32_t>(owned.shape.size()), owned.shape.data());
+    owned.tensor = ligerdsl_tensor_make(reinterpret_cast<void*>(tensors_.size() << 59), {LIGERDSL_CPU, 0},
+                                        code_of(dtype), static_cast<int32_t>(owned.shape.size()), owned.shape.data());
     return &owned.tensor;
   }
 

@@ -90,6 +90,8 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8, 4] and [8, 4]; transpose with .permute({1, 0})"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8] and [8, 4]; transpose with .permute({1, 0})"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: the sums have shape [8, 4], the product [8, 2]"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f16), tile(k, {8, 2})); }, "dot: the operands are f8e4m3 and f16; convert one with .to(...)"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f8e5m2), tile(k, {8, 2}, f16)); }, "dot: got f16 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}, bf16), tile(k, {8, 2})); }, "dot: the operands are f32 and bf16; convert one with .to(...)"},
     // Moves along an axis.
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), tile(k, {4})); }, "gather: indices are i32 or i64, got f32"},

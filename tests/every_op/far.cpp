@@ -54,18 +54,7 @@ void* unconst(const std::byte* data) {
 }  // namespace
 
 int32_t code_of(DType type) {
-  switch (type) {
-    case DType::f16:
-      return LIGERDSL_F16;
-    case DType::bf16:
-      return LIGERDSL_BF16;
-    case DType::i32:
-      return LIGERDSL_I32;
-    case DType::i64:
-      return LIGERDSL_I64;
-    default:
-      return LIGERDSL_F32;
-  }
+  return dtype_info(type).dlpack | static_cast<int32_t>(size_of(type)) * 8 << 8 | 1 << 16;
 }
 
 Regions::Regions(int64_t period, const std::vector<int64_t>& limits, int64_t rows) : period_(period) {

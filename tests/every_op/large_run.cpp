@@ -6,6 +6,7 @@
 #include "lib/src/entry.h"
 #include "lib/src/handles.h"
 #include "runtime/status.h"
+#include "tests/support/fp8.h"
 #include "tests/support/half.h"
 
 namespace ligerdsl::test {
@@ -40,6 +41,8 @@ std::string numbers(DType type, int64_t n, uint64_t seed, bool positive, float s
     const uint16_t half = type == DType::bf16 ? to_bf16(value) : to_f16(value);
     if (type == DType::f32)
       std::memcpy(to, &value, sizeof value);
+    else if (is_fp8(type))
+      *to = static_cast<char>(to_fp8(type == f8e4m3 ? kE4m3 : kE5m2, value));
     else
       std::memcpy(to, &half, sizeof half);
   }

@@ -90,6 +90,7 @@ std::vector<LargeCase> large_cases() {
       row("matmul_nn", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
       row("matmul_nt", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64)}),
       row("matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
+      row("scaled_matmul_nt", {size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32", "with_a_scale=1"}),
       row("grouped_matmul_nt", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
       row("grouped_matmul_nn", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64), "E=1"}),
       row("grouped_matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),

@@ -148,10 +148,11 @@ class CallFuzz {
     return once_in(30) ? (once_in(2) ? NAN : INFINITY) : values[pick(7)];
   }
   int64_t dtype_code(uint32_t allowed) {
-    constexpr int32_t codes[] = {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8};
+    constexpr int32_t codes[] = {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16,   LIGERDSL_I32,
+                                 LIGERDSL_I64, LIGERDSL_I8,  LIGERDSL_F8E4M3, LIGERDSL_F8E5M2};
     for (int tries = 0; tries < 30 && !once_in(40); ++tries) {
       DType type;
-      const int32_t code = codes[pick(6)];
+      const int32_t code = codes[pick(8)];
       if (lib::dtype_from_code(code, &type) && (allowed & lib::bit(type))) return code;
     }
     return once_in(2) ? 0 : pick(1 << 20);
@@ -199,8 +200,8 @@ class CallFuzz {
     t.data = reinterpret_cast<void*>(address(size_of(dtype)));
     t.device = {LIGERDSL_CPU, 0};
     t.ndim = static_cast<int32_t>(owned->shape.size());
-    for (const int32_t code :
-         {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8, LIGERDSL_BOOL}) {
+    for (const int32_t code : {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16, LIGERDSL_I32, LIGERDSL_I64, LIGERDSL_I8,
+                               LIGERDSL_BOOL, LIGERDSL_F8E4M3, LIGERDSL_F8E5M2}) {
       DType type;
       if (lib::dtype_from_code(code, &type) && type == dtype) t.dtype = ligerdsl_dtype_of(code);
     }

@@ -9,7 +9,9 @@ namespace ligerdsl::compiler::nvptx {
 /// The elements that this thread has of a tile, by where those of the first thread are.
 class Held {
  public:
-  Held(ThreadLowering& t, mlir::Value tile) : layout(layoutOf(tile)), elements(t.elements(tile)) {}
+  Held(ThreadLowering& t, mlir::Value tile) : Held(layoutOf(tile), t.elements(tile)) {}
+  Held(LinearLayout layout, llvm::SmallVector<mlir::Value> elements)
+      : layout(std::move(layout)), elements(std::move(elements)) {}
   mlir::Value at(int64_t row, int64_t column) const { return elements[*layout.registerAt({row, column})]; }
 
   const LinearLayout layout;

@@ -2,6 +2,7 @@
 // columns.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/dot_layout.h"
+#include "compiler/target/nvptx/fp8_codes.h"
 #include "compiler/target/nvptx/held.h"
 #include "compiler/target/nvptx/memory_access.h"
 
@@ -52,15 +53,21 @@ void multiplyInThreads(ThreadLowering& t, const Held& a, const Held& b, const Li
     }
 }
 
+// All numbers of fp8 are numbers of f16.
+Held factorOf(ThreadLowering& t, Value tile, TypeAttr format) {
+  const SmallVector<Value> elements = t.elements(tile);
+  return {layoutOf(tile), format ? decodedFp8(t, elements, format.getValue(), t.b.getF16Type()) : elements};
+}
+
 LogicalResult lowerDot(ThreadLowering& t, tile::DotOp op) {
-  const Held a(t, op.getA()), b(t, op.getB());
+  const Held a = factorOf(t, op.getA(), op.getFormatAAttr()), b = factorOf(t, op.getB(), op.getFormatBAttr());
   const LinearLayout layout = layoutOf(op.getResult());
   SmallVector<Value> sums = t.elements(op.getSums());
   const int64_t depth = a.layout.shape()[1];
   const Type element = getElementTypeOrSelf(op.getA().getType());
   const std::optional<DotLayouts> fragments = mmaLayouts(shapeOf(layout, depth));
   if (!element.isF32() && fragments && a.layout == fragments->a && b.layout == fragments->b)
-    multiplyFragments(t, a, b, layout, depth, element.isF16() ? "f16" : "bf16", sums);
+    multiplyFragments(t, a, b, layout, depth, element.isBF16() ? "bf16" : "f16", sums);
   else
     multiplyInThreads(t, a, b, layout, depth, sums);
   t.defineElements(op, sums);

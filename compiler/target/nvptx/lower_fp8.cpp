@@ -1,6 +1,7 @@
 // Casts from and to fp8, whose tiles hold codes: two elements by one instruction on GPUs that have it, else by integer
 // arithmetic on each.
 #include "compiler/math/fp8.h"
+#include "compiler/target/nvptx/fp8_codes.h"
 #include "compiler/target/nvptx/pairs.h"
 
 using namespace mlir;
@@ -17,9 +18,9 @@ Value callIntrinsic(ThreadLowering& t, const std::string& name, Type result, Val
       .getResult(0);
 }
 
-// The elements of a tile by two, as vectors; what is left over stands beside itself.
-SmallVector<Value> pairsOf(ThreadLowering& t, Value tile) {
-  SmallVector<Value> elements = t.elements(tile), pairs;
+// Elements by two, as vectors; what is left over stands beside itself.
+SmallVector<Value> pairsOf(ThreadLowering& t, ArrayRef<Value> elements) {
+  SmallVector<Value> pairs;
   for (size_t i = 0; i < elements.size(); i += 2)
     pairs.push_back(pairOf(t, elements[i], elements[std::min(i + 1, elements.size() - 1)]));
   return pairs;
@@ -38,24 +39,8 @@ void defineByPairs(ThreadLowering& t, Value tile, ArrayRef<Value> pairs, int64_t
 }
 
 LogicalResult lowerDecode(ThreadLowering& t, tile::Fp8DecodeOp op) {
-  Type element = t.elementType(op.getType());
-  SmallVector<Value> numbers;
-  if (t.arch().converts_fp8(t.options)) {
-    Type i16 = t.b.getI16Type(), halves = VectorType::get(2, t.b.getF16Type());
-    for (Value pair : pairsOf(t, op.getSource())) {
-      Value both = callIntrinsic(t, pairName(op.getFormat()) + ".to.f16x2.rn", halves, t.bitcast(pair, i16));
-      for (int64_t i : {0, 1}) numbers.push_back(t.extract(both, i));
-    }
-    numbers.resize(t.elements(op.getSource()).size());
-    if (element.isF32())
-      for (Value& number : numbers) number = arith::ExtFOp::create(t.b, t.loc, element, number);
-  } else {
-    for (Value code : t.elements(op.getSource())) {
-      numbers.push_back(decodeFp8(t.b, t.loc, code, op.getFormat()));
-      if (element.isF16()) numbers.back() = arith::TruncFOp::create(t.b, t.loc, element, numbers.back());
-    }
-  }
-  t.defineElements(op.getResult(), numbers);
+  t.defineElements(op.getResult(),
+                   decodedFp8(t, t.elements(op.getSource()), op.getFormat(), t.elementType(op.getType())));
   return success();
 }
 
@@ -72,7 +57,8 @@ LogicalResult lowerEncode(ThreadLowering& t, tile::Fp8EncodeOp op) {
     return success();
   }
   if (element.isF16()) {
-    for (Value pair : pairsOf(t, op.getSource())) codes.push_back(callIntrinsic(t, "f16x2." + name, i16, pair));
+    for (Value pair : pairsOf(t, t.elements(op.getSource())))
+      codes.push_back(callIntrinsic(t, "f16x2." + name, i16, pair));
   } else {
     SmallVector<Value> numbers = t.elements(op.getSource());
     for (size_t i = 0; i < numbers.size(); i += 2) {
@@ -85,6 +71,26 @@ LogicalResult lowerEncode(ThreadLowering& t, tile::Fp8EncodeOp op) {
 }
 
 }  // namespace
+
+SmallVector<Value> decodedFp8(ThreadLowering& t, ArrayRef<Value> codes, Type format, Type element) {
+  SmallVector<Value> numbers;
+  if (t.arch().converts_fp8(t.options)) {
+    Type i16 = t.b.getI16Type(), halves = VectorType::get(2, t.b.getF16Type());
+    for (Value pair : pairsOf(t, codes)) {
+      Value both = callIntrinsic(t, pairName(format) + ".to.f16x2.rn", halves, t.bitcast(pair, i16));
+      for (int64_t i : {0, 1}) numbers.push_back(t.extract(both, i));
+    }
+    numbers.resize(codes.size());
+    if (element.isF32())
+      for (Value& number : numbers) number = arith::ExtFOp::create(t.b, t.loc, element, number);
+  } else {
+    for (Value code : codes) {
+      numbers.push_back(decodeFp8(t.b, t.loc, code, format));
+      if (element.isF16()) numbers.back() = arith::TruncFOp::create(t.b, t.loc, element, numbers.back());
+    }
+  }
+  return numbers;
+}
 
 void addFp8Lowerings(LoweringTable& table) {
   table.add<tile::Fp8DecodeOp, lowerDecode>();

@@ -80,7 +80,7 @@ class SlotFactor {
 
  private:
   static WgmmaFactor factorOf(tgpu::MemDescType part, bool transposed) {
-    return {Swizzle(part.getShape()[0], part.getSwizzle()), transposed};
+    return {Swizzle(part.getShape()[0], part.getSwizzle()), transposed, sharedElementBytes(part.getElementType())};
   }
   ThreadLowering& t;
   WgmmaFactor factor;
@@ -94,6 +94,12 @@ void addRegisters(const LinearLayout& layout, int64_t row, SmallVectorImpl<int64
       for (int64_t right : {0, 1}) registers.push_back(*layout.registerAt({row + down, column + right}));
 }
 
+// As an instruction names the type of a factor.
+StringRef typeName(Type element, TypeAttr format) {
+  if (format) return isa<Float8E5M2Type>(format.getValue()) ? "e5m2" : "e4m3";
+  return element.isF16() ? "f16" : "bf16";
+}
+
 std::string operandsFrom(int64_t first, int64_t count) {
   std::string text = "{";
   for (int64_t i = 0; i < count; ++i) text += (i ? ", $" : "$") + std::to_string(first + i);
@@ -102,6 +108,8 @@ std::string operandsFrom(int64_t first, int64_t count) {
 
 LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   if (!t.arch().wgmma) return op.emitOpError("needs sm_90a, got ") << t.options.arch;
+  if (op.getFormatA() && op.getA() && !factorInSlot(op.getA()))
+    return op.emitOpError("multiplies fp8 from shared memory only");
   const LinearLayout layout = layoutOf(op.getSums());
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPartB());
   const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
@@ -131,18 +139,21 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   } else {
     held.emplace(t, op.getA());
   }
-  const StringRef type = part.getElementType().isF16() ? "f16" : "bf16";
+  const Type element = part.getElementType();
+  const int64_t step = kMmaBytes / sharedElementBytes(element);
   const std::string opcode =
-      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k16.f32." + type + "." + type + " ").str();
+      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) + ".f32." +
+       typeName(element, op.getFormatAAttr()) + "." + typeName(element, op.getFormatBAttr()) + " ")
+          .str();
   const std::string adds = assembly.operand(t.constant(1, 1), "b"),
                     begins = fresh ? assembly.operand(t.constant(0, 1), "b") : adds;
   assembly.line("wgmma.fence.sync.aligned");
   for (auto [number, row] : llvm::enumerate(blocks))
-    for (int64_t k = 0; k < depth; k += kMmaK) {
+    for (int64_t k = 0; k < depth; k += step) {
       std::string factors, transposed;
       if (a) {
         factors = assembly.operand(a->descriptor(row, k), "l");
-        transposed = std::string(a->transposed()) + ", ";
+        transposed = std::string(", ") + a->transposed();
       } else {
         for (Value pair : fragmentOf(t, *held, row, k))
           factors += (factors.empty() ? "{" : ", ") + assembly.operand(pair, "r");
@@ -150,8 +161,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
       }
       const int64_t sums = n / 2;  // of a thread, 64 n for 128 threads
       assembly.line(opcode + operandsFrom(number * sums, sums) + ", " + factors + ", " +
-                    assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) + ", 1, 1, " +
-                    transposed + b.transposed());
+                    assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) + ", 1, 1" +
+                    (op.getFormatB() ? "" : transposed + ", " + b.transposed()));
     }
   assembly.line("wgmma.commit_group.sync.aligned");
   SmallVector<Value> results(elements.size());

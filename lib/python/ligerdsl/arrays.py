@@ -3,7 +3,8 @@
 import ctypes
 import sys
 
-NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32"}
+NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64", "i32": "int32",
+         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
 def _dtype(module, dtype):

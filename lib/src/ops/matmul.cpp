@@ -1,6 +1,5 @@
 // Matrix products.
-#include "kernels/matmul_config.h"
-#include "lib/src/ops/support.h"
+#include "lib/src/ops/product_plan.h"
 
 namespace ligerdsl::lib {
 
@@ -9,48 +8,39 @@ namespace {
 using kernels::Factors;
 
 template <class Desc>
-std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info, const Desc& d, Factors factors,
-                                        int64_t width, int rows) {
+std::unique_ptr<OpPlan> plan_of(const ContextRef& context, const OpInfo& info, const Desc& d, Factors factors,
+                                int64_t width, int rows) {
   check_f32_or("c_dtype", d.c_dtype, d.dtype);
   check_f32_or("bias_dtype", d.bias_dtype, d.dtype);
-  kernels::MatmulOptions options{.factors = factors,
-                                 .cols = d.n_cols,
-                                 .width = width,
-                                 .type = dtype_of(d.dtype),
-                                 .c_type = dtype_of(d.c_dtype, dtype_of(d.dtype)),
-                                 .has_bias = d.bias_dtype != 0,
-                                 .bias_type = dtype_of(d.bias_dtype),
-                                 .epilogue = static_cast<kernels::Epilogue>(d.epilogue),
-                                 .scaled = d.alpha != 1,
-                                 .adds = d.beta != 0};
-  std::vector<OperationPlan::Bucket> buckets;
-  for (const int64_t rows : kernels::few_rows(context->machine(), options)) {
-    options.most_rows = rows;
-    buckets.push_back({rows, configured(context, kernels::matmul_kernel, options)});
-  }
-  options.most_rows = 0;
-  buckets.push_back({OperationPlan::kAnyRows, configured(context, kernels::matmul_kernel, options)});
-  return std::make_unique<OperationPlan>(
-      context, info, &d, std::move(buckets),
-      OperationPlan::Bindings{.numbers = {{"alpha", d.alpha}, {"beta", d.beta}}, .rows = size_of_call(rows)});
+  const kernels::MatmulOptions options{.factors = factors,
+                                       .cols = d.n_cols,
+                                       .width = width,
+                                       .type = dtype_of(d.dtype),
+                                       .c_type = dtype_of(d.c_dtype, dtype_of(d.dtype)),
+                                       .has_bias = d.bias_dtype != 0,
+                                       .bias_type = dtype_of(d.bias_dtype),
+                                       .epilogue = static_cast<kernels::Epilogue>(d.epilogue),
+                                       .scaled = d.alpha != 1,
+                                       .adds = d.beta != 0};
+  return plan_of_product(context, info, d, options, {.numbers = {{"alpha", d.alpha}, {"beta", d.beta}}}, rows);
 }
 
 }  // namespace
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_matmul_nn_desc_t& d) {
-  return plan_of_product(context, matmul_nn::info(), d, Factors::nn, d.n_inner, matmul_nn::dim_M);
+  return plan_of(context, matmul_nn::info(), d, Factors::nn, d.n_inner, matmul_nn::dim_M);
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_matmul_nt_desc_t& d) {
-  return plan_of_product(context, matmul_nt::info(), d, Factors::nt, d.n_inner, matmul_nt::dim_M);
+  return plan_of(context, matmul_nt::info(), d, Factors::nt, d.n_inner, matmul_nt::dim_M);
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_matmul_tn_desc_t& d) {
-  return plan_of_product(context, matmul_tn::info(), d, Factors::tn, d.n_rows, matmul_tn::dim_K);
+  return plan_of(context, matmul_tn::info(), d, Factors::tn, d.n_rows, matmul_tn::dim_K);
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_matmul_tt_desc_t& d) {
-  return plan_of_product(context, matmul_tt::info(), d, Factors::tt, d.n_rows, matmul_tt::dim_K);
+  return plan_of(context, matmul_tt::info(), d, Factors::tt, d.n_rows, matmul_tt::dim_K);
 }
 
 }  // namespace ligerdsl::lib

@@ -9,41 +9,51 @@
 namespace ligerdsl::compiler {
 namespace {
 
-// A factor's part of a slot: its rows in memory, and how many numbers they have.
+// A factor's part of a slot: its rows in memory, how many numbers they have, and the bytes of one.
 struct Part {
-  int64_t rows, columns;
+  int64_t rows, columns, number = 2;
 };
 
 // Where an instruction looks for element (at, k) of its factor, whose descriptor names the byte `begin`: eight rows of a
 // panel, then the next eight `stride` bytes on, then the next panel `leading` bytes on; the units of 16 bytes exchanged by the
 // address's own bits.
-int64_t addressed(uint64_t descriptor, int64_t begin, bool transposed, int64_t at, int64_t k) {
+int64_t addressed(uint64_t descriptor, int64_t begin, int64_t bytes, bool transposed, int64_t at, int64_t k) {
   const auto field = [&](int shift) { return static_cast<int64_t>(descriptor >> shift & 0x3fff) * 16; };
   const int64_t mode = static_cast<int64_t>(descriptor >> 62), panel = mode == 1 ? 128 : mode == 2 ? 64 : 32;
-  const int64_t row = transposed ? k : at, byte = 2 * (transposed ? at : k);
+  const int64_t row = transposed ? k : at, byte = bytes * (transposed ? at : k);
   const int64_t plain = begin + row % 8 * panel + row / 8 * field(32) + byte / panel * field(16) + byte % panel;
   return plain ^ (plain >> 7) % (panel / 16) * 16;
 }
 
 TEST(WgmmaDescriptor, AddressesTheElements) {
-  for (const Part part : {Part{64, 64}, {128, 16}, {128, 32}, {16, 256}, {32, 96}, {256, 128}, {24, 48}}) {
-    const int64_t bytes = Swizzle::widest(part.rows, part.columns * 2);
+  for (const Part part : {Part{64, 64},
+                          {128, 16},
+                          {128, 32},
+                          {16, 256},
+                          {32, 96},
+                          {256, 128},
+                          {24, 48},
+                          {64, 128, 1},
+                          {128, 32, 1},
+                          {32, 192, 1}}) {
+    const int64_t bytes = Swizzle::widest(part.rows, part.columns * part.number), step = kMmaBytes / part.number;
     ASSERT_GT(bytes, 0);
     for (const bool transposed : {false, true}) {
+      if (transposed && part.number == 1) continue;  // no instruction reads it
       SCOPED_TRACE(std::to_string(part.rows) + "x" + std::to_string(part.columns) + (transposed ? " transposed" : ""));
-      const WgmmaFactor factor{Swizzle(part.rows, bytes), transposed};
+      const WgmmaFactor factor{Swizzle(part.rows, bytes), transposed, part.number};
       const int64_t m = transposed ? part.columns : part.rows, depth = transposed ? part.rows : part.columns;
       const int64_t block = m % kWgmmaM == 0 ? kWgmmaM : m;  // all of n, or 64 rows of m
       for (int64_t first = 0; first < m; first += block)
-        for (int64_t k = 0; k + kMmaK <= depth; k += kMmaK)
+        for (int64_t k = 0; k + step <= depth; k += step)
           for (int64_t at = 0; at < block; ++at)
-            for (int64_t along = 0; along < kMmaK; ++along) {
+            for (int64_t along = 0; along < step; ++along) {
               const int64_t row = transposed ? k + along : first + at, column = transposed ? first + at : k + along;
-              ASSERT_EQ(addressed(factor.descriptor(), factor.offset(first, k), transposed, at, along),
-                        factor.swizzle.offset(row, column * 2))
+              ASSERT_EQ(addressed(factor.descriptor(), factor.offset(first, k), part.number, transposed, at, along),
+                        factor.swizzle.offset(row, column * part.number))
                   << first << "+" << at << ", " << k << "+" << along;
             }
-      EXPECT_EQ(factor.offset(0, kMmaK) % Swizzle::kUnit, 0);
+      EXPECT_EQ(factor.offset(0, step) % Swizzle::kUnit, 0);
     }
   }
 }

@@ -6,6 +6,7 @@
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=2 -o /dev/null 2>&1 | FileCheck %s --check-prefix=WARPS
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REMARK
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -o /dev/null 2>&1 | FileCheck %s --check-prefix=FP8
 // OTHER-NOT: wgmma
 // WARPS: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: m is 64 and n 64, for 2 warps; it takes a multiple of four warps
 
@@ -194,5 +195,46 @@ func.func @ahead(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {tile.
     scf.yield %o, %q : tensor<64x64xf32>, tensor<64x64xbf16>
   } {tile.num_stages = 2 : i64}
   tile.store_tile %sums#0, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+
+!e = !tile.view<?x?xi8, strides = [?, 1], align = 16, stride_div = [16, 1]>
+
+// fp8 with k along the rows of both factors.
+// CHECK-LABEL: func.func @eight_bits
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x128xi8, swizzle = 128>, <64x128xi8, swizzle = 128>>
+// CHECK: tgpu.wgmma %{{.+}} ring %[[RING]][%{{.+}}] {format_a = f8E4M3FN, format_b = f8E5M2, part_a = 0 : i32, part_b = 1 : i32, permuted_b}
+func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 128] : !e -> tensor<64x128xi8>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 128] : !e -> tensor<64x128xi8>
+    %t = tile.permute %b [1, 0] : tensor<64x128xi8> -> tensor<128x64xi8>
+    %s = tile.dot %a, %t, %acc {format_a = f8E4M3FN, format_b = f8E5M2} : tensor<64x128xi8>, tensor<128x64xi8> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+
+// The second factor's columns lie along k: it becomes f16 where it is multiplied.
+// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its fp8 factors are not both tiles that a pipelined loop loads with k
+// CHECK-LABEL: func.func @eight_bits_by_columns
+// CHECK-NOT: tgpu.wgmma
+// CHECK: tile.dot {{.*}} {format_a = f8E4M3FN, format_b = f8E4M3FN}
+// CHECK-NOT: tgpu.wgmma
+func.func @eight_bits_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !e -> tensor<64x64xi8>
+    %b = tile.load_tile %y[%i, %c0] shape [64, 64] : !e -> tensor<64x64xi8>
+    %s = tile.dot %a, %b, %acc {format_a = f8E4M3FN, format_b = f8E4M3FN} : tensor<64x64xi8>, tensor<64x64xi8> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
