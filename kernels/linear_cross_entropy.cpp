@@ -104,7 +104,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
 
   const Scalar columns = weight.dim(0);
   const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
-  const auto finish = [&](const TilePlace& tile, Tile sums) {
+  const auto finish = [&](const ProductTiles::Place& tile, Tile sums) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const auto along_columns = [&](const View& view) {
       return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
@@ -145,7 +145,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
   const auto make = [&](const Scalar& number) {
-    const TilePlace tile = tiles.at(number);
+    const ProductTiles::Place tile = tiles.at(number);
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,
           [&] { finish(tile, tiles.sums(tile, k.constant(0, i64), tiles.turns())); });
   };

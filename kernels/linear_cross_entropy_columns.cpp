@@ -42,7 +42,7 @@ struct Rows {
   Tile power, smooth, target;
 };
 
-Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const TilePlace& tile, const Tile& label,
+Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const ProductTiles::Place& tile, const Tile& label,
              const Scalar& ignore_index) {
   const auto along = [&](const View& view) { return view.partition({m.product.tile_m}).load({tile.row}).to(f32); };
   const auto all = [&](const auto& value) { return k.full({m.product.tile_m}, value, f32); };
@@ -74,7 +74,7 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const TileP
 }
 
 // The lowest row of the batch whose label is no class.
-void report(KernelBuilder& k, const Rows& rows, const TilePlace& tile, const View& error, const Scalar& first_row) {
+void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile, const View& error, const Scalar& first_row) {
   const int64_t count = rows.label.shape()[0];
   const Tile row = k.arange(count).to(i64) + (tile.row.to(i64) * count + first_row);
   const Scalar word = reduce_max(where(rows.counted || rows.ignored, k.constant(0, i64), kErrorBase - row));
@@ -97,7 +97,7 @@ void gradient(KernelBuilder& k, const Meta& m) {
   const LinearLogits logits(k, m);
 
   const ProductTiles tiles(k, p, x, weight, x.dim(0), weight.dim(0));
-  const TilePlace tile = tiles.at(k.program_id(0));
+  const ProductTiles::Place tile = tiles.at(k.program_id(0));
   const auto along_columns = [&](const View& view) {
     return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
   };

@@ -10,11 +10,16 @@
 namespace ligerdsl::kernels {
 namespace {
 
+// Of a matrix, or of one for each product of a batch.
+Shape shape_of(const MatmulMeta& m, int64_t rows, int64_t cols) {
+  return m.batch ? Shape{dyn, rows, cols} : Shape{rows, cols};
+}
+
 // What becomes of sums.
 class Finish {
  public:
   Finish(KernelBuilder& k, const MatmulMeta& m) : m_(m) {
-    c_ = k.view("c", m.c_type, {m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
+    c_ = k.view("c", m.c_type, shape_of(m, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)));
     if (m.has_bias) bias_ = k.view("bias", m.bias_type, {m.known(m.cols)});
     const ViewOptions any_stride{.strides = {dyn}, .read_only = true};
     if (m.scaled_rows) a_scale_ = k.view("a_scale", f32, {dyn}, any_stride);
@@ -27,7 +32,8 @@ class Finish {
   }
 
   const View& c() const { return *c_; }
-  void store(Tile sums, int64_t rows, int64_t cols, const Scalar& row, const Scalar& column) const {
+  void store(Tile sums, int64_t rows, int64_t cols, const ProductTiles::Place& at) const {
+    const Scalar &row = at.row, &column = at.column;
     if (alpha_) sums = sums * *alpha_;
     if (a_scale_) sums = sums * a_scale_->partition({rows}).load({row}).expand_dims(1);
     if (b_scale_) sums = sums * b_scale_->partition({cols}).load({column}).expand_dims(0);
@@ -41,9 +47,10 @@ class Finish {
     if (bias_) sums = sums + bias_->partition({cols}).load({column}).to(f32).expand_dims(0);
     if (m_.epilogue != Epilogue::none)
       sums = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), sums).value();
-    const Partition tiles = c_->partition({rows, cols});
-    if (beta_) sums = sums + tiles.load({row, column}).to(f32) * *beta_;
-    tiles.store({row, column}, sums.to(m_.c_type));
+    const Partition tiles = m_.batch ? c_->partition({squeeze, rows, cols}) : c_->partition({rows, cols});
+    const Indices place = at.itself();
+    if (beta_) sums = sums + tiles.load(place).to(f32) * *beta_;
+    tiles.store(place, sums.to(m_.c_type));
   }
 
  private:
@@ -61,9 +68,9 @@ View partials_of(KernelBuilder& k, const MatmulMeta& m) {
 void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
   const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols), depth = m.transposed_a() ? dyn : width;
-  const View a = k.view("a", m.type, {dyn, width});
+  const View a = k.view("a", m.type, shape_of(m, dyn, width));
   const View b =
-      m.transposed_b() ? k.view("b", m.b_type(), {cols_of_c, depth}) : k.view("b", m.b_type(), {depth, cols_of_c});
+      k.view("b", m.b_type(), m.transposed_b() ? shape_of(m, cols_of_c, depth) : shape_of(m, depth, cols_of_c));
   std::optional<Finish> finish;
   std::optional<View> partials;
   if (split)
@@ -71,16 +78,16 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   else
     finish.emplace(k, m);
 
-  const Scalar rows = split ? partials->dim(1) : finish->c().dim(0),
-               cols = split ? partials->dim(2) : finish->c().dim(1);
+  const int first_dim = m.batch || split ? 1 : 0;
+  const View& made = split ? *partials : finish->c();
+  const Scalar rows = made.dim(first_dim), cols = made.dim(first_dim + 1);
   const ProductTiles tiles(k, m, a, b, rows, cols);
   if (!split)
-    return tiles.each([&](const TilePlace& tile, const Tile& sums) {
-      finish->store(sums, m.tile_m, m.tile_n, tile.row, tile.column);
-    });
+    return tiles.each(
+        [&](const ProductTiles::Place& tile, const Tile& sums) { finish->store(sums, m.tile_m, m.tile_n, tile); });
   const Scalar part = k.program_id(0) / tiles.count(), of_part = cdiv(tiles.turns(), m.splits),
                first = part.to(i64) * of_part;
-  const TilePlace tile = tiles.at(k.program_id(0) % tiles.count());
+  const ProductTiles::Place tile = tiles.at(k.program_id(0) % tiles.count());
   partials->partition({squeeze, m.tile_m, m.tile_n})
       .store({part, tile.row, tile.column}, tiles.sums(tile, first, min(first + of_part, tiles.turns())));
 }
@@ -92,7 +99,7 @@ void matmul_finish(KernelBuilder& k, const MatmulMeta& m) {
   const Partition tiles = partials.partition({squeeze, m.rows, m.block});
   Tile sums = tiles.load({0, at.row(), at.column()});
   for (int part = 1; part < m.splits; ++part) sums = sums + tiles.load({part, at.row(), at.column()});
-  finish.store(sums, m.rows, m.block, at.row(), at.column());
+  finish.store(sums, m.rows, m.block, {at.row(), at.column(), {}});
 }
 
 }  // namespace ligerdsl::kernels

@@ -33,8 +33,10 @@ struct MatmulOptions {
   bool row_scale = false;  // every row of op(a) op(b) is multiplied by a number of its own
   bool adds = false;       // beta is not 0
   bool outer = false;      // sums then get a number of their row times one of their column
-  int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
-  bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
+  int64_t batch =
+      0;  // products of matrices of a and b of their own, one behind the other; 0: one product of two dimensions
+  int64_t most_rows = 0;  // that calls have, for the schedule; 0: any number
+  bool any_size = false;  // no size is known when the kernel is compiled; cols and width are what the schedule is for
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
@@ -58,6 +60,7 @@ struct MatmulOptions {
     v("turns_apart", turns_apart);
     v("row_scale", row_scale);
     v("adds", adds);
+    v("batch", batch);
     v("most_rows", most_rows);
     v("any_size", any_size);
   }
@@ -74,7 +77,7 @@ struct MatmulMeta : MatmulOptions {
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 
-// Arguments: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
+// Arguments, all but vectors with the batch in front where there is one: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
 // bias [N] where there is one, a_scale [M] and b_scale [N] f32 of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and
 // outer_cols [N] f32, f32 scalars alpha and beta where they count. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);

@@ -75,7 +75,7 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
   }
   constexpr int64_t kLeastTurns = 4;  // of a program
   const int64_t depth = depth_of(o), turns = depth ? ceil_div(depth, config.tile_k) : 16 * kLeastTurns;
-  while (config.splits < 16 && tiles_of(rows, o.cols, config) * config.splits * 2 <= machine.sms &&
+  while (!o.batch && config.splits < 16 && tiles_of(rows, o.cols, config) * config.splits * 2 <= machine.sms &&
          turns >= config.splits * 2 * kLeastTurns)
     config.splits *= 2;
   return config;
@@ -91,14 +91,15 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu()) return on_cpu(o);
   MatmulConfig config = of_many(machine, o);
   const int64_t rows = height_of(o);
-  const bool few = rows && tiles_of(rows, o.cols, config) * 2 <= machine.sms;
-  if (few) config = of_few(machine, o, rows);
+  const bool few = rows && tiles_of(rows, o.cols, config) * std::max<int64_t>(o.batch, 1) * 2 <= machine.sms;
+  if (few || (o.batch && rows)) config = of_few(machine, o, rows);
   config.tensor_copies = multiplies_from_shared(machine, o) && config.stages >= 3;
   config.persistent = config.tensor_copies && !few && depth_of(o) <= kDeep;
   return config;
 }
 
 std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  if (o.batch && config.splits > 1) return "programs of a batch share no tile; use splits=1";
   if (!machine.is_gpu())
     return config.stages > 1      ? "a CPU has no loads in flight; use stages=1"
            : config.splits > 1    ? "a CPU's programs share no tile; use splits=1"
@@ -129,7 +130,7 @@ Step product(const Machine& machine, const MatmulMeta& meta, const MatmulConfig&
 Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta = matmul_meta(o, config);
   const Size rows = o.transposed_a() ? Size(o.width) : Size::rows();
-  const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n);
+  const Size tiles = ceil_div(rows, config.tile_m) * ceil_div(o.cols, config.tile_n) * std::max<int64_t>(o.batch, 1);
   Operation op{.steps = {product(machine, meta, config, tiles)}};
   if (config.splits == 1) return op;
   const TileShape tile = elementwise_tile(machine, f32, o.cols);
@@ -144,7 +145,8 @@ Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConf
 Cost cost(const MatmulOptions& o, int64_t rows) {
   const auto m = static_cast<double>(o.transposed_a() ? o.width : rows),
              k = static_cast<double>(o.transposed_a() ? rows : o.width), n = static_cast<double>(o.cols);
-  return {(m * k + k * n) * size_of(o.type) + m * n * size_of(o.c_type) * (o.adds ? 2 : 1)};
+  const auto products = static_cast<double>(std::max<int64_t>(o.batch, 1));
+  return {products * ((m * k + k * n) * size_of(o.type) + m * n * size_of(o.c_type) * (o.adds ? 2 : 1))};
 }
 
 }  // namespace
@@ -173,8 +175,9 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.transposed_a()) return {};
   if (!machine.is_gpu()) return {16, 64};
   const MatmulConfig many = of_many(machine, o);
-  const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
   constexpr int64_t kOneTile = 64;
+  if (o.batch) return {kOneTile};
+  const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
   return most > kOneTile ? std::vector<int64_t>{kOneTile, most} : std::vector<int64_t>{};
 }
 

@@ -1,6 +1,8 @@
 // The tiles of a product of two matrices, and the sums of one of them.
 #pragma once
 
+#include <optional>
+
 #include "kernels/matmul.h"
 
 namespace ligerdsl::kernels {
@@ -20,29 +22,50 @@ Tile sums_of_turns(KernelBuilder& k, const MatmulMeta& m, const Scalar& first, c
 
 class ProductTiles {
  public:
+  struct Place {
+    Scalar row, column;            // of the tile in c
+    std::optional<Scalar> matrix;  // of the batch, where there is one
+
+    // In a view of such matrices: tile (i, j), and this one.
+    Indices of(const Scalar& i, const Scalar& j) const { return matrix ? Indices{*matrix, i, j} : Indices{i, j}; }
+    Indices itself() const { return of(row, column); }
+  };
+
   // a and b lie as m.factors says; the product is rows x cols.
   ProductTiles(KernelBuilder& k, const MatmulMeta& m, const View& a, const View& b, const Scalar& rows,
                const Scalar& cols)
       : k_(k), m_(m), rows_(cdiv(rows, m.tile_m)), columns_(cdiv(cols, m.tile_n)) {
-    turns_ = cdiv(a.dim(m.transposed_a() ? 0 : 1), m.tile_k);
-    a_ = m.transposed_a() ? a.partition({m.tile_k, m.tile_m}) : a.partition({m.tile_m, m.tile_k});
-    b_ = m.transposed_b() ? b.partition({m.tile_n, m.tile_k}) : b.partition({m.tile_k, m.tile_n});
+    const auto tiles = [&](const View& view, int64_t down, int64_t across) {
+      return m.batch ? view.partition({squeeze, down, across}) : view.partition({down, across});
+    };
+    turns_ = cdiv(a.dim((m.batch ? 1 : 0) + (m.transposed_a() ? 0 : 1)), m.tile_k);
+    a_ = m.transposed_a() ? tiles(a, m.tile_k, m.tile_m) : tiles(a, m.tile_m, m.tile_k);
+    b_ = m.transposed_b() ? tiles(b, m.tile_n, m.tile_k) : tiles(b, m.tile_k, m.tile_n);
     count_ = (rows_ * columns_).to(i32);
+    if (m.batch) matrices_ = a.dim(0).to(i32);
   }
 
+  // Of one matrix.
   const Scalar& count() const { return count_; }
   const Scalar& turns() const { return turns_; }  // along k
-  TilePlace at(const Scalar& number) const { return grouped_tiles(number, rows_, columns_, m_.group); }
+  Place at(const Scalar& number) const {
+    const Scalar within = matrices_ ? number % count_ : number;
+    const TilePlace tile = grouped_tiles(within, rows_, columns_, m_.group);
+    Place place{tile.row, tile.column, {}};
+    if (matrices_) place.matrix = number / count_;
+    return place;
+  }
 
   // Sums of the turns [first, end).
-  Tile sums(const TilePlace& tile, const Scalar& first, const Scalar& end) const {
+  Tile sums(const Place& tile, const Scalar& first, const Scalar& end) const {
     return sums_of_turns(
         k_, m_, first, end,
         [&](const Scalar& i) {
-          return m_.transposed_a() ? a_.load({i, tile.row}).permute({1, 0}) : a_.load({tile.row, i});
+          return m_.transposed_a() ? a_.load(tile.of(i, tile.row)).permute({1, 0}) : a_.load(tile.of(tile.row, i));
         },
         [&](const Scalar& i) {
-          return m_.transposed_b() ? b_.load({tile.column, i}).permute({1, 0}) : b_.load({i, tile.column});
+          return m_.transposed_b() ? b_.load(tile.of(tile.column, i)).permute({1, 0})
+                                   : b_.load(tile.of(i, tile.column));
         });
   }
 
@@ -50,17 +73,18 @@ class ProductTiles {
   template <class Make>
   void each(Make make) const {
     const auto one = [&](const Scalar& number) {
-      const TilePlace tile = at(number);
+      const Place tile = at(number);
       make(tile, sums(tile, k_.constant(0, i64), turns_));
     };
     if (!m_.persistent) return one(k_.program_id(0));
-    k_.for_range(k_.program_id(0), count_, k_.num_programs(0), one);
+    k_.for_range(k_.program_id(0), matrices_ ? count_ * *matrices_ : count_, k_.num_programs(0), one);
   }
 
  private:
   KernelBuilder& k_;
   const MatmulMeta& m_;
   Scalar rows_, columns_, turns_, count_;
+  std::optional<Scalar> matrices_;
   Partition a_, b_;
 };
 

@@ -61,6 +61,26 @@ void products(CheckTable& t) {
     }
 }
 
+// Every matrix of a batch.
+void batched_products(CheckTable& t) {
+  const int64_t matrices = 3, m = t.rows, n = t.c.width, k = t.c.head_dim();
+  for (const bool ta : {false, true})
+    for (const bool tb : {false, true}) {
+      const auto a = ta ? t.random({matrices, k, m}) : t.random({matrices, m, k}),
+                 b = tb ? t.random({matrices, n, k}) : t.random({matrices, k, n});
+      Array expected(matrices * m * n);
+      for (int64_t e = 0; e < matrices; ++e)
+        for (int64_t i = 0; i < m; ++i)
+          for (int64_t at = 0; at < k; ++at)
+            for (int64_t j = 0; j < n; ++j)
+              expected[(e * m + i) * n + j] += a.values[e * m * k + (ta ? at * m + i : i * k + at)] *
+                                               b.values[e * k * n + (tb ? j * k + at : at * n + j)];
+      Tensor out = t.f32({matrices, m, n});
+      t.ops.batched_matmul(out, {a.tensor, ta}, {b.tensor, tb});
+      t.add("c", out, expected, t.reduction);
+    }
+}
+
 // Of fp8, whose numbers are drawn among a few with known codes.
 void scaled_products(CheckTable& t) {
   constexpr struct {
@@ -234,6 +254,7 @@ void check_elementwise(CheckTable& t) {
   scale(t);
   embedding(t);
   products(t);
+  batched_products(t);
   scaled_products(t);
   grouped_products(t);
   bias(t);

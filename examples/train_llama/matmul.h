@@ -1,4 +1,4 @@
-// Matrix products: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU, or libligerdsl's kernels on both (batches excepted).
+// Matrix products: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU, or libligerdsl's kernels on both.
 #pragma once
 
 #include <memory>
@@ -45,10 +45,10 @@ std::unique_ptr<Matmul> make_cpu_matmul(int threads);
 // Loads cuBLAS when called; throws when it, or the driver, is not there. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
 
-// Batches by the library.
+// The library multiplies nothing: it tells what memory is in use.
 std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops, std::unique_ptr<Matmul> library);
 
-// Who multiplies what is no batch: the device's library or libligerdsl.
+// Who multiplies: the device's library or libligerdsl.
 enum class Products { library, kernels };
 // Of the device of ops.
 std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads);

@@ -1,4 +1,4 @@
-// Products by libligerdsl's own kernels; those of a batch, which are attention's, by the device's library.
+// Products by libligerdsl's own kernels.
 #include <utility>
 
 #include "matmul.h"
@@ -9,6 +9,12 @@ namespace {
 Tensor tensor(const Matrix& x, int64_t rows, int64_t cols) {
   if (x.transposed) std::swap(rows, cols);  // as it lies in memory
   return Tensor(x.data, x.type, {rows, cols}).strided({rows, cols}, {x.ld, 1}, 0);
+}
+
+// The matrices of the inner dimension of a batch.
+Tensor batch(const Matrix& x, int64_t matrices, int64_t rows, int64_t cols) {
+  if (x.transposed) std::swap(rows, cols);
+  return Tensor(x.data, x.type, {matrices, rows, cols}).strided({matrices, rows, cols}, {x.inner, x.ld, 1}, 0);
 }
 
 class KernelMatmul : public Matmul {
@@ -22,14 +28,16 @@ class KernelMatmul : public Matmul {
 
   void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
                       const Matrix& b, float beta, const Matrix& c) override {
-    library_->multiply_batch(outer, inner, m, n, k, alpha, a, b, beta, c);
+    for (int64_t o = 0; o < outer; ++o)
+      ops_.batched_matmul(batch(c.at(o, 0), inner, m, n), {batch(a.at(o, 0), inner, m, k), a.transposed},
+                          {batch(b.at(o, 0), inner, k, n), b.transposed}, alpha, beta);
   }
 
   int64_t device_bytes_used() const override { return library_->device_bytes_used(); }
 
  private:
   Ops& ops_;
-  std::unique_ptr<Matmul> library_;
+  std::unique_ptr<Matmul> library_;  // knows the memory in use
 };
 
 }  // namespace

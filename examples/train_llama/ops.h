@@ -147,6 +147,8 @@ class Ops {
     bool transposed;
   };
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
+  // The same of every matrix of a batch, [batch, rows, columns].
+  void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
   // c = a b^T of fp8, with a number for every row of either.
   void scaled_matmul(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& a_scale, const Tensor& b_scale);
   // c = a b[e] or a b[e]^T of the rows of group e, and c[e] = a^T b or c[e] += a^T b of f32; offsets i64 [groups + 1].

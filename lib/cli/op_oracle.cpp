@@ -509,6 +509,32 @@ Expected matmul(const Call& c) {
   return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
 }
 
+// One matrix of c after the other.
+template <bool transposed_a, bool transposed_b>
+Expected batched_matmul(const Call& c) {
+  oracle::MatmulCase which{.m = c.size("M"),
+                           .n = c.size("N"),
+                           .k = c.size("K"),
+                           .transposed_a = transposed_a,
+                           .transposed_b = transposed_b,
+                           .alpha = c.number("alpha", 1),
+                           .beta = c.number("beta")};
+  if (const int epilogue = c.option("epilogue"); epilogue != LIGERDSL_EPILOGUE_NONE)
+    which.f = static_cast<oracle::ActivationKind>(epilogue - 1);
+  const auto matrix = [&](const char* name, int64_t number, int64_t elements) {
+    const Values& all = c[name];
+    return Values(all.begin() + number * elements, all.begin() + (number + 1) * elements);
+  };
+  Values made;
+  for (int64_t i = 0; i < c.size("B"); ++i) {
+    const Values one =
+        oracle::matmul_oracle(which, matrix("a", i, which.m * which.k), matrix("b", i, which.k * which.n), c["bias"],
+                              which.beta != 0 ? matrix("c", i, which.m * which.n) : Values{});
+    made.insert(made.end(), one.begin(), one.end());
+  }
+  return {{"c", {made, true, c.type("c")}}};
+}
+
 // Every row by its number; as it is where there is none.
 Values scaled_rows(Values matrix, const Values& scales, int64_t cols) {
   for (size_t i = 0; !scales.empty() && i < matrix.size(); ++i) matrix[i] *= scales[i / cols];
@@ -668,6 +694,10 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"matmul_nt", matmul<false, true>},
       {"matmul_tn", matmul<true, false>},
       {"matmul_tt", matmul<true, true>},
+      {"batched_matmul_nn", batched_matmul<false, false>},
+      {"batched_matmul_nt", batched_matmul<false, true>},
+      {"batched_matmul_tn", batched_matmul<true, false>},
+      {"batched_matmul_tt", batched_matmul<true, true>},
       {"scaled_matmul_nt", scaled_matmul},
       {"grouped_matmul_nt", grouped_matmul<true>},
       {"grouped_matmul_nn", grouped_matmul<false>},

@@ -20,7 +20,8 @@ ligerdsl = Command(path, cache)
 
 # Two rows, where their letter is not N.
 FEW = {"rope": ["B=1", "S=2"], "matmul_nn": ["M=2"], "matmul_nt": ["M=2"], "matmul_tn": ["K=2"], "matmul_tt": ["K=2"],
-       "scaled_matmul_nt": ["M=2"],
+       "scaled_matmul_nt": ["M=2"], "batched_matmul_nn": ["M=2"], "batched_matmul_nt": ["M=2"], "batched_matmul_tn": ["K=2"],
+       "batched_matmul_tt": ["K=2"],
        "grouped_matmul_nt": ["M=2"], "grouped_matmul_nn": ["M=2"], "grouped_matmul_tn": ["K=2"],
        "attention_forward": ["B=1", "S=2", "T=2"], "attention_backward": ["B=1", "S=2", "T=2"]}
 

@@ -140,6 +140,10 @@ matmul_nn M=20 N=33 K=17 dtype=bf16 c_dtype=f32 bias_dtype=f32 epilogue=gelu_erf
 matmul_nt M=70 N=33 K=40 alpha=-2 beta=0.5
 matmul_tn K=50 M=9 N=33 dtype=f16 c_dtype=f32 beta=1
 matmul_tt K=7 M=20 N=33 dtype=bf16 bias_dtype=bf16
+batched_matmul_nn B=3 M=20 N=33 K=17 dtype=bf16 c_dtype=f32 bias_dtype=f32 epilogue=gelu_erf
+batched_matmul_nt B=2 M=70 N=33 K=40 alpha=-2 beta=0.5
+batched_matmul_tn B=4 K=50 M=9 N=33 dtype=f16 c_dtype=f32 beta=1
+batched_matmul_tt B=2 K=7 M=20 N=33 dtype=bf16
 scaled_matmul_nt M=70 N=33 K=40 c_dtype=bf16 with_a_scale=1
 scaled_matmul_nt M=9 N=33 K=17 dtype=f8e5m2 b_dtype=f8e4m3 c_dtype=f32 bias_dtype=f32 with_b_scale=1
 grouped_matmul_nt M=70 N=33 K=40 E=5 dtype=bf16

@@ -67,6 +67,11 @@ constexpr const char* kConfigurations[] = {
     "matmul_tn dtype=bf16 c_dtype=f32 beta=1",
     "matmul_tn c_dtype=f32 epilogue=silu",
     "matmul_tt dtype=bf16 c_dtype=bf16",
+    "batched_matmul_nn dtype=bf16 c_dtype=f32",
+    "batched_matmul_nt dtype=f16 bias_dtype=f32 epilogue=relu",
+    "batched_matmul_nt",
+    "batched_matmul_tn dtype=bf16 c_dtype=f32 beta=1",
+    "batched_matmul_tt dtype=bf16 alpha=0.5",
     "scaled_matmul_nt c_dtype=bf16",
     "scaled_matmul_nt dtype=f8e5m2 b_dtype=f8e4m3 c_dtype=f32 bias_dtype=f32 with_a_scale=1 with_b_scale=1",
     "scaled_matmul_nt b_dtype=f8e5m2 c_dtype=f16 fast_accumulation=1 with_b_scale=1",
@@ -178,6 +183,7 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
     const bool transposed = op[op.size() - 2] == 't';
     std::vector<std::string> all{size(transposed ? "K" : "M", rows), size(transposed ? "M" : "K", 88), size("N", 136)};
     if (op.starts_with("grouped_")) all.push_back(size("E", 5));
+    if (op.starts_with("batched_")) all.push_back(size("B", 3));
     return all;
   }
   std::vector<std::string> all{size("N", rows)};

@@ -90,6 +90,10 @@ std::vector<LargeCase> large_cases() {
       row("matmul_nn", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
       row("matmul_nt", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64)}),
       row("matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
+      row("batched_matmul_nn", {"dtype=bf16", "M=8", size("K", gpu ? 512 : 64), "N=64", "c_dtype=f32"}),
+      row("batched_matmul_nt", {"dtype=bf16", "M=64", "K=32", "N=64"}),
+      row("batched_matmul_tn", {"dtype=bf16", "K=64", "M=32", "N=64", "c_dtype=f32"}),
+      row("batched_matmul_tt", {"dtype=bf16", "K=64", "M=32", "N=64"}),
       row("scaled_matmul_nt", {size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32", "with_a_scale=1"}),
       row("grouped_matmul_nt", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
       row("grouped_matmul_nn", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64), "E=1"}),
@@ -160,13 +164,13 @@ std::vector<LargeCase> large_cases() {
     if (one.which.op == "rope" || one.which.op.starts_with("attention_")) one.rows = "B";
     const bool product = one.which.op.find("matmul_") != std::string::npos;
     if (product) one.rows = one.which.op.ends_with("tn") ? "K" : "M";
+    if (one.which.op.starts_with("batched_")) one.rows = "B";
     if (one.which.op == "target_counts") one.combine["counts"] = counts;
     if (one.which.op == "global_norm") one.combine = {{"norm", norm}, {"clip_factor", clip_factor}};
     if (one.which.op == "fused_linear_cross_entropy_backward")
       one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse is any number
     // Products of other sizes round otherwise.
-    if (one.which.op.starts_with("fused_linear_") || product)
-      one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
+    if (one.which.op.starts_with("fused_linear_") || product) one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
   }
   return all;
 }

@@ -53,7 +53,7 @@ def by_hand():
     """Operators that no function with autograd calls."""
     ops, x, labels = torch.ops.ligerdsl, torch.randn(4, 6), torch.tensor([0, 5, -100, 2])
     partials = ops.vocab_parallel_cross_entropy_partials(x, labels)
-    product = lambda a, b: ((torch.randn(a), torch.randn(b), torch.randn(5), torch.randn(4, 5)), {"alpha": 0.5, "beta": 2.0})
+    product = lambda a, b, c=(4, 5): ((torch.randn(a), torch.randn(b), torch.randn(5), torch.randn(c)), {"alpha": 0.5, "beta": 2.0})
     eight_bits = lambda *shape: torch.randn(*shape).to(torch.float8_e4m3fn)
     moments = [torch.randn(7), torch.randn(7), torch.rand(7), torch.rand(7)]
     return {
@@ -66,6 +66,8 @@ def by_hand():
         "vocab_parallel_cross_entropy": ((x, labels, partials), {"with_d_logits": True}),
         "matmul_nn": product((4, 6), (6, 5)), "matmul_nt": product((4, 6), (5, 6)), "matmul_tn": product((6, 4), (6, 5)),
         "matmul_tt": product((6, 4), (5, 6)),
+        **{f"batched_matmul_{order}": product((2, *((6, 4) if order[0] == "t" else (4, 6))), (2, *((5, 6) if order[1] == "t" else (6, 5))), (2, 4, 5))
+           for order in ("nn", "nt", "tn", "tt")},
         "scaled_matmul_nt": ((eight_bits(4, 6), eight_bits(5, 6), torch.rand(4), torch.rand(5), torch.randn(5)), {"c_dtype": torch.float32}),
         "dropout_forward": ((x, x), {"p": 0.3, "seed": 7}), "dropout_backward": ((x,), {"p": 0.3, "seed": 7}),
     }

@@ -37,4 +37,18 @@ sums, at most 64 N M bytes. Made by the library's own kernels on every device.""
         rows="rows of a in memory")
 
 
-OPS = [product(layout) for layout in LAYOUTS]
+def batched(layout):
+    """The same of every matrix of a batch."""
+    one = product(layout)
+    for tensor in one.args:
+        tensor.shape = tensor.shape if tensor.name == "bias" else "B " + tensor.shape.replace("*", "")
+    transposed = layout[0] == "t"
+    return Op(
+        f"batched_matmul_{layout}", one.brief.replace("matrix product", "matrix products").split(":")[0] + " of every matrix of a batch",
+        f"""c[i] = round(f(alpha {LAYOUTS[layout][3].replace("a", "a[i]").replace("b", "b[i]")} + bias) + beta c[i]) for every matrix i of a batch; else as matmul_{layout}. Strides of a batch and of rows are any, so
+heads of a projection are matrices that lie side by side. A batch whose matrices are one (a stride of 0) is right, by the kernel that moves single elements.
+There is no workspace.""",
+        [dim("n_batch", "B", "c", "matrices"), *one.fields], one.args, rows="rows of a matrix of a in memory")
+
+
+OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]
