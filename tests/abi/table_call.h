@@ -84,12 +84,27 @@ class TableCall {
     if (info_.list_offset >= 0) make_list(rows);
   }
 
+  // One of make_tensors', to be changed; NULL where it is not passed.
+  ligerdsl_tensor_t* tensor(size_t index) {
+    const ligerdsl_tensor_t* given = lib::read_tensor(args_, info_.tensors[index]);
+    for (const auto& owned : tensors_)
+      if (&owned->tensor == given) return &owned->tensor;
+    return nullptr;
+  }
+  void set_strides(size_t index, std::vector<int64_t> strides) {
+    for (const auto& owned : tensors_) {
+      if (&owned->tensor != tensor(index)) continue;
+      owned->strides = std::move(strides);
+      owned->tensor.strides = owned->strides.data();
+    }
+  }
+
  private:
   static constexpr int64_t kListOverhead = 65536;  // rows that global_norm counts for each tensor
 
   struct Owned {
     ligerdsl_tensor_t tensor;
-    std::vector<int64_t> shape;
+    std::vector<int64_t> shape, strides;
   };
 
   static void store(std::byte* at, lib::FieldType type, double value) {

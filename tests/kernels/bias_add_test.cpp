@@ -91,5 +91,22 @@ TEST(BiasAdd, SumsAreTheSameEveryTime) {
   EXPECT_TRUE(first.d_bias.same_bits(second.d_bias));
 }
 
+// What is not finite stays in its place, and in the sum of its column.
+TEST(BiasAdd, NotFinite) {
+  for (DType type : kFloats) {
+    Trial run(type, f32, 37, 200, 8);
+    run.x.set(405, NAN);
+    run.x.set(1007, INFINITY);
+    run.forward(run.y);
+    run.backward(run.d_bias);
+    for (int64_t i = 0; i < 37 * 200; ++i)
+      ASSERT_EQ(std::isfinite(run.y.get(i)), i != 405 && i != 1007) << name(type) << " " << i;
+    EXPECT_TRUE(std::isnan(run.y.get(405)) && run.y.get(1007) == INFINITY) << name(type);
+    for (int64_t j = 0; j < 200; ++j)
+      ASSERT_EQ(std::isfinite(run.d_bias.get(j)), j != 5 && j != 7) << name(type) << " " << j;
+    EXPECT_TRUE(std::isnan(run.d_bias.get(5)) && run.d_bias.get(7) == INFINITY) << name(type);
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

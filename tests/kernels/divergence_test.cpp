@@ -231,6 +231,24 @@ TEST(Divergence, ZeroProbabilities) {
   EXPECT_EQ(infinite.loss.get(0), kInfinite);
 }
 
+// What is no probability is a number like others: the formula's, without a fault.
+TEST(Divergence, NumbersOutsideOfProbabilities) {
+  for (Divergence kind : kKinds) {
+    for (DType type : kFloats) {
+      Trial run = Trial(kind, type, type, 3, 70).reduced(Reduction::none);
+      const bool logarithms = kind != Divergence::tvd;
+      Values x = run.input.values(), y = run.target.values();
+      for (size_t i = 0; i < x.size(); i += 3) {
+        x[i] = logarithms ? 1.5 : -0.25 - static_cast<double>(i % 4);  // of e^1.5, or below 0
+        y[i] = kind == Divergence::kl ? (i % 2 ? -0.5 : 3.0) : logarithms ? 0.75 : 2.5;
+      }
+      run.input.fill(x);
+      run.target.fill(y);
+      run.check();
+    }
+  }
+}
+
 TEST(Divergence, NaNSpreads) {
   for (Divergence kind : kKinds) {
     for (bool second : {false, true}) {

@@ -156,5 +156,29 @@ TEST(Dyt, InPlaceAndEveryTimeTheSameBits) {
   }
 }
 
+// A NaN stays where it is, and in the sums of its column; infinity is where tanh is flat.
+TEST(Dyt, NotFinite) {
+  for (DType type : kFloats) {
+    Trial run(options_of(40, type), 6);
+    run.x.set(45, NAN);
+    run.x.set(47, INFINITY);
+    run.x.set(89, -INFINITY);
+    run.forward(run.y);
+    run.backward(run.d_x);
+    for (int64_t i = 0; i < 240; ++i) {
+      ASSERT_EQ(std::isfinite(run.y.get(i)), i != 45) << name(type) << " " << i;
+      ASSERT_EQ(std::isfinite(run.d_x.get(i)), i != 45) << name(type) << " " << i;
+    }
+    EXPECT_NEAR(run.y.get(47), run.bias.get(7) + run.weight.get(7), 0.02) << name(type);
+    EXPECT_NEAR(run.y.get(89), run.bias.get(9) - run.weight.get(9), 0.02) << name(type);
+    EXPECT_EQ(run.d_x.get(47), 0) << name(type);
+    EXPECT_TRUE(std::isnan(run.d_alpha.get(0))) << name(type);
+    for (int64_t j = 0; j < 40; ++j) {
+      ASSERT_EQ(std::isfinite(run.d_weight.get(j)), j != 5) << name(type) << " " << j;
+      ASSERT_TRUE(std::isfinite(run.d_bias.get(j))) << name(type) << " " << j;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

@@ -298,5 +298,18 @@ TEST(Embedding, NoIndices) {
   }
 }
 
+// What is not finite goes with its row and its position, no further.
+TEST(Embedding, NotFinite) {
+  for (DType type : kFloats) {
+    Trial run(type, 12, 10, 33);
+    run.want_positions(4, f32);
+    for (int64_t i = 0; i < 12; ++i) run.indices[i] = i % 10;  // 0 and 10, 1 and 11 are of one row
+    run.d_out.set(33 + 5, NAN);
+    run.backward();
+    for (int64_t i = 0; i < 330; ++i) ASSERT_EQ(std::isnan(run.d_table.get(i)), i == 38) << name(type) << " " << i;
+    for (int64_t i = 0; i < 132; ++i) ASSERT_EQ(std::isnan(run.d_positions.get(i)), i == 38) << name(type) << " " << i;
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

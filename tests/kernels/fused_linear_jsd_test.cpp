@@ -239,6 +239,22 @@ TEST_P(FusedLinearJsd, NothingCounts) {
   }
 }
 
+// A NaN reaches its row's gradient, the loss and the weight; rows that do not count may hold anything.
+TEST_P(FusedLinearJsd, NotFinite) {
+  for (const bool counts : {true, false}) {
+    for (const bool teacher : {true, false}) {
+      Pupil pupil(7, 12, 8, 33);
+      pupil.ignoring();  // rows 1 and 4
+      const int64_t row = counts ? 2 : 1;
+      (teacher ? pupil.target_x : pupil.x).set(row * (teacher ? 8 : 12) + 3, NAN);
+      pupil.run();
+      EXPECT_EQ(std::isnan(pupil.loss.get(0)), counts);
+      for (int64_t i = 0; i < 7 * 12; ++i) ASSERT_EQ(std::isnan(pupil.d_x.get(i)), counts && i / 12 == row) << i;
+      EXPECT_EQ(std::isnan(pupil.d_weight.get(0)), counts);
+    }
+  }
+}
+
 TEST_P(FusedLinearJsd, WorkspaceStaysBelowItsLimit) {
   for (DType type : {f32, bf16}) {
     Pupil pupil(300, 16, 12, 400, type);

@@ -401,5 +401,24 @@ TEST(LayerNorm, NoRows) {
   for (double value : run.d_bias.values()) EXPECT_EQ(value, 0.0);
 }
 
+// A NaN stays in its row, with and without a residual, and in the gradients of the parameters.
+TEST(LayerNorm, NotFinite) {
+  for (const bool residual : {false, true}) {
+    Case c{.options = {.cols = 40}, .n = 6};
+    c.options.residual = residual;
+    Trial run(c);
+    run.x.set(45, NAN);
+    run.forward();
+    for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.y.get(i)), i / 40 == 1) << i;
+    for (int64_t i = 0; i < 6; ++i) ASSERT_EQ(std::isnan(run.mean.get(i)) && std::isnan(run.rstd.get(i)), i == 1) << i;
+    run.backward();
+    for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.d_x.get(i)), i / 40 == 1) << i;
+    for (int64_t j = 0; j < 40; ++j) {
+      ASSERT_TRUE(std::isnan(run.d_weight.get(j))) << j;
+      ASSERT_TRUE(std::isfinite(run.d_bias.get(j))) << j;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

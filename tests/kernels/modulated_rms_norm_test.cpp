@@ -217,6 +217,16 @@ TEST(ModulatedRmsNorm, PaddedTiles) {
   }
 }
 
+// More modulations than programs, which then have several each: their schedule is another one.
+TEST(ModulatedRmsNorm, SeveralModulationsOfAProgram) {
+  const int64_t k = machine().is_gpu() ? 2 * machine().sms + 1 : 9;
+  int64_t number = 0;
+  for (int64_t h : affordable({1152, 2560, 3072}, k)) {
+    Trial(options_of(h, k, bf16), k, gap_of(number++)).check();
+    if (2 * k * h <= backend().budget()) Trial(options_of(h, k, bf16), 2 * k, gap_of(number++)).check();
+  }
+}
+
 // Rows that a program takes at a time: as many as there are, fewer and one more. The sums have the order that they had.
 TEST(ModulatedRmsNorm, RowsOfATurn) {
   for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 3}, {612, 204}, {1302, 2}, {7, 1}}) {

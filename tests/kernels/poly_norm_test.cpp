@@ -165,5 +165,24 @@ TEST(PolyNorm, InPlaceAndEveryTimeTheSameBits) {
   }
 }
 
+// What is not finite stays in its row, and in the gradients of the parameters.
+TEST(PolyNorm, NotFinite) {
+  for (DType type : kFloats) {
+    for (double bad : {NAN, INFINITY}) {
+      Trial run(options_of(40, type), 6);
+      run.x.set(45, bad);
+      run.forward();
+      run.backward(run.d_x);
+      EXPECT_FALSE(std::isfinite(run.y.get(45))) << name(type);
+      EXPECT_FALSE(std::isfinite(run.d_x.get(45))) << name(type);
+      for (int64_t i = 0; i < 240; ++i) {
+        if (i / 40 == 1) continue;
+        ASSERT_TRUE(std::isfinite(run.y.get(i)) && std::isfinite(run.d_x.get(i))) << name(type) << " " << i;
+      }
+      EXPECT_FALSE(std::isfinite(run.d_weight.get(0))) << name(type);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

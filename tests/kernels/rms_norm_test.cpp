@@ -346,5 +346,21 @@ TEST(RmsNorm, ZeroAndLargeRows) {
   run_and_check({.options = options_of(300, f32), .n = 3, .scale = 1e4});
 }
 
+// A NaN stays in its row, with and without a residual, and in the gradient of the weight.
+TEST(RmsNorm, NotFinite) {
+  for (const bool residual : {false, true}) {
+    Case c{.options = options_of(40, f32), .n = 6};
+    c.options.residual = residual;
+    Trial run(c);
+    run.x.set(45, NAN);
+    run.forward();
+    for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.y.get(i)), i / 40 == 1) << i;
+    for (int64_t i = 0; i < 6; ++i) ASSERT_EQ(std::isnan(run.rstd.get(i)), i == 1) << i;
+    run.backward();
+    for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.d_x.get(i)), i / 40 == 1) << i;
+    for (int64_t j = 0; j < 40; ++j) ASSERT_TRUE(std::isnan(run.d_weight.get(j))) << j;
+  }
+}
+
 }  // namespace
 }  // namespace ligerdsl::test

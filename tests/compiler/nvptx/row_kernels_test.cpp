@@ -111,6 +111,23 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
     }
 }
 
+// A program of the modulated gradient keeps a third sum where it has several modulations.
+TEST(RowKernelsOfModulations, GradientsDoNotSpill) {
+  for (const char* cols : {"2560", "3072"}) {
+    for (const char* modulations : {"16", "512"}) {
+      const MetaValues settings{{"cols", cols},
+                                {"modulations", modulations},
+                                {"type", "bf16"},
+                                {"weight_type", "bf16"},
+                                {"scale_type", "bf16"}};
+      for (const kernels::Step& step : operationOf("modulated_rms_norm_backward", settings).steps) {
+        const Line line = lineOf(std::string(cols) + " " + modulations, step);
+        EXPECT_EQ(line.spilled, 0) << ::testing::PrintToString(line);
+      }
+    }
+  }
+}
+
 // As many CTAs of RoPE as its schedule asks for fit an SM, without spills.
 TEST(RowKernelsWithAFloor, RopeMeetsIt) {
   for (const char* type : {"bf16", "f16", "f32"})
