@@ -50,6 +50,8 @@ typedef struct {
 } Described;
 /* `where` and `name` are for errors: "rms_norm_forward", "x". Returns 0 with an exception set. `array` must outlive it. */
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out);
+/* The same of a tensor that torch has just made for this module: it is no view, so it is not asked about signs. */
+int bind_describe_new(PyObject* tensor, const char* where, const char* name, Described* out);
 void bind_release(Described* described);
 /* The stream that is current for the array's library. Returns 0 with an exception set. */
 int bind_stream(const Described* described, ligerdsl_stream_t* stream);
@@ -113,6 +115,13 @@ extern PyMethodDef bind_operation_methods[]; /* generated: one method for each o
 
 /* operation(*tensors, *numbers): None stands for a tensor that is not passed. Returns None. */
 PyObject* bind_call(int operation, PyObject* const* args, Py_ssize_t n);
+/* What is known of an argument beside the object. */
+typedef struct {
+  uint8_t is_new; /* torch has just made it for this call */
+  uint8_t part;   /* 0: all of it; else the argument is array[part - 1] */
+} ArgumentHint;
+/* The same; `hints` has one for each tensor. */
+PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints);
 
 /* ---- direct.c: Functions of autograd without a frame of Python --------------------------------------------------------- */
 
