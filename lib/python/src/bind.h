@@ -69,6 +69,8 @@ ligerdsl_context_t bind_context(ligerdsl_device_t device); /* NULL with an excep
 PyObject* bind_raise_call(ligerdsl_status_t status);
 /* set_workspace(callable): callable(device index) gives a function, and that (bytes) an array of GPU memory for one call. */
 PyObject* bind_set_workspace(PyObject* self, PyObject* source);
+/* set_raw_workspace(allocate, give back, current device): allocate(bytes, stream) gives an address on the current device. */
+PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize_t n);
 enum { BIND_LABELS_OFF = 0, BIND_LABELS_LAZY = 1, BIND_LABELS_SYNC = 2 };
 extern int bind_check_labels;
 PyObject* bind_set_check_labels(PyObject* self, PyObject* mode); /* returns the mode before */
