@@ -25,6 +25,7 @@ def x(*shape):
     (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.complex64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.int64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(x(2, 4), casting="gemini"), ValueError, "expected one of llama, gemma, none"),
+    (lambda: lt.rms_norm(x(2, 4), casting=None), TypeError, "expected one of llama, gemma, none, got None"),
     (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1]), reduction="max"), ValueError, "expected one of none, sum, mean"),
     (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), (TypeError, ValueError), "cannot describe|on meta"),
     (lambda: lt.rms_norm(x(2, 4).to_sparse()), (TypeError, RuntimeError), "storage|describe"),
