@@ -11,13 +11,14 @@
 
 /* ---- library.c: the functions of libligerdsl.so, found at run time ------------------------------------------------- */
 
-#define BIND_FUNCTIONS(X)                                                                                     \
-  X(ligerdsl_status_name)                                                                                     \
-  X(ligerdsl_last_error)                                                                                      \
-  X(ligerdsl_version) X(ligerdsl_build_info) X(ligerdsl_context_create) X(ligerdsl_context_poll)              \
-      X(ligerdsl_context_check) X(ligerdsl_context_target) X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) \
-          X(ligerdsl_buffer_free) X(ligerdsl_buffer_fill) X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) \
-              X(ligerdsl_kernel_parameters) X(ligerdsl_kernel_destroy)
+#define BIND_FUNCTIONS(X)                                                                                           \
+  X(ligerdsl_status_name)                                                                                           \
+  X(ligerdsl_last_error)                                                                                            \
+  X(ligerdsl_version)                                                                                               \
+  X(ligerdsl_build_info) X(ligerdsl_context_create) X(ligerdsl_context_poll) X(ligerdsl_context_check)              \
+      X(ligerdsl_context_target) X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) X(ligerdsl_buffer_free)         \
+          X(ligerdsl_buffer_fill) X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) X(ligerdsl_kernel_parameters) \
+              X(ligerdsl_kernel_destroy)
 typedef struct {
 #define BIND_POINTER(name) __typeof__(&name) name;
   BIND_FUNCTIONS(BIND_POINTER)
@@ -135,6 +136,8 @@ PyObject* bind_set_main_grad(PyObject* self, PyObject* on);
  * not take; ligerdsl/torch/direct.py says what the rest is. direct_backward(that, class of the Function's nodes). */
 PyObject* bind_direct_forward(PyObject* self, PyObject* args);
 PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t n);
+/* DIRECT_*: the numbers that plans are made of. Returns 0 with an exception set. */
+int bind_add_direct_constants(PyObject* module);
 
 /* ---- kernel.c: kernels of their own, by programs as ligerdsl/dsl.h records them ------------------------------------ */
 

@@ -247,7 +247,8 @@ PyObject* bind_call_with(int index, PyObject* const* args, Py_ssize_t n, const A
   call.list_tensors = NULL;
   call.n_list = 0;
   call.first = NULL;
-  PyObject* result = read_arguments(&bind_operations[index], args, n, hints, &call) ? call_described(index, &call) : NULL;
+  PyObject* result =
+      read_arguments(&bind_operations[index], args, n, hints, &call) ? call_described(index, &call) : NULL;
   release(&call);
   return result;
 }

@@ -10,9 +10,9 @@ int bind_check_labels = BIND_LABELS_LAZY;
 /* ---- Workspace. A call takes at most one block; a GPU's is kept until the call has been launched. */
 
 static PyObject* workspace_source;
-static PyObject* workspace_of[MAX_DEVICES]; /* what the source gave for a GPU */
+static PyObject* workspace_of[MAX_DEVICES];           /* what the source gave for a GPU */
 static PyObject *raw_alloc, *raw_delete, *raw_device; /* or NULL */
-static __thread PyObject* held; /* the array, or the address that raw_alloc gave */
+static __thread PyObject* held;                       /* the array, or the address that raw_alloc gave */
 static __thread int held_is_raw;
 static __thread PyObject *pending_type, *pending_value, *pending_traceback; /* an allocator's exception */
 
@@ -102,7 +102,8 @@ PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize
     PyErr_SetString(PyExc_TypeError, "set_raw_workspace: expected three functions");
     return NULL;
   }
-  for (Py_ssize_t i = 0; i < n; ++i) Py_INCREF(args[i]); /* for as long as the process: a call may hold what they gave */
+  for (Py_ssize_t i = 0; i < n; ++i)
+    Py_INCREF(args[i]); /* for as long as the process: a call may hold what they gave */
   raw_alloc = args[0];
   raw_delete = args[1];
   raw_device = args[2];

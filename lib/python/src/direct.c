@@ -11,14 +11,13 @@
 enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_STEPS = 4, BYTES_OF_ARGUMENT = 4 };
 enum { NOTHING = 255 }; /* in place of a slot */
 
-/* Flags of a plan; ligerdsl/torch/direct.py has the same numbers. */
+/* Flags of a plan. */
 enum {
   KEEPS_NONE = 1,       /* missing gradients are None, not zeros */
   COLUMNS_TOGETHER = 2, /* of a gradient; its rows may lie anywhere */
   REPORTS_LABELS = 4,   /* backward says what is known by then of labels out of range */
 };
 
-/* ligerdsl/torch/direct.py has the same numbers. */
 typedef enum {
   FROM_SLOT,   /* a tensor that is there */
   FROM_NUMBER, /* of the Function's tuple of numbers */
@@ -381,8 +380,7 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   for (int i = 0; suitable && i < plan->saved.n; ++i) items[i] = PyTuple_GetItem(saved, i);
   if (suitable) suitable = bind_are_plain(items, plan->saved.n); /* hooks may have put something else there */
   PyObject* result = NULL;
-  if (suitable > 0)
-    result = run_backward(plan, ctx, saved, args);
+  if (suitable > 0) result = run_backward(plan, ctx, saved, args);
   if (result == Py_NotImplemented)
     result = call_with(plan->apply, ctx, args, n);
   else if (suitable == 0)
@@ -434,8 +432,8 @@ static const char* read_step(const char* name, const char* bytes, Py_ssize_t siz
     step->n = op->n_tensors + op->n_numbers;
     if (size % BYTES_OF_ARGUMENT || step->n > left || step->n > MAX_ARGUMENTS) break;
     for (int i = 0; i < step->n; ++i, *at += BYTES_OF_ARGUMENT)
-      step->arguments[i] = (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1], (uint8_t)bytes[*at + 2],
-                                      (uint8_t)bytes[*at + 3]};
+      step->arguments[i] =
+          (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1], (uint8_t)bytes[*at + 2], (uint8_t)bytes[*at + 3]};
     return name + length + (name[length] == ' ');
   }
   PyErr_Format(PyExc_ValueError, "direct: %s: no operation with %i arguments", name, left);
@@ -520,6 +518,23 @@ static int make_room_for_a_plan(void) {
   if (!more) return 0;
   plans = more;
   room_for_plans = room;
+  return 1;
+}
+
+int bind_add_direct_constants(PyObject* module) {
+#define NAMED(name) \
+  { "DIRECT_" #name, name }
+  static const struct {
+    const char* name;
+    int value;
+  } constants[] = {NAMED(FROM_SLOT),        NAMED(FROM_NUMBER),   NAMED(FROM_ZERO),  NAMED(FROM_NONE),
+                   NAMED(NEW_LIKE),         NAMED(NEW_ROWS),      NAMED(NEW_GATED),  NAMED(NEW_LOSS),
+                   NAMED(NEW_OVER),         NAMED(NEW_PAIR),      NAMED(KEEPS_NONE), NAMED(NOTHING),
+                   NAMED(COLUMNS_TOGETHER), NAMED(REPORTS_LABELS)};
+#undef NAMED
+  for (size_t i = 0; i < sizeof constants / sizeof constants[0]; ++i) {
+    if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) != 0) return 0;
+  }
   return 1;
 }
 

@@ -42,7 +42,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__bind(void) {
   PyObject* module = PyModule_Create(&definition);
-  if (module && PyModule_AddFunctions(module, bind_operation_methods) != 0) {
+  if (module && (PyModule_AddFunctions(module, bind_operation_methods) != 0 || !bind_add_direct_constants(module))) {
     Py_DECREF(module);
     return NULL;
   }
