@@ -134,6 +134,7 @@ def backward_after_freeing(function, *inputs):
     (lambda: lt.rms_norm(x(2, 8), second_row()), ValueError, "`weight`: a view of storage that was given back"),
     (lambda: lt.rms_norm(x(2, 8).requires_grad_(), second_row()), ValueError, "`weight`: a view of storage that was given back"),
     (lambda: backward_after_freeing(lt.rms_norm, x(2, 8).requires_grad_()), ligerdsl.InvalidArgument, "`rstd`: data is NULL"),
+    (lambda: backward_after_freeing(lt.layer_norm, x(2, 8).requires_grad_(), x(8), x(8)), ligerdsl.InvalidArgument, "`mean`: data is NULL"),
     (lambda: backward_after_freeing(lambda h, w: lt.fused_linear_cross_entropy(h, w, torch.tensor([0, 1])), x(2, 8).requires_grad_(),
                                     x(5, 8).requires_grad_()), ligerdsl.InvalidArgument, "scale: `x`: data is NULL"),
 ])
