@@ -100,3 +100,17 @@ def test_errors():
         lt.attention(q, q, q, heads_dim=3)
     with pytest.raises(ValueError, match="window"):
         lt.attention(q, q, q, window=(-1, 0))
+
+
+def test_autocast():
+    """As torch's own: mixed types and f32 come to autocast's, gradients are of the inputs' types, f64 is left for the library to refuse."""
+    q, k, v = heads(1, 5, 4, 16), heads(1, 5, 2, 16, torch.bfloat16), heads(1, 5, 2, 16)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        ours, theirs = lt.attention(q, k, v, causal=True), sdpa(q.bfloat16(), k, v.bfloat16(), is_causal=True)
+        with pytest.raises(ligerdsl.InvalidArgument, match="INVALID_DTYPE"):
+            lt.attention(q.double(), k.double(), v.double())
+    assert ours.dtype == torch.bfloat16
+    assert torch.equal(ours, lt.attention(q.bfloat16(), k, v.bfloat16(), causal=True))
+    torch.testing.assert_close(ours.float(), theirs.float(), **TOLERANCE[torch.bfloat16])
+    found = torch.autograd.grad(ours.float().square().sum(), (q, k, v))
+    assert [g.dtype for g in found] == [torch.float32, torch.bfloat16, torch.float32]

@@ -500,19 +500,20 @@ def test_modules_that_are_loaded_again_and_again():
 
 def test_plans_that_do_not_fit():
     forward = norms.RMSNormFunction.forward
-    steps = b"\0\0\0" b"\0\1\0" b"\4\0\0" b"\5\0\0" b"\1\0\0" b"\1\0\0" b"\1\0\0"
-    behind = b"\0\0\0" b"\0\1\0" b"\0\2\0" b"\0\3\0" b"\4\2\1" b"\4\3\2" b"\1\0\0" b"\1\0\0" b"\2\0\0"
+    steps = b"\0\0\0\0" b"\0\1\0\0" b"\4\0\0\0" b"\5\0\0\0" b"\1\0\0\0" b"\1\0\0\0" b"\1\0\0\0"
+    behind = (b"\0\0\0\0" b"\0\1\0\0" b"\0\2\0\0" b"\0\3\0\0" b"\4\2\1\0" b"\4\3\2\0" b"\1\0\0\0" b"\1\0\0\0"
+              b"\2\0\0\0")
     good = [forward, 2, 1, 0, "rms_norm_forward", steps, "rms_norm_backward", behind, b"\0\1\3", b"\2", b"\4\5"]
     assert callable(_bind.direct_forward(*good))
     for place, value in [(1, 0), (1, 9), (2, 0), (2, 2), (4, "none_such"), (4, ""), (4, "rms_norm_forward rms_norm_forward"), (6, ""), (6, "rms_norm_backwar"), (6, "rms_norm_backward scale"),
-                         (6, "scale scale scale scale scale"), (5, steps[:-3]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
-                         (5, b"\x09" + steps[1:]), (7, behind[:12] + b"\4\x30\1" + behind[15:]), (8, b"\0\1\x30"), (8, b"\0" * 40),
+                         (6, "scale scale scale scale scale"), (5, steps[:-4]), (5, steps[:-1]), (5, b"\0\7" + steps[2:]),
+                         (5, b"\x0a" + steps[1:]), (7, behind[:16] + b"\4\x30\1" + behind[19:]), (8, b"\0\1\x30"), (8, b"\0" * 40),
                          (9, b"\x20"), (9, b"\2\2"), (10, b"\4\6"), (10, b"\4")]:
         bad = list(good)
         bad[place] = value
         with pytest.raises(ValueError, match="direct: "):
             _bind.direct_forward(*bad)
-    scale = b"\0\0\0" b"\0\1\0" b"\x08\0\0" b"\2\0\0"
+    scale = b"\0\0\0\0" b"\0\1\0\0" b"\x08\0\0\0" b"\2\0\0\0"
     assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + 2 * scale, *good[8:]))
     with pytest.raises(ValueError, match="direct: "):  # the second reads what the third makes
         _bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + b"\0\7" + scale[2:] + scale, *good[8:])

@@ -73,6 +73,20 @@ def test_workspace_is_of_torchs_allocator_and_goes_back():
     assert torch.cuda.max_memory_allocated() > before + results  # partial sums of d_weight
 
 
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two GPUs")
+def test_workspace_is_of_the_tensors_device_and_not_of_the_current_one():
+    x, w = torch.randn(512, 256, device="cuda:1", requires_grad=True), torch.randn(256, device="cuda:1", requires_grad=True)
+    torch.autograd.grad(lt.rms_norm(x, w).sum(), (x, w))
+    y, rstd = lt.ops.rms_norm_forward(x.detach(), w.detach(), with_rstd=True)
+    before = [torch.cuda.memory_stats(device)["allocation.all.allocated"] for device in range(2)]
+    d_x, d_w = lt.ops.rms_norm_backward(torch.ones_like(y), x.detach(), w.detach(), rstd, d_weight_dtype=w.dtype)
+    after = [torch.cuda.memory_stats(device)["allocation.all.allocated"] for device in range(2)]
+    assert after[0] == before[0] and after[1] >= before[1] + 4  # ones, two gradients, partial sums
+    a, b = x.detach().cpu().requires_grad_(), w.detach().cpu().requires_grad_()
+    for one, other in zip((d_x, d_w), torch.autograd.grad(lt.rms_norm(a, b).sum(), (a, b))):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-3)
+
+
 def test_no_memory_is_torchs_exception():
     x, w = torch.randn(4096, 512, device="cuda", requires_grad=True), torch.randn(200000, 512, device="cuda", requires_grad=True)
     labels = torch.zeros(4096, dtype=torch.int64, device="cuda")

@@ -173,6 +173,8 @@ def test_what_is_not_known_is_reported():
     ligerdsl.hf.unpatch(silly)
     with pytest.raises(ValueError, match="expected flce, ce or None"):
         ligerdsl.hf.patch(silly, loss="mse")
+    with pytest.raises(TypeError, match="expected a model, got None"):
+        ligerdsl.hf.patch(None)
 
 
 def test_a_copy_of_a_patched_model_is_its_own():

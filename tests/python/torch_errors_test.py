@@ -25,6 +25,7 @@ def x(*shape):
     (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.complex64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.int64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(x(2, 4), casting="gemini"), ValueError, "expected one of llama, gemma, none"),
+    (lambda: lt.rms_norm(x(2, 4), casting=None), TypeError, "expected one of llama, gemma, none, got None"),
     (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1]), reduction="max"), ValueError, "expected one of none, sum, mean"),
     (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), (TypeError, ValueError), "cannot describe|on meta"),
     (lambda: lt.rms_norm(x(2, 4).to_sparse()), (TypeError, RuntimeError), "storage|describe"),
@@ -133,6 +134,7 @@ def backward_after_freeing(function, *inputs):
     (lambda: lt.rms_norm(x(2, 8), second_row()), ValueError, "`weight`: a view of storage that was given back"),
     (lambda: lt.rms_norm(x(2, 8).requires_grad_(), second_row()), ValueError, "`weight`: a view of storage that was given back"),
     (lambda: backward_after_freeing(lt.rms_norm, x(2, 8).requires_grad_()), ligerdsl.InvalidArgument, "`rstd`: data is NULL"),
+    (lambda: backward_after_freeing(lt.layer_norm, x(2, 8).requires_grad_(), x(8), x(8)), ligerdsl.InvalidArgument, "`mean`: data is NULL"),
     (lambda: backward_after_freeing(lambda h, w: lt.fused_linear_cross_entropy(h, w, torch.tensor([0, 1])), x(2, 8).requires_grad_(),
                                     x(5, 8).requires_grad_()), ligerdsl.InvalidArgument, "scale: `x`: data is NULL"),
 ])

@@ -11,13 +11,14 @@
 
 /* ---- library.c: the functions of libligerdsl.so, found at run time ------------------------------------------------- */
 
-#define BIND_FUNCTIONS(X)                                                                                     \
-  X(ligerdsl_status_name)                                                                                     \
-  X(ligerdsl_last_error)                                                                                      \
-  X(ligerdsl_version) X(ligerdsl_build_info) X(ligerdsl_context_create) X(ligerdsl_context_poll)              \
-      X(ligerdsl_context_check) X(ligerdsl_context_target) X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) \
-          X(ligerdsl_buffer_free) X(ligerdsl_buffer_fill) X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) \
-              X(ligerdsl_kernel_parameters) X(ligerdsl_kernel_destroy)
+#define BIND_FUNCTIONS(X)                                                                                           \
+  X(ligerdsl_status_name)                                                                                           \
+  X(ligerdsl_last_error)                                                                                            \
+  X(ligerdsl_version)                                                                                               \
+  X(ligerdsl_build_info) X(ligerdsl_context_create) X(ligerdsl_context_poll) X(ligerdsl_context_check)              \
+      X(ligerdsl_context_target) X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) X(ligerdsl_buffer_free)         \
+          X(ligerdsl_buffer_fill) X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) X(ligerdsl_kernel_parameters) \
+              X(ligerdsl_kernel_destroy)
 typedef struct {
 #define BIND_POINTER(name) __typeof__(&name) name;
   BIND_FUNCTIONS(BIND_POINTER)
@@ -50,6 +51,8 @@ typedef struct {
 } Described;
 /* `where` and `name` are for errors: "rms_norm_forward", "x". Returns 0 with an exception set. `array` must outlive it. */
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out);
+/* The same of a tensor that torch has just made for this module: it is no view, so it is not asked about signs. */
+int bind_describe_new(PyObject* tensor, const char* where, const char* name, Described* out);
 void bind_release(Described* described);
 /* The stream that is current for the array's library. Returns 0 with an exception set. */
 int bind_stream(const Described* described, ligerdsl_stream_t* stream);
@@ -67,6 +70,8 @@ ligerdsl_context_t bind_context(ligerdsl_device_t device); /* NULL with an excep
 PyObject* bind_raise_call(ligerdsl_status_t status);
 /* set_workspace(callable): callable(device index) gives a function, and that (bytes) an array of GPU memory for one call. */
 PyObject* bind_set_workspace(PyObject* self, PyObject* source);
+/* set_raw_workspace(allocate, give back, current device): allocate(bytes, stream) gives an address on the current device. */
+PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize_t n);
 enum { BIND_LABELS_OFF = 0, BIND_LABELS_LAZY = 1, BIND_LABELS_SYNC = 2 };
 extern int bind_check_labels;
 PyObject* bind_set_check_labels(PyObject* self, PyObject* mode); /* returns the mode before */
@@ -113,6 +118,13 @@ extern PyMethodDef bind_operation_methods[]; /* generated: one method for each o
 
 /* operation(*tensors, *numbers): None stands for a tensor that is not passed. Returns None. */
 PyObject* bind_call(int operation, PyObject* const* args, Py_ssize_t n);
+/* What is known of an argument beside the object. */
+typedef struct {
+  uint8_t is_new; /* torch has just made it for this call */
+  uint8_t part;   /* 0: all of it; else the argument is array[part - 1] */
+} ArgumentHint;
+/* The same; `hints` has one for each tensor. */
+PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints);
 
 /* ---- direct.c: Functions of autograd without a frame of Python --------------------------------------------------------- */
 
@@ -124,6 +136,8 @@ PyObject* bind_set_main_grad(PyObject* self, PyObject* on);
  * not take; ligerdsl/torch/direct.py says what the rest is. direct_backward(that, class of the Function's nodes). */
 PyObject* bind_direct_forward(PyObject* self, PyObject* args);
 PyObject* bind_direct_backward(PyObject* self, PyObject* const* args, Py_ssize_t n);
+/* DIRECT_*: the numbers that plans are made of. Returns 0 with an exception set. */
+int bind_add_direct_constants(PyObject* module);
 
 /* ---- kernel.c: kernels of their own, by programs as ligerdsl/dsl.h records them ------------------------------------ */
 

@@ -59,12 +59,30 @@ static int read_list(const Operation* op, const TensorArgument* argument, PyObje
   return 1;
 }
 
-static int read_tensor(const Operation* op, const TensorArgument* argument, PyObject* given, Call* call) {
+/* tensor[index], within what describes the tensor. */
+static int take_part(const Operation* op, const TensorArgument* argument, int index, ligerdsl_tensor_t* tensor) {
+  if (tensor->ndim < 1 || tensor->shape[0] <= index || !tensor->strides) {
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected part %i of a tensor, which has fewer", op->name, argument->name,
+                 index);
+    return 0;
+  }
+  if (tensor->data) tensor->data = (char*)tensor->data + index * tensor->strides[0] * (tensor->dtype.bits / 8);
+  --tensor->ndim;
+  ++tensor->shape;
+  ++tensor->strides;
+  return 1;
+}
+
+static int read_tensor(const Operation* op, const TensorArgument* argument, PyObject* given, const ArgumentHint* hint,
+                       Call* call) {
   if (argument->kind == BIND_LIST) return read_list(op, argument, given, call);
   if (given == Py_None) return 1;
   Described* described = &call->tensors[call->n_tensors];
-  if (!bind_describe(given, op->name, argument->name, described)) return 0;
+  const int ok = hint && hint->is_new ? bind_describe_new(given, op->name, argument->name, described)
+                                      : bind_describe(given, op->name, argument->name, described);
+  if (!ok) return 0;
   ++call->n_tensors;
+  if (hint && hint->part && !take_part(op, argument, hint->part - 1, &described->tensor)) return 0;
   if (argument->kind != BIND_IN && described->read_only) {
     PyErr_Format(PyExc_ValueError, "%s: `%s`: the array is read-only, and would be written", op->name, argument->name);
     return 0;
@@ -109,7 +127,8 @@ static int read_number(const Operation* op, const NumberArgument* number, PyObje
   return 1;
 }
 
-static int read_arguments(const Operation* op, PyObject* const* args, Py_ssize_t n, Call* call) {
+static int read_arguments(const Operation* op, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints,
+                          Call* call) {
   if (n != op->n_tensors + op->n_numbers) {
     PyErr_Format(PyExc_TypeError, "%s: expected %i tensors and %i numbers, got %zd arguments", op->name, op->n_tensors,
                  op->n_numbers, n);
@@ -118,7 +137,7 @@ static int read_arguments(const Operation* op, PyObject* const* args, Py_ssize_t
   memcpy(call->desc.bytes, op->desc, op->desc_size);
   memcpy(call->args.bytes, op->args, op->args_size);
   for (int i = 0; i < op->n_tensors; ++i) {
-    if (!read_tensor(op, &op->tensors[i], args[i], call)) return 0;
+    if (!read_tensor(op, &op->tensors[i], args[i], hints ? &hints[i] : NULL, call)) return 0;
   }
   for (int i = 0; i < op->n_numbers; ++i) {
     if (!read_number(op, &op->numbers[i], args[op->n_tensors + i], call)) return 0;
@@ -217,6 +236,10 @@ static PyObject* call_described(int index, const Call* call) {
 }
 
 PyObject* bind_call(int index, PyObject* const* args, Py_ssize_t n) {
+  return bind_call_with(index, args, n, NULL);
+}
+
+PyObject* bind_call_with(int index, PyObject* const* args, Py_ssize_t n, const ArgumentHint* hints) {
   if (!bind_loaded()) return NULL;
   Call call;
   call.n_tensors = 0;
@@ -224,7 +247,8 @@ PyObject* bind_call(int index, PyObject* const* args, Py_ssize_t n) {
   call.list_tensors = NULL;
   call.n_list = 0;
   call.first = NULL;
-  PyObject* result = read_arguments(&bind_operations[index], args, n, &call) ? call_described(index, &call) : NULL;
+  PyObject* result =
+      read_arguments(&bind_operations[index], args, n, hints, &call) ? call_described(index, &call) : NULL;
   release(&call);
   return result;
 }

@@ -7,11 +7,13 @@ static ligerdsl_context_t contexts[3][MAX_DEVICES]; /* by LIGERDSL_CPU or LIGERD
 static int32_t device_ids[MAX_DEVICES];             /* what callbacks get as `user` */
 int bind_check_labels = BIND_LABELS_LAZY;
 
-/* ---- Workspace. A call takes at most one block; a GPU's is an array that is kept until the call has been launched. */
+/* ---- Workspace. A call takes at most one block; a GPU's is kept until the call has been launched. */
 
 static PyObject* workspace_source;
-static PyObject* workspace_of[MAX_DEVICES]; /* what the source gave for a GPU */
-static __thread PyObject* held;
+static PyObject* workspace_of[MAX_DEVICES];           /* what the source gave for a GPU */
+static PyObject *raw_alloc, *raw_delete, *raw_device; /* or NULL */
+static __thread PyObject* held;                       /* the array, or the address that raw_alloc gave */
+static __thread int held_is_raw;
 static __thread PyObject *pending_type, *pending_value, *pending_traceback; /* an allocator's exception */
 
 static void* host_alloc(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) {
@@ -25,7 +27,35 @@ static void host_free(void* user, void* pointer, ligerdsl_stream_t stream) {
   free(pointer);
 }
 
-static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align) {
+static void* aligned(uintptr_t start, size_t align) {
+  return (void*)((start + align - 1) / align * align);
+}
+
+/* Memory that no array is made around. NULL without an exception: this is not the current device, whose memory it would be. */
+static void* raw_alloc_locked(int32_t device, size_t bytes, size_t align, ligerdsl_stream_t stream) {
+  PyObject* current = PyObject_CallNoArgs(raw_device);
+  const long id = current ? PyLong_AsLong(current) : -1;
+  Py_XDECREF(current);
+  if (id != device) return NULL;
+  PyObject *size = PyLong_FromSize_t(bytes + align), *handle = PyLong_FromVoidPtr(stream);
+  PyObject* address = size && handle ? PyObject_CallFunctionObjArgs(raw_alloc, size, handle, NULL) : NULL;
+  Py_XDECREF(handle);
+  Py_XDECREF(size);
+  void* start = address ? PyLong_AsVoidPtr(address) : NULL;
+  if (!start) {
+    Py_XDECREF(address);
+    return NULL;
+  }
+  held = address;
+  held_is_raw = 1;
+  return aligned((uintptr_t)start, align);
+}
+
+static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align, ligerdsl_stream_t stream) {
+  if (raw_alloc) {
+    void* memory = raw_alloc_locked(device, bytes, align, stream);
+    if (memory || PyErr_Occurred()) return memory;
+  }
   if (!workspace_source) {
     PyErr_SetString(PyExc_RuntimeError, "workspace on a GPU: import ligerdsl.torch first");
     return NULL;
@@ -42,13 +72,13 @@ static void* gpu_alloc_locked(int32_t device, size_t bytes, size_t align) {
   const uintptr_t start = (uintptr_t)described.tensor.data + described.tensor.byte_offset;
   bind_release(&described);
   held = array;
-  return (void*)((start + align - 1) / align * align);
+  held_is_raw = 0;
+  return aligned(start, align);
 }
 
 static void* gpu_alloc(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) {
-  (void)stream; /* the source takes memory on the current stream, which is this one */
   const PyGILState_STATE state = PyGILState_Ensure();
-  void* memory = gpu_alloc_locked(*(const int32_t*)user, bytes, align);
+  void* memory = gpu_alloc_locked(*(const int32_t*)user, bytes, align, stream);
   if (!memory) PyErr_Fetch(&pending_type, &pending_value, &pending_traceback);
   PyGILState_Release(state);
   return memory;
@@ -57,8 +87,27 @@ static void* gpu_alloc(void* user, size_t bytes, size_t align, ligerdsl_stream_t
 static void gpu_free(void* user, void* pointer, ligerdsl_stream_t stream) {
   (void)user, (void)pointer, (void)stream;
   const PyGILState_STATE state = PyGILState_Ensure();
+  if (held && held_is_raw) {
+    PyObject* nothing = PyObject_CallFunctionObjArgs(raw_delete, held, NULL);
+    if (!nothing) PyErr_WriteUnraisable(raw_delete);
+    Py_XDECREF(nothing);
+  }
   Py_CLEAR(held);
   PyGILState_Release(state);
+}
+
+PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize_t n) {
+  (void)self;
+  if (n != 3 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2])) {
+    PyErr_SetString(PyExc_TypeError, "set_raw_workspace: expected three functions");
+    return NULL;
+  }
+  for (Py_ssize_t i = 0; i < n; ++i)
+    Py_INCREF(args[i]); /* for as long as the process: a call may hold what they gave */
+  raw_alloc = args[0];
+  raw_delete = args[1];
+  raw_device = args[2];
+  Py_RETURN_NONE;
 }
 
 PyObject* bind_set_workspace(PyObject* self, PyObject* source) {

@@ -353,7 +353,7 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
 /* No system maps memory there: it is an offset into storage that was given back, as a view of it still has it. */
 enum { LOWEST_ADDRESS = 1 << 16 };
 
-int bind_describe(PyObject* array, const char* where, const char* name, Described* out) {
+static int describe(PyObject* array, const char* where, const char* name, int is_new, Described* out) {
   const KnownType* found = known(Py_TYPE(array));
   if (!found || (!names[NAMES - 1] && !make_names())) return 0;
   const KnownType kind = *found;  // what Python runs below may replace it
@@ -362,7 +362,8 @@ int bind_describe(PyObject* array, const char* where, const char* name, Describe
   out->from_torch = kind.from_torch;
   out->read_only = 0;
   out->tensor.byte_offset = 0;
-  if (out->from_torch && kind.reading != READ_REFUSED && !refuse_negated(array, where, name)) return 0;
+  const int may_be_negated = out->from_torch && !is_new && kind.reading != READ_REFUSED;
+  if (may_be_negated && !refuse_negated(array, where, name)) return 0;
   if (!fill(&kind, array, where, name, out)) {
     if (!PyErr_Occurred()) fail(PyExc_TypeError, where, name, "its library gave no description");
     return 0;
@@ -374,6 +375,14 @@ int bind_describe(PyObject* array, const char* where, const char* name, Describe
   if (out->tensor.device.type == DLPACK_CUDA_HOST) out->tensor.device = (ligerdsl_device_t){LIGERDSL_CPU, 0};
   if (out->tensor.device.type == DLPACK_CUDA_MANAGED) out->tensor.device.type = LIGERDSL_CUDA;
   return 1;
+}
+
+int bind_describe(PyObject* array, const char* where, const char* name, Described* out) {
+  return describe(array, where, name, 0, out);
+}
+
+int bind_describe_new(PyObject* tensor, const char* where, const char* name, Described* out) {
+  return describe(tensor, where, name, 1, out);
 }
 
 void bind_release(Described* described) {

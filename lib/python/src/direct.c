@@ -8,17 +8,16 @@
 #include "bind.h"
 #include "call_limits.h"
 
-enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_STEPS = 4, BYTES_OF_ARGUMENT = 3 };
+enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_STEPS = 4, BYTES_OF_ARGUMENT = 4 };
 enum { NOTHING = 255 }; /* in place of a slot */
 
-/* Flags of a plan; ligerdsl/torch/direct.py has the same numbers. */
+/* Flags of a plan. */
 enum {
   KEEPS_NONE = 1,       /* missing gradients are None, not zeros */
   COLUMNS_TOGETHER = 2, /* of a gradient; its rows may lie anywhere */
   REPORTS_LABELS = 4,   /* backward says what is known by then of labels out of range */
 };
 
-/* ligerdsl/torch/direct.py has the same numbers. */
 typedef enum {
   FROM_SLOT,   /* a tensor that is there */
   FROM_NUMBER, /* of the Function's tuple of numbers */
@@ -29,16 +28,19 @@ typedef enum {
   NEW_GATED, /* like a slot, or where that is None the halves of the rows of the one two slots on */
   NEW_LOSS,  /* f32 for cross-entropy: of all rows, or with reduction 0 like the labels, which are the next slot */
   NEW_OVER,  /* a slot's own memory, which is overwritten; autograd is told */
+  NEW_PAIR,  /* f32, two of NEW_ROWS in one tensor: [2, leading sizes] */
 } Origin;
 
 typedef struct {
   uint8_t origin, source;
   uint8_t wanted; /* bits of inputs; nothing is passed or made unless one of them wants a gradient. 0: always */
+  uint8_t part;   /* of ArgumentHint */
 } Argument;
 
 typedef struct {
   int operation, n;
   Argument arguments[MAX_ARGUMENTS];
+  ArgumentHint hints[MAX_ARGUMENTS];
 } Step;
 
 typedef struct {
@@ -84,29 +86,30 @@ static PyObject* new_empty(PyObject* like, PyObject* sizes, int f32) {
   return made;
 }
 
-/* A tuple of the first n sizes, and behind them one more unless it is negative. One empty tuple stands for no sizes. */
-static PyObject* sizes_of(PyObject* shape, Py_ssize_t n, int64_t last) {
-  PyObject* sizes = PyTuple_New(n + (last >= 0) ? n + (last >= 0) : 1);
+/* A tuple of the first n sizes, with one more before and one behind them unless that is negative. One empty tuple
+ * stands for no sizes. */
+static PyObject* sizes_of(int64_t first, PyObject* shape, Py_ssize_t n, int64_t last) {
+  const Py_ssize_t before = first >= 0, all = before + n + (last >= 0);
+  PyObject* sizes = PyTuple_New(all ? all : 1);
+  if (sizes && before) PyTuple_SetItem(sizes, 0, PyLong_FromLongLong(first));
   for (Py_ssize_t i = 0; sizes && i < n; ++i) {
     PyObject* size = PyTuple_GetItem(shape, i);
     Py_XINCREF(size);
-    PyTuple_SetItem(sizes, i, size);
+    PyTuple_SetItem(sizes, before + i, size);
   }
-  if (sizes && last >= 0)
-    PyTuple_SetItem(sizes, n, PyLong_FromLongLong(last));
-  else if (sizes && n == 0)
-    PyTuple_SetItem(sizes, 0, PyTuple_New(0));
+  if (sizes && last >= 0) PyTuple_SetItem(sizes, all - 1, PyLong_FromLongLong(last));
+  if (sizes && !all) PyTuple_SetItem(sizes, 0, PyTuple_New(0));
   return sizes;
 }
 
-/* Sizes of a tensor without the last, or with half of it. */
-static PyObject* leading_sizes(const char* operation, PyObject* tensor, int and_half) {
+/* Sizes of a tensor without the last, or with half of it, and with `first` before them unless that is negative. */
+static PyObject* leading_sizes(const char* operation, PyObject* tensor, int64_t first, int and_half) {
   PyObject* shape = PyObject_GetAttr(tensor, name_shape);
   const Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
   PyObject* sizes = NULL;
   if (rank > 0) {
     const int64_t last = and_half ? PyLong_AsLongLong(PyTuple_GetItem(shape, rank - 1)) / 2 : -1;
-    sizes = sizes_of(shape, rank - 1, last);
+    sizes = sizes_of(first, shape, rank - 1, last);
   } else if (rank == 0) {
     PyErr_Format(PyExc_ValueError, "%s: expected a tensor with at least one dimension, got one without", operation);
   }
@@ -118,7 +121,7 @@ static PyObject* new_loss(PyObject* logits, PyObject* labels, PyObject* numbers)
   const long reduction = PyLong_AsLong(PyTuple_GetItem(numbers, 1));
   if (reduction == -1 && PyErr_Occurred()) return NULL;
   PyObject* shape = reduction == 0 ? PyObject_GetAttr(labels, name_shape) : PyTuple_New(0);
-  PyObject* sizes = shape ? sizes_of(shape, PyTuple_Size(shape), -1) : NULL;
+  PyObject* sizes = shape ? sizes_of(-1, shape, PyTuple_Size(shape), -1) : NULL;
   Py_XDECREF(shape);
   return new_empty(logits, sizes, 1);
 }
@@ -127,7 +130,7 @@ static PyObject* make(const char* operation, const Argument* a, PyObject* const*
   PyObject* source = slots[a->source];
   if (source == Py_None && a->origin == NEW_GATED) {
     source = slots[a->source + 2];
-    return new_empty(source, leading_sizes(operation, source, 1), 0);
+    return new_empty(source, leading_sizes(operation, source, -1, 1), 0);
   }
   if (source == Py_None) {
     Py_INCREF(source);
@@ -135,7 +138,9 @@ static PyObject* make(const char* operation, const Argument* a, PyObject* const*
   }
   switch (a->origin) {
     case NEW_ROWS:
-      return new_empty(source, leading_sizes(operation, source, 0), 1);
+      return new_empty(source, leading_sizes(operation, source, -1, 0), 1);
+    case NEW_PAIR:
+      return new_empty(source, leading_sizes(operation, source, 2, 0), 1);
     case NEW_LOSS:
       return new_loss(source, slots[a->source + 1], numbers);
     case NEW_OVER:
@@ -191,7 +196,7 @@ static int run(const Step* step, Values* values, PyObject* numbers, unsigned wan
     if (!args[i]) return 0;
   }
   if (optional && args[0] == Py_None) return 1;
-  PyObject* nothing = bind_call(step->operation, args, step->n);
+  PyObject* nothing = bind_call_with(step->operation, args, step->n, step->hints);
   Py_XDECREF(nothing);
   return nothing && tell_of_overwritten(step, args);
 }
@@ -375,8 +380,7 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   for (int i = 0; suitable && i < plan->saved.n; ++i) items[i] = PyTuple_GetItem(saved, i);
   if (suitable) suitable = bind_are_plain(items, plan->saved.n); /* hooks may have put something else there */
   PyObject* result = NULL;
-  if (suitable > 0)
-    result = run_backward(plan, ctx, saved, args);
+  if (suitable > 0) result = run_backward(plan, ctx, saved, args);
   if (result == Py_NotImplemented)
     result = call_with(plan->apply, ctx, args, n);
   else if (suitable == 0)
@@ -428,7 +432,8 @@ static const char* read_step(const char* name, const char* bytes, Py_ssize_t siz
     step->n = op->n_tensors + op->n_numbers;
     if (size % BYTES_OF_ARGUMENT || step->n > left || step->n > MAX_ARGUMENTS) break;
     for (int i = 0; i < step->n; ++i, *at += BYTES_OF_ARGUMENT)
-      step->arguments[i] = (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1], (uint8_t)bytes[*at + 2]};
+      step->arguments[i] =
+          (Argument){(uint8_t)bytes[*at], (uint8_t)bytes[*at + 1], (uint8_t)bytes[*at + 2], (uint8_t)bytes[*at + 3]};
     return name + length + (name[length] == ' ');
   }
   PyErr_Format(PyExc_ValueError, "direct: %s: no operation with %i arguments", name, left);
@@ -462,8 +467,20 @@ static int slots_behind(const Step* step, int n) {
     const Argument* a = &step->arguments[i];
     const int reads = a->source + (a->origin == NEW_GATED ? 2 : a->origin == NEW_LOSS ? 1 : 0);
     if ((a->origin == FROM_SLOT || a->origin >= NEW_LIKE) && reads >= n) return MAX_SLOTS + 1;
-    if (a->origin > NEW_OVER) return MAX_SLOTS + 1;
+    if (a->origin > NEW_PAIR) return MAX_SLOTS + 1;
     n += a->origin >= NEW_LIKE;
+  }
+  return n;
+}
+
+/* Says of the step's arguments which are made for the plan: bits of slots in *made, of which n are in use before. */
+static int give_hints(Step* step, int n, uint32_t* made) {
+  for (int i = 0; i < step->n; ++i) {
+    const Argument* a = &step->arguments[i];
+    if (a->origin >= NEW_LIKE) *made |= (uint32_t)(a->origin != NEW_OVER) << n;
+    const int slot = a->origin >= NEW_LIKE ? n++ : a->source;
+    const int has_slot = a->origin == FROM_SLOT || a->origin >= NEW_LIKE;
+    step->hints[i] = (ArgumentHint){(uint8_t)(has_slot && (*made >> slot & 1)), a->part};
   }
   return n;
 }
@@ -473,6 +490,14 @@ static int are_there(const Slots* slots, int n, int or_nothing) {
     if (slots->slots[i] >= n && !(or_nothing && slots->slots[i] == NOTHING)) return 0;
   }
   return 1;
+}
+
+static void give_all_hints(Plan* plan) {
+  uint32_t made = 0;
+  give_hints(&plan->forward_step, plan->n_inputs, &made);
+  made = 0;
+  int n = plan->n_gradients + plan->saved.n;
+  for (int i = 0; i < plan->n_steps; ++i) n = give_hints(&plan->backward_steps[i], n, &made);
 }
 
 static int is_sound(const Plan* plan) {
@@ -493,6 +518,23 @@ static int make_room_for_a_plan(void) {
   if (!more) return 0;
   plans = more;
   room_for_plans = room;
+  return 1;
+}
+
+int bind_add_direct_constants(PyObject* module) {
+#define NAMED(name) \
+  { "DIRECT_" #name, name }
+  static const struct {
+    const char* name;
+    int value;
+  } constants[] = {NAMED(FROM_SLOT),        NAMED(FROM_NUMBER),   NAMED(FROM_ZERO),  NAMED(FROM_NONE),
+                   NAMED(NEW_LIKE),         NAMED(NEW_ROWS),      NAMED(NEW_GATED),  NAMED(NEW_LOSS),
+                   NAMED(NEW_OVER),         NAMED(NEW_PAIR),      NAMED(KEEPS_NONE), NAMED(NOTHING),
+                   NAMED(COLUMNS_TOGETHER), NAMED(REPORTS_LABELS)};
+#undef NAMED
+  for (size_t i = 0; i < sizeof constants / sizeof constants[0]; ++i) {
+    if (PyModule_AddIntConstant(module, constants[i].name, constants[i].value) != 0) return 0;
+  }
   return 1;
 }
 
@@ -522,6 +564,7 @@ PyObject* bind_direct_forward(PyObject* self, PyObject* args) {
                  backward_name);
     return NULL;
   }
+  give_all_hints(&read);
   for (int i = 0; i < read.n_steps; ++i) {
     for (int k = 0; k < read.backward_steps[i].n; ++k) {
       const Argument* a = &read.backward_steps[i].arguments[k];

@@ -16,6 +16,7 @@ static PyMethodDef functions[] = {
     {"direct_forward", bind_direct_forward, METH_VARARGS, NULL},
     {"direct_backward", (PyCFunction)(void (*)(void))bind_direct_backward, METH_FASTCALL, NULL},
     {"set_workspace", bind_set_workspace, METH_O, NULL},
+    {"set_raw_workspace", (PyCFunction)(void (*)(void))bind_set_raw_workspace, METH_FASTCALL, NULL},
     {"set_check_labels", bind_set_check_labels, METH_O, NULL},
     {"poll", bind_poll_all, METH_NOARGS, NULL},
     {"check", bind_check, METH_O, NULL},
@@ -41,7 +42,7 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
 
 PyMODINIT_FUNC PyInit__bind(void) {
   PyObject* module = PyModule_Create(&definition);
-  if (module && PyModule_AddFunctions(module, bind_operation_methods) != 0) {
+  if (module && (PyModule_AddFunctions(module, bind_operation_methods) != 0 || !bind_add_direct_constants(module))) {
     Py_DECREF(module);
     return NULL;
   }

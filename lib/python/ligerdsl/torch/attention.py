@@ -2,7 +2,7 @@
 
 from torch.autograd import Function
 
-from .dispatch import call, columns_together, first_order, operations, wants_grad
+from .dispatch import as_autocast_has_it, call, columns_together, first_order, operations, wants_grad
 
 
 class AttentionFunction(Function):
@@ -34,7 +34,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     a query's own, window=(left, right) all but so many to its left and right, None: all are seen. softcap z = softcap tanh(z / softcap) of
     scores, 0: none; scale 1 / sqrt(column) unless said. A query that sees no key gives 0. With return_lse also the logarithms of the sums of
     exponentials, f32 [batch, heads, queries], which have no gradient. Backward is deterministic and makes all three gradients, whichever
-    are wanted. Autocast casts nothing here: q, k and v are of one dtype."""
+    are wanted. q, k and v are of one dtype; under autocast they are cast as scaled_dot_product_attention casts them."""
     if heads_dim not in (1, 2):
         raise ValueError(f"attention: heads_dim: expected 1 or 2, got {heads_dim}")
     left, right = window
@@ -47,6 +47,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
                "scale": 0.0 if scale is None else scale, "softcap": softcap}
     if heads_dim == 1:
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
+    q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = columns_together(q), columns_together(k), columns_together(v)
     if wants_grad(q, k, v):
         o, lse = call(AttentionFunction, q, k, v, numbers)

@@ -93,7 +93,9 @@ def choice(name, value, choices):
             return choices[value]
         except KeyError:
             raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}") from None
-    return int(value)
+    if isinstance(value, int):
+        return int(value)
+    raise TypeError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
 
 
 def names_of(enum):
@@ -116,6 +118,15 @@ def columns_together(tensor):
     if is_compiling() and not _ASKS_FOR_STRIDES:
         return tensor.contiguous()
     return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+
+
+def as_autocast_has_it(*tensors):
+    """In autocast's dtype where that is on, as torch casts what it multiplies: all but f64."""
+    kind = tensors[0].device.type
+    if not torch.is_autocast_enabled(kind):
+        return tensors
+    dtype = torch.get_autocast_dtype(kind)
+    return tuple(tensor if tensor.dtype in (dtype, torch.float64) else tensor.to(dtype) for tensor in tensors)
 
 
 def main_grad_of(parameter):

@@ -127,6 +127,11 @@ def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, castin
                                                                       casting=casting)[:2]
 
 
+def _statistics(x, mean, *rest):
+    """Means and reciprocal deviations, and what is saved behind them: of two tensors, or as `direct` has them, in one."""
+    return (*mean.unbind(), *rest) if mean.dim() == x.dim() else (mean, *rest)
+
+
 class LayerNormFunction(Function):
     @staticmethod
     def forward(ctx, x, weight, bias, numbers):
@@ -139,7 +144,8 @@ class LayerNormFunction(Function):
     @staticmethod
     @first_order
     def backward(ctx, d_y):
-        x, weight, mean, rstd, *rest = ctx.saved_tensors
+        x, weight, *rest = ctx.saved_tensors
+        mean, rstd, *rest = _statistics(x, *rest)
         d_y = gradient(d_y)
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         if rest:
@@ -156,12 +162,12 @@ class LayerNormFunction(Function):
 
 def _layer_norm_direct(d_x, saved):
     return direct(LayerNormFunction, "x weight bias", "eps in_place", "d_y", saved=saved,
-                  forward="layer_norm_forward x weight bias y=x mean=rows(x) rstd=mean .eps",
-                  backward=f"layer_norm_backward d_y x weight mean rstd d_x={d_x}?x d_weight=weight?weight d_bias=weight?bias 0",
+                  forward="layer_norm_forward x weight bias y=x stats=pair(x)[0] stats[1] .eps",
+                  backward=f"layer_norm_backward d_y x weight stats[0] stats[1] d_x={d_x}?x d_weight=weight?weight d_bias=weight?bias 0",
                   gradients="d_x d_weight d_bias")
 
 
-_LAYER_NORMS = _layer_norm_direct("x", "x weight mean rstd"), _layer_norm_direct("over(d_y)", "x weight mean rstd bias")  # likewise
+_LAYER_NORMS = _layer_norm_direct("x", "x weight stats"), _layer_norm_direct("over(d_y)", "x weight stats bias")  # likewise
 
 
 def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
@@ -187,7 +193,8 @@ class FusedAddLayerNormFunction(Function):
     def backward(ctx, d_y, d_sum):
         if d_y is None:
             return d_sum, d_sum, None, None, None
-        sum, weight, bias, mean, rstd = ctx.saved_tensors
+        sum, weight, bias, *rest = ctx.saved_tensors
+        mean, rstd = _statistics(sum, *rest)
         needs_x, needs_residual, needs_weight, needs_bias, _ = ctx.needs_input_grad
         either = needs_x or needs_residual
         d_x, (d_weight, d_bias) = _backward("fused_add_layer_norm_backward",
@@ -198,9 +205,9 @@ class FusedAddLayerNormFunction(Function):
 
 _direct_fused_add_layer_norm = direct(
     FusedAddLayerNormFunction, "x residual weight bias", "eps", "d_y d_sum",
-    forward="fused_add_layer_norm_forward x residual weight bias y=x sum=x mean=rows(x) rstd=mean .eps",
-    saved="sum weight bias mean rstd", returned="y sum",
-    backward="fused_add_layer_norm_backward d_y d_sum?x,residual sum weight mean rstd d_x=sum?x,residual d_weight=weight?weight "
+    forward="fused_add_layer_norm_forward x residual weight bias y=x sum=x stats=pair(x)[0] stats[1] .eps",
+    saved="sum weight bias stats", returned="y sum",
+    backward="fused_add_layer_norm_backward d_y d_sum?x,residual sum weight stats[0] stats[1] d_x=sum?x,residual d_weight=weight?weight "
              "d_bias=bias?bias 0", gradients="d_x d_x d_weight d_bias")
 
 

@@ -28,3 +28,6 @@ def _workspace(device):
 _bind.set_torch(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack,
                 getattr(torch._C, "_cuda_getCurrentRawStream", None))
 _bind.set_workspace(_workspace)
+_raw = [getattr(torch._C, f"_cuda_{name}", None) for name in ("cudaCachingAllocator_raw_alloc", "cudaCachingAllocator_raw_delete", "getDevice")]
+if all(_raw):  # of torch with CUDA: the same memory without a tensor around it
+    _bind.set_raw_workspace(*_raw)
