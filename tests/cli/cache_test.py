@@ -21,7 +21,8 @@ ligerdsl = Command(path, cache)
 # Two rows, where their letter is not N.
 FEW = {"rope": ["B=1", "S=2"], "matmul_nn": ["M=2"], "matmul_nt": ["M=2"], "matmul_tn": ["K=2"], "matmul_tt": ["K=2"],
        "grouped_matmul_nt": ["M=2"], "grouped_matmul_nn": ["M=2"], "grouped_matmul_tn": ["K=2"],
-       "attention_forward": ["B=1", "S=2", "T=2"], "attention_backward": ["B=1", "S=2", "T=2"]}
+       "attention_forward": ["B=1", "S=2", "T=2"], "attention_backward": ["B=1", "S=2", "T=2"],
+       "attention_varlen_forward": ["S=2", "T=2", "U=2"], "attention_varlen_backward": ["S=2", "T=2", "U=2"]}
 
 
 def no_jit_process(device, **environment):

@@ -133,6 +133,8 @@ std::vector<LargeCase> large_cases() {
                                 "K=1", "D=64", "causal=1", "with_lse=1"}),
       row("attention_backward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
                                  "K=1", "D=64", "causal=1"}),
+      row("attention_varlen_forward", {"dtype=bf16", "T=70", size("A", gpu ? 8 : 2), "K=1", "D=64", "U=2",
+                                       size("max_seqlen_q", gpu ? 1 << 24 : 1 << 12)}),
       narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),
       narrow("rms_norm_forward", {"dtype=bf16", "H=2"}),
       narrow("rms_norm_backward", {"dtype=bf16", "H=2", "d_weight_dtype=f32"}),
@@ -157,6 +159,7 @@ std::vector<LargeCase> large_cases() {
   };
   for (LargeCase& one : all) {
     if (one.which.op == "rope" || one.which.op.starts_with("attention_")) one.rows = "B";
+    if (one.which.op.starts_with("attention_varlen_")) one.rows = "S";
     const bool product = one.which.op.find("matmul_") != std::string::npos;
     if (product) one.rows = one.which.op.ends_with("tn") ? "K" : "M";
     if (one.which.op == "target_counts") one.combine["counts"] = counts;
@@ -164,8 +167,7 @@ std::vector<LargeCase> large_cases() {
     if (one.which.op == "fused_linear_cross_entropy_backward")
       one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse is any number
     // Products of other sizes round otherwise.
-    if (one.which.op.starts_with("fused_linear_") || product)
-      one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
+    if (one.which.op.starts_with("fused_linear_") || product) one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
   }
   return all;
 }
@@ -201,11 +203,12 @@ std::string large_name(const testing::TestParamInfo<LargeCase>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(EveryOp, Large, testing::ValuesIn(large_cases()), large_name);
 
-// But for matmul_tt, whose b has a column for each row: it takes a as matmul_tn does, and b as matmul_nt.
+// But for matmul_tt, whose b has a column for each row: it takes a as matmul_tn does, and b as matmul_nt; and attention_varlen_backward, whose
+// lse has one: it takes tensors as its forward does.
 TEST(LargeCases, EveryOperationHasOne) {
   std::vector<Case> list;
   for (const LargeCase& one : large_cases()) list.push_back(one.which);
-  EXPECT_EQ(operations_without(list), std::vector<std::string>{"matmul_tt"});
+  EXPECT_EQ(operations_without(list), (std::vector<std::string>{"attention_varlen_backward", "matmul_tt"}));
 }
 
 TEST(LargeCases, RegionsAreWholePeriods) {
