@@ -133,29 +133,25 @@ Scalar group_of(const AttentionMeta& m, const Scalar& head) {
 // Tokens of a batch, or of one program's sequence: what grids count, and views that end where the sequence does.
 class Tokens {
  public:
-  Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys) : k_(k) {
-    if (m.sequences) {
-      sequences_.emplace(k, m);
-      batches_ = sequences_->count(), queries_ = sequences_->max_queries(), keys_ = sequences_->max_keys();
-    } else {
-      batches_ = q.dim(0), queries_ = q.dim(1), keys_ = keys.dim(1);
-    }
+  Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys) : k_(k), q_(q), all_keys_(keys) {
+    if (m.sequences) sequences_.emplace(k, m);
   }
-  const Scalar& batches() const { return batches_; }
-  const Scalar& queries() const { return queries_; }
-  const Scalar& keys() const { return keys_; }
+  Scalar batches() const { return sequences_ ? sequences_->count() : q_.dim(0); }
+  Scalar queries() const { return sequences_ ? sequences_->max_queries() : q_.dim(1); }
+  Scalar keys() const { return sequences_ ? sequences_->max_keys() : all_keys_.dim(1); }
 
-  void check(const Scalar& batch, const View& q, const View& keys) const {
-    if (sequences_) sequences_->check(k_, batch, q.dim(0), keys.dim(0));
+  void check(const Scalar& batch) const {
+    if (sequences_) sequences_->check(k_, batch, q_.dim(0), all_keys_.dim(0));
   }
-  void cut(const Scalar& batch, std::initializer_list<View*> of_queries, std::initializer_list<View*> of_keys,
-           std::initializer_list<View*> numbers) const {
+  void cut(const Scalar& batch, AttentionBand* band, std::initializer_list<View*> of_queries,
+           std::initializer_list<View*> of_keys, std::initializer_list<View*> numbers) const {
     if (!sequences_) return;
     for (View* view : of_queries) *view = sequences_->queries_of(batch, *view);
     for (View* view : of_keys)
       if (!view->empty()) *view = sequences_->keys_of(batch, *view);
     for (View* view : numbers)
       if (!view->empty()) *view = sequences_->queries_of(batch, *view, 1);
+    band->measure(**of_queries.begin(), **of_keys.begin());
   }
   // body() where the sequence has a block that begins at `place` of the `count` that it has.
   template <class Body>
@@ -166,8 +162,8 @@ class Tokens {
 
  private:
   KernelBuilder& k_;
+  View q_, all_keys_;
   std::optional<AttentionSequences> sequences_;
-  Scalar batches_, queries_, keys_;
 };
 
 }  // namespace
@@ -178,14 +174,14 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
   View q = heads_of(k, m, "q", m.heads), keys = heads_of(k, m, "k", m.kv_heads),
        values = heads_of(k, m, "v", m.kv_heads);
   const Scores scores(k, m, k.scalar("scale", f32));
+  AttentionBand band(k, m, q, keys);
   const Tokens tokens(k, m, q, keys);
 
   const Scalar blocks = cdiv(tokens.queries(), m.tile_q).to(i32);
   Place at(k, m, tokens.batches(), blocks, m.heads, m.group(), tokens.keys());
   if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
-  tokens.check(at.batch, q, keys);
-  tokens.cut(at.batch, {&o, &q}, {&keys, &values}, {&lse});
-  const AttentionBand band(k, m, q, keys);
+  tokens.check(at.batch);
+  tokens.cut(at.batch, &band, {&o, &q}, {&keys, &values}, {&lse});
   tokens.where_any(at.block.to(i64) * m.tile_q, band.queries(), [&] {
     const Scalar shared = group_of(m, at.head);
     const HeadRows rows(q, m, m.tile_q), key_rows(keys, m, m.tile_k), value_rows(values, m, m.tile_k);
@@ -272,11 +268,11 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   if (m.d_k) delta = numbers_of(k, m, "delta");
   const Scalar scale = k.scalar("scale", f32);
   const Scores scores(k, m, scale);
+  AttentionBand band(k, m, q, keys);
   const Tokens tokens(k, m, q, keys);
 
   const Place at(k, m, tokens.batches(), cdiv(tokens.keys(), m.tile_k), m.kv_heads, 1, tokens.queries() * m.group());
-  tokens.cut(at.batch, {&q, &d_o}, {&keys, &values, &d_k, &d_v}, {&lse, &delta});
-  const AttentionBand band(k, m, q, keys);
+  tokens.cut(at.batch, &band, {&q, &d_o}, {&keys, &values, &d_k, &d_v}, {&lse, &delta});
   tokens.where_any(at.block.to(i64) * m.tile_k, band.keys(), [&] {
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k);
     const HeadRows value_rows(m.d_k ? values : keys, m, m.tile_k);
@@ -351,14 +347,14 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
   View lse = numbers_of(k, m, "lse"), delta = numbers_of(k, m, "delta");
   const Scalar scale = k.scalar("scale", f32);
   const Scores scores(k, m, scale);
+  AttentionBand band(k, m, q, keys);
   const Tokens tokens(k, m, q, keys);
 
   const Scalar blocks = cdiv(tokens.queries(), m.tile_q).to(i32);
   Place at(k, m, tokens.batches(), blocks, m.heads, m.group(), tokens.keys());
   if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
-  tokens.check(at.batch, q, keys);
-  tokens.cut(at.batch, {&d_q, &q, &d_o}, {&keys, &values}, {&lse, &delta});
-  const AttentionBand band(k, m, q, keys);
+  tokens.check(at.batch);
+  tokens.cut(at.batch, &band, {&d_q, &q, &d_o}, {&keys, &values}, {&lse, &delta});
   tokens.where_any(at.block.to(i64) * m.tile_q, band.queries(), [&] {
     const Scalar shared = group_of(m, at.head);
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k),

@@ -19,6 +19,10 @@ class AttentionBand {
     if (m.right) right_ = k.scalar("window_right", i64);
   }
 
+  // Of these tokens alone, where the views were those of all.
+  void measure(const View& q, const View& keys) {
+    queries_ = q.dim(m_.tokens_axis()), keys_ = keys.dim(m_.tokens_axis()), shift_ = keys_ - queries_;
+  }
   const Scalar& queries() const { return queries_; }
   const Scalar& keys() const { return keys_; }
 
