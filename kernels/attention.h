@@ -16,7 +16,9 @@ struct AttentionOptions {
   bool left = false;       // keys further to the left than the window are not seen
   bool right = true;       // keys further to the right than the window are not seen; causal: a window of 0
   bool softcap = false;
-  bool with_lse = false;  // forward: lse is wanted
+  bool with_lse = false;   // forward: lse is wanted
+  int64_t sequences = 0;   // of several lengths in one call, for grids alone; 0: of one length, a batch
+  DType index_type = i32;  // of their bounds
 
   int64_t group() const { return heads / kv_heads; }
 
@@ -32,6 +34,8 @@ struct AttentionOptions {
     v("right", right);
     v("softcap", softcap);
     v("with_lse", with_lse);
+    v("sequences", sequences);
+    v("index_type", index_type);
   }
 };
 
@@ -46,16 +50,23 @@ struct AttentionMeta : AttentionOptions {
   bool tensor_copies = false;        // what loops load comes in whole tiles; forward with `ahead`
   int64_t cached_bytes = 1;          // of what programs of several heads read at the same time
   bool d_k = true, d_v = true;       // what attention_backward_keys makes
+
+  int tokens_axis() const { return sequences ? 0 : 1; }
 };
 
 // Arguments of all: q, o, d_o, d_q [batch, S, A, D], k, v, d_k, d_v [batch, T, K, D] type; lse, delta [batch, A, S] f32;
 // strides are any but the last, 1. scale f32, more than 0. With softcap f32 cap and inverse_cap, 1 / cap; with `left` and `right`
 // i64 window_left and window_right, 0 or more. Nothing overlaps.
+//
+// With `sequences` tensors have no batch: [S, A, D], [T, K, D] and [A, S], the tokens of all sequences one behind the other. Sequence n has queries
+// [cu_seqlens_q[n], cu_seqlens_q[n + 1]) and so keys by cu_seqlens_k, both [sequences + 1] index_type of any stride; i64 max_queries and max_keys:
+// as many as one has at most, by which grids are made. error [1] i64: where the first sequence is reported of which this does not hold, or whose
+// neighbours leave tokens that no sequence has (kErrorBase). Then every access stays within the arguments, and results are not defined.
 
 // o, [lse], q, k, v.
 void attention_forward(KernelBuilder& k, const AttentionMeta& m);
 
-// delta, o, d_o: sums of o d_o; without scale, cap and windows.
+// delta, o, d_o: sums of o d_o; without scale, cap, windows and bounds.
 void attention_delta(KernelBuilder& k, const AttentionMeta& m);
 
 // [d_k], [d_v], q, k, [v], d_o, lse, [delta]; v and delta where d_k is made. Of a block of keys, over all queries that see them.
@@ -64,7 +75,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
 // d_q, q, k, v, d_o, lse, delta. Of a block of queries, over all keys that they see.
 void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m);
 
-// Rows: batches.
+// Rows: batches, or with `sequences` all queries.
 Operation attention_forward(const Machine& machine, const AttentionOptions& options);
 Operation attention_backward(const Machine& machine, const AttentionOptions& options);
 

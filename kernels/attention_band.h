@@ -14,10 +14,17 @@ namespace ligerdsl::kernels {
 class AttentionBand {
  public:
   AttentionBand(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys)
-      : k_(k), m_(m), queries_(q.dim(1)), keys_(keys.dim(1)), shift_(keys_ - queries_) {
+      : k_(k), m_(m), queries_(q.dim(m.tokens_axis())), keys_(keys.dim(m.tokens_axis())), shift_(keys_ - queries_) {
     if (m.left) left_ = k.scalar("window_left", i64);
     if (m.right) right_ = k.scalar("window_right", i64);
   }
+
+  // Of these tokens alone, where the views were those of all.
+  void measure(const View& q, const View& keys) {
+    queries_ = q.dim(m_.tokens_axis()), keys_ = keys.dim(m_.tokens_axis()), shift_ = keys_ - queries_;
+  }
+  const Scalar& queries() const { return queries_; }
+  const Scalar& keys() const { return keys_; }
 
   // Blocks [begin, end) of which something is seen, and among them [whole, edge), all of which is seen.
   struct Blocks {

@@ -111,7 +111,7 @@ constexpr Tiles kCopiedTiles[] = {{64,
 const Tiles& tiles_of(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   for (const Tiles& copied : kCopiedTiles)
-    if (arch && arch->wgmma && !o.softcap && o.dim == copied.most_width) return copied;
+    if (arch && arch->wgmma && !o.softcap && !o.sequences && o.dim == copied.most_width) return copied;
   return *std::find_if(std::begin(kTiles), std::end(kTiles) - 1,
                        [&](const Tiles& tiles) { return width_of(o) <= tiles.most_width; });
 }
@@ -165,8 +165,18 @@ AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const B
   return meta;
 }
 
-Size programs(int64_t heads, int64_t places, int64_t tile) {
-  return Size::rows() * heads * ceil_div(Size(places), tile);
+Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t tile) {
+  return (o.sequences ? Size(o.sequences) : Size::rows()) * heads * ceil_div(Size(places), tile);
+}
+
+// Loops that load by tensor copies: of a GPU, two stages or more, and whole tensors.
+std::string refused_copies(const Machine& machine, const AttentionOptions& o, int stages, const std::string& prefix) {
+  if (o.sequences)
+    return "tensor copies are of whole tensors, not of one sequence's part; use " + prefix + "tensor_copies=false";
+  if (!machine.is_gpu() || stages < 2)
+    return "tensor copies are a GPU's, of two stages or more; use " + prefix + "stages=2 or " + prefix +
+           "tensor_copies=false";
+  return "";
 }
 
 // ---- forward ----
@@ -183,28 +193,34 @@ AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions
 }
 
 std::string forward_valid(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
-  if (config.tensor_copies && !machine.is_gpu()) return "a CPU has no tensor copies; use tensor_copies=false";
-  if (config.tensor_copies && (!config.ahead || config.stages < 2))
-    return "tensor copies are of one loop that loads ahead; use ahead=true and stages=2, or tensor_copies=false";
-  const std::string reason = unsupported(o);
+  std::string reason = unsupported(o);
+  if (reason.empty() && config.tensor_copies) reason = refused_copies(machine, o, config.stages, "");
+  if (reason.empty() && config.tensor_copies && !config.ahead)
+    reason = "tensor copies are of one loop that loads ahead; use ahead=true or tensor_copies=false";
   return reason.empty() ? refused(machine, o, forward_blocks(config), "") : reason;
 }
 
 Operation forward(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
   AttentionMeta meta = meta_of(machine, o, forward_blocks(config), true);
   meta.ahead = config.ahead, meta.tensor_copies = config.tensor_copies;
-  Launch launch = library_launch(programs(o.heads, o.queries, meta.tile_q), config.num_warps);
+  Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
   return {.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
 }
 
-double pairs_of(const AttentionOptions& o, int64_t rows) {
-  return static_cast<double>(rows * o.heads) * static_cast<double>(o.queries);
+// Of each row, which is a batch or, of sequences, a query.
+double queries_of(const AttentionOptions& o) {
+  return o.sequences ? 1 : static_cast<double>(o.queries);
 }
 
-// Of arrays of queries and of keys.
+double pairs_of(const AttentionOptions& o, int64_t rows) {
+  return static_cast<double>(rows * o.heads) * queries_of(o);
+}
+
+// Of arrays of queries and of keys, of which sequences are taken to have as many.
 double bytes_of(const AttentionOptions& o, int64_t rows, int queries, int keys) {
+  const double of_keys = o.sequences ? 1 : static_cast<double>(o.keys);
   return static_cast<double>(rows) * static_cast<double>(o.dim * size_of(o.type)) *
-         (queries * static_cast<double>(o.heads * o.queries) + keys * static_cast<double>(o.kv_heads * o.keys));
+         (queries * static_cast<double>(o.heads) * queries_of(o) + keys * static_cast<double>(o.kv_heads) * of_keys);
 }
 
 Cost forward_cost(const AttentionOptions& o, int64_t rows) {
@@ -229,11 +245,8 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
 
 std::string backward_valid(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
   std::string reason = unsupported(o);
-  for (const auto& [copies, stages, name] : {std::tuple(config.k_tensor_copies, config.k_stages, "k_"),
-                                             std::tuple(config.q_tensor_copies, config.q_stages, "q_")})
-    if (copies && (!machine.is_gpu() || stages < 2))
-      return "tensor copies are a GPU's, of two stages or more; use " + std::string(name) + "stages=2 or " + name +
-             "tensor_copies=false";
+  if (reason.empty() && config.k_tensor_copies) reason = refused_copies(machine, o, config.k_stages, "k_");
+  if (reason.empty() && config.q_tensor_copies) reason = refused_copies(machine, o, config.q_stages, "q_");
   if (reason.empty()) reason = refused(machine, o, key_blocks(config), "k_");
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }
@@ -243,22 +256,24 @@ Operation backward(const Machine& machine, const AttentionOptions& o, const Atte
   const TileShape tile = row_tile(machine, o.type, meta.width, 2);
   meta.tile_q = tile.rows;
   Operation op;
-  op.workspace = {{.name = "delta", .dtype = DType::f32, .shape = {Size::rows(), o.heads, o.queries}}};
-  op.steps = {record_step("attention_delta", o.type, &attention_delta, meta,
-                          library_launch(programs(o.heads, o.queries, tile.rows), tile.num_warps))};
+  const Size batches = o.sequences ? Size(1) : Size::rows(), tokens = o.sequences ? Size::rows() : Size(o.queries);
+  const Size of_delta = batches * o.heads * ceil_div(tokens, tile.rows);
+  op.workspace = {{.name = "delta", .dtype = DType::f32, .shape = {o.heads, tokens}}};
+  if (!o.sequences) op.workspace[0].shape.insert(op.workspace[0].shape.begin(), batches);
+  op.steps = {record_step("attention_delta", o.type, &attention_delta, meta, library_launch(of_delta, tile.num_warps))};
   const auto of_keys = [&](bool d_k, bool d_v) {
     meta = meta_of(machine, o, key_blocks(config), false);
     meta.d_k = d_k, meta.d_v = d_v, meta.tensor_copies = config.k_tensor_copies;
     const char* name = d_k && d_v ? "attention_d_k_d_v" : d_k ? "attention_d_k" : "attention_d_v";
     op.steps.push_back(record_step(name, o.type, &attention_backward_keys, meta,
-                                   library_launch(programs(o.kv_heads, o.keys, meta.tile_k), config.k_warps)));
+                                   library_launch(programs(o, o.kv_heads, o.keys, meta.tile_k), config.k_warps)));
   };
   if (!config.apart) of_keys(true, true);
   if (config.apart) of_keys(true, false), of_keys(false, true);
   meta = meta_of(machine, o, query_blocks(config), true);
   meta.tensor_copies = config.q_tensor_copies;
   op.steps.push_back(record_step("attention_d_q", o.type, &attention_backward_queries, meta,
-                                 library_launch(programs(o.heads, o.queries, meta.tile_q), config.q_warps)));
+                                 library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.q_warps)));
   return op;
 }
 

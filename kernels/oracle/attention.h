@@ -1,8 +1,10 @@
 // Attention of heads: o = softmax(z) v over the keys that a query sees, z = scale q k^T or cap tanh(scale q k^T / cap).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "kernels/oracle/values.h"
 
@@ -102,6 +104,64 @@ inline AttentionGradients attention_gradient_oracle(const AttentionCase& p, cons
     }
   });
   return g;
+}
+
+// Sequences of several lengths one behind the other, each as a batch of its own: bounds of queries and of keys, one more than sequences; tensors
+// without batches, lse [heads, queries].
+struct AttentionSequences {
+  AttentionCase of_all;  // without batch, queries and keys
+  std::vector<int64_t> queries, keys;
+
+  // body(case, range of queries, range of keys) of each.
+  template <class Body>
+  void each(const Body& body) const {
+    for (size_t i = 0; i + 1 < queries.size(); ++i) {
+      AttentionCase one = of_all;
+      one.batch = 1, one.queries = queries[i + 1] - queries[i], one.keys = keys[i + 1] - keys[i];
+      body(one, queries[i], keys[i]);
+    }
+  }
+  Values rows(const Values& all, int64_t first, int64_t count, int64_t heads) const {
+    const int64_t row = heads * of_all.dim;
+    return {all.begin() + first * row, all.begin() + (first + count) * row};
+  }
+  Values numbers(const Values& all, int64_t first, int64_t count) const {
+    Values cut;
+    const int64_t tokens = queries.back();
+    for (int64_t h = 0; h < of_all.heads; ++h)
+      cut.insert(cut.end(), all.begin() + h * tokens + first, all.begin() + h * tokens + first + count);
+    return cut;
+  }
+};
+
+inline AttentionResult attention_oracle(const AttentionSequences& p, const Values& q, const Values& k,
+                                        const Values& v) {
+  AttentionResult all{Values(q.size(), 0.0), Values(static_cast<size_t>(p.of_all.heads * p.queries.back()))};
+  p.each([&](const AttentionCase& one, int64_t query, int64_t key) {
+    const AttentionResult r =
+        attention_oracle(one, p.rows(q, query, one.queries, one.heads), p.rows(k, key, one.keys, one.kv_heads),
+                         p.rows(v, key, one.keys, one.kv_heads));
+    std::copy(r.o.begin(), r.o.end(), all.o.begin() + query * one.heads * one.dim);
+    for (int64_t h = 0; h < one.heads; ++h)
+      std::copy_n(r.lse.begin() + h * one.queries, one.queries, all.lse.begin() + h * p.queries.back() + query);
+  });
+  return all;
+}
+
+inline AttentionGradients attention_gradient_oracle(const AttentionSequences& p, const Values& q, const Values& k,
+                                                    const Values& v, const Values& o, const Values& d_o,
+                                                    const Values& lse) {
+  AttentionGradients all{Values(q.size(), 0.0), Values(k.size(), 0.0), Values(v.size(), 0.0)};
+  p.each([&](const AttentionCase& one, int64_t query, int64_t key) {
+    const auto of_queries = [&](const Values& x) { return p.rows(x, query, one.queries, one.heads); };
+    const auto of_keys = [&](const Values& x) { return p.rows(x, key, one.keys, one.kv_heads); };
+    const AttentionGradients g = attention_gradient_oracle(one, of_queries(q), of_keys(k), of_keys(v), of_queries(o),
+                                                           of_queries(d_o), p.numbers(lse, query, one.queries));
+    std::copy(g.dq.begin(), g.dq.end(), all.dq.begin() + query * one.heads * one.dim);
+    std::copy(g.dk.begin(), g.dk.end(), all.dk.begin() + key * one.kv_heads * one.dim);
+    std::copy(g.dv.begin(), g.dv.end(), all.dv.begin() + key * one.kv_heads * one.dim);
+  });
+  return all;
 }
 
 }  // namespace ligerdsl::oracle

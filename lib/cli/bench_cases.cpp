@@ -113,6 +113,15 @@ class Builder {
       cases_.push_back({fmt::format("attention_{}", direction), settings});
     cases_[cases_.size() - 2].settings.emplace_back("with_lse=1");
   }
+  // Of `longest` tokens at most, in sequences of which each has so many more than the one before, four in turn.
+  void sequences(int64_t count, int64_t tokens, int64_t longest, int64_t q, int64_t k, int64_t d) {
+    const std::vector<std::string> settings{dtype_, size("U", count + 1), size("S", tokens), size("T", tokens),
+                                            size("max_seqlen_q", longest), size("max_seqlen_k", longest),
+                                            size("A", q), size("K", k), size("D", d), "index_dtype=i32", "causal=1"};
+    for (const char* direction : {"forward", "backward"})
+      cases_.push_back({fmt::format("attention_varlen_{}", direction), settings});
+    cases_[cases_.size() - 2].settings.emplace_back("with_lse=1");
+  }
   void loss(int64_t rows, int64_t classes) {
     one("cross_entropy", rows, {size("V", classes), "with_d_logits=0"});
     one("cross_entropy", rows, {size("V", classes), "in_place=1"});
@@ -158,6 +167,7 @@ Cases standard(const Scale& scale) {
   add.one("dropout_forward", rows, {Builder::size("F", ffn), "with_residual=1"});
   add.rope(scale.cpu ? 1 : 8, 2048, 32, 8, 128);
   add.attention(scale.cpu ? 1 : 4, scale.cpu ? 512 : 4096, 32, 8, 128);
+  add.sequences(8, scale.cpu ? 1536 : 12288, scale.cpu ? 384 : 3072, 32, 8, 128);
   for (const char* kernel : {"softmax", "sparsemax"}) add.pair(kernel, rows, "H", width);
   add.loss(losses, classes);
   add.shard(losses, classes, 8);

@@ -27,12 +27,15 @@ using lib::FieldType;
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
+  if (op.starts_with("attention_varlen_")) {
+    if (letter == "S" || letter == "T") return 4096;
+    if (letter == "U") return 9;
+  }
   if (op.starts_with("attention_") && letter == "T") return 1024;
   if (op.starts_with("modulated_")) return letter == "K" ? 2 : 4096;
   static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
                                                        {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
-                                                       {"D", 128},  {"P", 1024}, {"T", 4096},
-                                                       {"E", 8}};
+                                                       {"D", 128},  {"P", 1024}, {"T", 4096}, {"E", 8}};
   const auto found = sizes.find(letter);
   return found == sizes.end() ? 1 : found->second;
 }
@@ -48,6 +51,12 @@ constexpr uint8_t kGuardByte = 0xa5;
 int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
   const auto parts = [](int64_t n) { return n / 4 * 6 + n % 4 * (n % 4 - 1) / 2; };
   return group == groups ? rows : rows * parts(group) / std::max<int64_t>(parts(groups), 1);
+}
+
+// Pairs of a query and a key that it sees, without a window.
+double seen_pairs(double queries, double keys, bool causal) {
+  const double rows = std::min(queries, keys);
+  return causal ? rows * (keys - rows) + rows * (rows + 1) / 2 : queries * keys;
 }
 
 // Whose weight has a bias beside it.
@@ -87,6 +96,10 @@ int symbol_named(const lib::OpInfo& info, const std::string& name) {
 }
 
 }  // namespace
+
+bool is_bounds(const std::string& tensor) {
+  return tensor == "offsets" || tensor == "cu_seqlens_q" || tensor == "cu_seqlens_k";
+}
 
 const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also) {
   std::vector<std::string> names = also;
@@ -142,6 +155,7 @@ bool OpInstance::set_field(const Setting& setting) {
     if (field.name != setting.name) continue;
     put_field(desc_, field, setting);
     if (field.role == FieldRole::queries) queries_chosen_ = true;
+    if (setting.name.starts_with("max_seqlen_")) longest_chosen_.insert(setting.name);
     if (field.role == FieldRole::dim)
       choose_size(field.symbol, lib::read_integer(desc_, field.offset, field.type), setting.text());
     for (const Follower& follower : kFollowers) {
@@ -244,6 +258,11 @@ void OpInstance::finish_sizes() {
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
     if (field.role == FieldRole::queries && integer("causal", -1) == 1 && !queries_chosen_)
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
+    // One sequence may have all tokens.
+    const std::string_view name = field.name;
+    if (name.starts_with("max_seqlen_") && !longest_chosen_.contains(field.name))
+      put_number(desc_, field.offset, field.type,
+                 static_cast<double>(std::max<int64_t>(size(name.ends_with("q") ? "S" : "T"), 1)));
   }
 }
 
@@ -327,9 +346,14 @@ namespace {
 constexpr int64_t kPeriod = 65536;  // elements after which floats repeat: enough for every purpose here, and quick
 }
 
+const char* OpInstance::rows_of_bounds(const std::string& name) const {
+  if (name != "offsets") return name.ends_with("q") ? "S" : "T";
+  return std::string_view(info_.name).ends_with("tn") ? "K" : "M";
+}
+
 std::string OpInstance::random_bytes(const Slot& slot) const {
-  if (slot.name == "offsets") {
-    const int64_t groups = slot.shape[0] - 1, rows = size(std::string_view(info_.name).ends_with("tn") ? "K" : "M");
+  if (is_bounds(slot.name)) {
+    const int64_t groups = slot.shape[0] - 1, rows = size(rows_of_bounds(slot.name));
     std::string bytes;
     for (int64_t group = 0; group <= groups; ++group)
       append(&bytes, slot.dtype, static_cast<double>(offset_of(group, groups, rows)));
@@ -343,7 +367,7 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   // Logits of a head, and scores, have a deviation of about 1, and an lse near this.
   const std::string_view name = info_.name;
   const bool from_lse = name == "fused_linear_cross_entropy_backward", of_head = name.starts_with("fused_linear_");
-  const bool of_scores = name == "attention_backward";
+  const bool of_scores = name.starts_with("attention_") && name.ends_with("_backward");
   const float centre = (from_lse || of_scores) && slot.name == "lse"
                            ? std::log(static_cast<float>(size(of_scores ? "T" : "V"))) + 0.5f
                            : 0.0f;
@@ -526,10 +550,21 @@ double OpInstance::bytes_beyond_inputs() const {
 double OpInstance::flops() const {
   const std::string name = info_.name;
   const auto size = [&](const char* letter) { return static_cast<double>(sizes_[symbol_named(info_, letter)]); };
+  if (name.starts_with("attention_varlen_")) {
+    const int64_t sequences = static_cast<int64_t>(size("U")) - 1;
+    double seen = 0;
+    for (int64_t i = 0; i < sequences; ++i) {
+      const auto length = [&](const char* letter) {
+        const auto all = static_cast<int64_t>(size(letter));
+        return static_cast<double>(offset_of(i + 1, sequences, all) - offset_of(i, sequences, all));
+      };
+      seen += seen_pairs(length("S"), length("T"), integer("causal", 0) != 0);
+    }
+    return (name.ends_with("_forward") ? 4 : 10) * size("A") * size("D") * seen;
+  }
   if (name.starts_with("attention_")) {
     // Of what is seen, two products forward and five backward, however often scores are made again.
-    const double queries = size("S"), keys = size("T"), rows = std::min(queries, keys);
-    const double seen = integer("causal", 0) ? rows * (keys - rows) + rows * (rows + 1) / 2 : queries * keys;
+    const double seen = seen_pairs(size("S"), size("T"), integer("causal", 0) != 0);
     return (name == "attention_forward" ? 4 : 10) * size("B") * size("A") * size("D") * seen;
   }
   if (!name.starts_with("fused_linear_")) return 0;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,9 @@ const lib::OpInfo& find_op(const std::string& name, const std::vector<std::strin
 
 // What may stand before = in a setting, but for config.NAME.
 std::vector<std::string> setting_names(const lib::OpInfo& info);
+
+// Tensors of sorted numbers from 0 to all rows: bounds of groups and of sequences.
+bool is_bounds(const std::string& tensor);
 
 class OpInstance {
  public:
@@ -103,7 +107,8 @@ class OpInstance {
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
-  std::string random_bytes(const Slot& slot) const;  // the first, which repeat
+  const char* rows_of_bounds(const std::string& tensor) const;  // their letter
+  std::string random_bytes(const Slot& slot) const;             // the first, which repeat
   void fill_random(const Slot& slot, size_t bytes) const;
 
   const lib::OpInfo& info_;
@@ -117,6 +122,7 @@ class OpInstance {
   std::vector<Chosen> chosen_;  // by symbol
   std::vector<int64_t> sizes_;  // by symbol: chosen, derived from others, or default
   bool queries_chosen_ = false;
+  std::set<std::string> longest_chosen_;          // names of fields
   int64_t list_length_ = 1, list_elements_ = -1;  // -1: default
   std::vector<Slot> slots_;
   std::vector<ligerdsl_tensor_t> list_;

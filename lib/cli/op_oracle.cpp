@@ -582,12 +582,10 @@ Expected grouped_matmul_tn(const Call& c) {
   return {{"c", c.over_rows("c", std::move(expected), c.type("c"))}};
 }
 
-oracle::AttentionCase attention_case(const Call& c) {
+// Without batch, queries and keys.
+oracle::AttentionCase attention_heads(const Call& c) {
   const double scale = c.number("scale");
-  return {.batch = c.size("B"),
-          .queries = c.size("S"),
-          .keys = c.size("T"),
-          .heads = c.size("A"),
+  return {.heads = c.size("A"),
           .kv_heads = c.size("K"),
           .dim = c.size("D"),
           .scale = scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(c.size("D"))),
@@ -596,15 +594,27 @@ oracle::AttentionCase attention_case(const Call& c) {
           .right = c.flag("causal") ? 0 : c.option("window_right")};
 }
 
+oracle::AttentionCase attention_case(const Call& c) {
+  oracle::AttentionCase which = attention_heads(c);
+  which.batch = c.size("B"), which.queries = c.size("S"), which.keys = c.size("T");
+  return which;
+}
+
+oracle::AttentionSequences attention_sequences(const Call& c) {
+  return {.of_all = attention_heads(c), .queries = c.integers("cu_seqlens_q"), .keys = c.integers("cu_seqlens_k")};
+}
+
 // Weights are rounded before they are multiplied: errors are those of sums.
-Expected attention_forward(const Call& c) {
-  const auto r = oracle::attention_oracle(attention_case(c), c["q"], c["k"], c["v"]);
+template <class Which>
+Expected attention_forward(const Call& c, const Which& which) {
+  const auto r = oracle::attention_oracle(which, c["q"], c["k"], c["v"]);
   return {{"o", {r.o, true, c.type("o")}}, {"lse", {r.lse}}};
 }
 
-Expected attention_backward(const Call& c) {
+template <class Which>
+Expected attention_backward(const Call& c, const Which& which) {
   const auto g =
-      oracle::attention_gradient_oracle(attention_case(c), c["q"], c["k"], c["v"], c["o"], c["d_o"], c["lse"]);
+      oracle::attention_gradient_oracle(which, c["q"], c["k"], c["v"], c["o"], c["d_o"], c["lse"]);
   const DType own = c.type("q");
   return {{"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
 }
@@ -688,8 +698,10 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"dyt_backward", dyt_backward},
       {"bias_add_forward", bias_add_forward},
       {"bias_add_backward", bias_add_backward},
-      {"attention_forward", attention_forward},
-      {"attention_backward", attention_backward},
+      {"attention_forward", [](const Call& c) { return attention_forward(c, attention_case(c)); }},
+      {"attention_backward", [](const Call& c) { return attention_backward(c, attention_case(c)); }},
+      {"attention_varlen_forward", [](const Call& c) { return attention_forward(c, attention_sequences(c)); }},
+      {"attention_varlen_backward", [](const Call& c) { return attention_backward(c, attention_sequences(c)); }},
       {"matmul_nn", matmul<false, false>},
       {"matmul_nt", matmul<false, true>},
       {"matmul_tn", matmul<true, false>},

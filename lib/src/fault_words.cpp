@@ -13,6 +13,10 @@ std::string text_of(const Fault& fault) {
   if (std::string_view(fault.operation).starts_with("grouped_matmul_"))
     return std::string(fault.operation) + ": offsets out of bounds at group " + std::to_string(fault.row) +
            " (the first such group); expected 0 <= offsets[e] <= offsets[e + 1] <= rows of a";
+  if (std::string_view(fault.operation).starts_with("attention_varlen_"))
+    return std::string(fault.operation) + ": cu_seqlens out of bounds at sequence " + std::to_string(fault.row) +
+           " (the first such sequence); expected bounds of queries and of keys from 0 to all tokens, 0 to max_seqlen "
+           "apart";
   return std::string(fault.operation) + ": label or index out of bounds in row " + std::to_string(fault.row) +
          " (the lowest such row); expected 0 <= label < number of classes (of shards: total_classes), or ignore_index";
 }

@@ -14,7 +14,7 @@ namespace ligerdsl::lib {
 
 struct Fault {
   const char* operation;  // as long as the library
-  int64_t row;            // the lowest of its rows with one; of grouped products, group
+  int64_t row;            // the lowest of its rows with one; of grouped products, group; of attention, sequence
 };
 
 std::string text_of(const Fault& fault);

@@ -1,5 +1,6 @@
 // Attention by the C ABI: heads that lie side by side in one buffer, and arguments that fit nothing.
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 #include "execute.h"
@@ -125,6 +126,80 @@ TEST_F(Execute, AttentionRefusesWhatDoesNotFit) {
                  {"`lse`"});
   with.lse = lse;
   expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr), LIGERDSL_INVALID_ALIAS, {"`d_q`"});
+}
+
+// Bounds of either type, each sequence as one call of the dense operation: the same means, and gradients of values that stay with their sequence.
+TEST_F(Execute, AttentionOfSequences) {
+  constexpr int64_t kTokens = 7, kD = 8;
+  Owned q(LIGERDSL_F32, {kTokens, 2, kD}), k(LIGERDSL_F32, {kTokens, 1, kD}), v(LIGERDSL_F32, {kTokens, 1, kD});
+  Owned o(LIGERDSL_F32, {kTokens, 2, kD}), lse(LIGERDSL_F32, {2, kTokens}), bounds(LIGERDSL_I32, {4});
+  Owned d_o(LIGERDSL_F32, {kTokens, 2, kD}), d_q(LIGERDSL_F32, {kTokens, 2, kD}), d_k(LIGERDSL_F32, {kTokens, 1, kD}),
+      d_v(LIGERDSL_F32, {kTokens, 1, kD});
+  const int32_t ends[] = {0, 3, 3, 7};
+  std::memcpy(bounds.floats(), ends, sizeof ends);
+  for (int64_t i = 0; i < kTokens * 2 * kD; ++i) q.floats()[i] = 0, d_o.floats()[i] = 1;
+  for (int64_t i = 0; i < kTokens * kD; ++i) k.floats()[i] = 1, v.floats()[i] = static_cast<float>(i / kD);
+  AttentionVarlenForwardDesc desc = attention_varlen_forward_desc();
+  desc.causal = 1, desc.max_seqlen_q = desc.max_seqlen_k = 4;
+  AttentionVarlenForwardArgs args = attention_varlen_forward_args();
+  args.q = q, args.k = k, args.v = v, args.cu_seqlens_q = args.cu_seqlens_k = bounds, args.o = o, args.lse = lse;
+  attention_varlen_forward(context_, desc, args);
+  AttentionVarlenBackwardDesc back = attention_varlen_backward_desc();
+  back.causal = 1, back.max_seqlen_q = back.max_seqlen_k = 4;
+  AttentionVarlenBackwardArgs with = attention_varlen_backward_args();
+  with.d_o = d_o, with.q = q, with.k = k, with.v = v, with.o = o, with.lse = lse;
+  with.cu_seqlens_q = with.cu_seqlens_k = bounds, with.d_q = d_q, with.d_k = d_k, with.d_v = d_v;
+  attention_varlen_backward(context_, back, with);
+  for (int64_t token = 0; token < kTokens; ++token) {
+    const int64_t first = token < 3 ? 0 : 3, end = token < 3 ? 3 : 7;
+    const auto seen = static_cast<double>(token - first + 1);
+    double sum = 0;
+    for (int64_t later = token; later < end; ++later) sum += 2 / static_cast<double>(later - first + 1);
+    for (int64_t head = 0; head < 2; ++head) ASSERT_NEAR(lse.floats()[head * kTokens + token], std::log(seen), 1e-6);
+    for (int64_t i = 0; i < 2 * kD; ++i)
+      ASSERT_NEAR(o.floats()[token * 2 * kD + i], static_cast<double>(first + token) / 2, 1e-5);
+    for (int64_t i = 0; i < kD; ++i) ASSERT_NEAR(d_v.floats()[token * kD + i], sum, 1e-5);
+  }
+}
+
+TEST_F(Execute, AttentionOfSequencesRefusesWhatDoesNotFit) {
+  Owned q(LIGERDSL_F32, {6, 4, 8}), k(LIGERDSL_F32, {5, 2, 8}), v(LIGERDSL_F32, {5, 2, 8}), o(LIGERDSL_F32, {6, 4, 8});
+  Owned bounds(LIGERDSL_I32, {3}), more(LIGERDSL_I32, {4}), one(LIGERDSL_I32, {1}), wide(LIGERDSL_I64, {3}),
+      turned(LIGERDSL_F32, {6, 4});
+  const int32_t queries[] = {0, 2, 6};
+  std::memcpy(bounds.floats(), queries, sizeof queries);
+  AttentionVarlenForwardDesc desc;
+  AttentionVarlenForwardArgs args;
+  const auto reset = [&] {
+    desc = attention_varlen_forward_desc(), args = attention_varlen_forward_args();
+    desc.max_seqlen_q = desc.max_seqlen_k = 6;
+    args.q = q, args.k = k, args.v = v, args.cu_seqlens_q = args.cu_seqlens_k = bounds, args.o = o;
+  };
+  const auto refused = [&](ligerdsl_status_t status, std::initializer_list<const char*> words) {
+    expect_failure(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), status, words);
+    reset();
+  };
+  reset();
+  args.cu_seqlens_k = more;
+  refused(LIGERDSL_INVALID_SHAPE, {"`cu_seqlens_k`", "3", "4"});
+  args.cu_seqlens_q = args.cu_seqlens_k = one;
+  refused(LIGERDSL_INVALID_SHAPE, {"`n_bounds`", "2 or more", "got 1"});
+  args.cu_seqlens_k = wide;
+  refused(LIGERDSL_INVALID_DTYPE, {"`cu_seqlens_k`"});
+  args.cu_seqlens_q = nullptr;
+  refused(LIGERDSL_INVALID_NULL_POINTER, {"`cu_seqlens_q`"});
+  desc.max_seqlen_q = 0;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`max_seqlen_q`", "longest sequence", "got 0"});
+  desc.max_seqlen_k = -1;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`max_seqlen_k`", "-1"});
+  args.lse = turned;
+  refused(LIGERDSL_INVALID_SHAPE, {"`lse`"});
+  args.o = q;
+  refused(LIGERDSL_INVALID_ALIAS, {"`o`", "`q`"});
+  // The last sequence has five keys and not six.
+  ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                 {"attention_varlen_forward: cu_seqlens out of bounds at sequence 1"});
 }
 
 // No batch is no work, whatever the numbers of tokens.

@@ -47,6 +47,7 @@ class TableCall {
       if (field.role == lib::FieldRole::dtype && (!field.optional || everything))
         set(field.name, code_of(usual(field.dtypes)));
     }
+    for (const char* longest : {"max_seqlen_q", "max_seqlen_k"}) set(longest, static_cast<double>(width));
     set("n_modulations", 1);                                             // divides every number of rows
     if (!is_set("reduction")) set("reduction", LIGERDSL_REDUCTION_SUM);  // a result of one element
   }
@@ -123,7 +124,7 @@ class TableCall {
     const std::string symbol = info_.symbols[dim.symbol];
     if (symbol == "O") return rules.sizes[number_of("E")] + 1;
     if (symbol == "C") return is_set("with_smoothing") || is_set("label_smoothing") ? 5 : 3;
-    if (std::string_view(info_.name).starts_with("attention_")) return rows;  // of batches
+    if (std::string_view(info_.name).starts_with("attention_")) return rows;  // of batches, or tokens
     return symbol == "N" || symbol == "S" || symbol == "M" || symbol == "K" ? rows : 1;
   }
 

@@ -58,6 +58,8 @@ attention_forward causal=1 with_lse=1
 attention_forward dtype=bf16 D=96 window_left=100 window_right=3 softcap=30
 attention_backward causal=1 dtype=f16
 attention_backward window_left=100 softcap=30 D=256 dtype=bf16
+attention_varlen_forward dtype=bf16 causal=1 with_lse=1
+attention_varlen_backward dtype=bf16 causal=1 index_dtype=i32
 rope D=92
 rope D=41 in_place=1 dtype=bf16
 rope with_k=0
@@ -201,6 +203,10 @@ attention_forward B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.5
 attention_backward B=2 S=70 T=80 A=4 K=2 D=24 causal=1
 attention_backward B=1 S=9 T=5 A=2 K=2 D=96 dtype=bf16 window_left=2 window_right=1 softcap=3
 attention_backward B=1 S=33 T=65 A=3 K=1 D=64 dtype=f16 scale=0.1
+attention_varlen_forward S=150 T=170 U=6 A=4 K=2 D=24 causal=1 with_lse=1
+attention_varlen_forward S=40 T=90 U=4 A=2 K=1 D=64 dtype=bf16 index_dtype=i32 window_left=20 window_right=3 softcap=3 with_lse=1
+attention_varlen_backward S=150 T=170 U=6 A=4 K=2 D=24 causal=1
+attention_varlen_backward S=40 T=90 U=4 A=2 K=1 D=64 dtype=bf16 index_dtype=i32 window_left=20 window_right=3 softcap=3
 rope B=2 S=3 A=4 K=2 D=10
 rope B=2 S=3 A=4 K=2 D=10 layout=interleaved rotary_dim=6 complex_table=1
 rope B=2 S=3 A=4 K=2 D=10 layout=multimodal time_section=1 height_section=3 width_section=1

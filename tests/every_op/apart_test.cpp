@@ -32,6 +32,7 @@ bool has_rows(const cli::OpInstance& instance, const Slot& slot) {
   if (std::string_view(instance.info().name).find("matmul_") != std::string_view::npos)
     return slot.info->shape == lib::ShapeKind::leading;  // rows of a call: of others there are too many
   const std::string letter = instance.info().symbols[static_cast<size_t>(slot.info->dims[0].symbol)];
+  if (std::string_view(instance.info().name).starts_with("attention_varlen_")) return letter == "S";  // tokens
   return letter == "N" || letter == "B";
 }
 

@@ -85,6 +85,10 @@ constexpr const char* kConfigurations[] = {
     "attention_forward dtype=f16 scale=0.5 D=96",
     "attention_backward dtype=bf16 causal=1",
     "attention_backward window_left=3 softcap=2 D=24 scale=0.2",
+    "attention_varlen_forward dtype=bf16 causal=1 with_lse=1",
+    "attention_varlen_forward window_left=5 window_right=2 softcap=3 D=24 index_dtype=i32",
+    "attention_varlen_backward dtype=bf16 causal=1 index_dtype=i32",
+    "attention_varlen_backward window_left=3 softcap=2 D=24 scale=0.2",
     "activation_forward dtype=bf16",
     "activation_forward kind=gelu_erf in_place=1",
     "activation_backward dtype=bf16 kind=gelu_erf",
@@ -175,6 +179,8 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   if (op == "vector_add" || op == "adamw_step" || op == "target_counts") return {size("N", 500 * rows + 3)};
   if (op == "global_norm") return {size("N", 500 * rows + 3), "T=3"};
   if (op == "rope") return {size("B", 2), size("S", (rows + 1) / 2), size("A", 4), size("K", 2), size("D", 64)};
+  if (op.starts_with("attention_varlen_"))
+    return {size("S", rows), size("T", rows + 3), size("U", 6), size("A", 4), size("K", 2), size("D", 64)};
   if (op.find("attention") == 0)
     return {size("B", 2), size("S", (rows + 1) / 2), size("T", (rows + 4) / 2), size("A", 4), size("K", 2),
             size("D", 64)};

@@ -131,9 +131,10 @@ ligerdsl_status_t LargeRun::execute(
   return execute_on(context_, plan_, *small_, tensors);
 }
 
-// Of grouped products: the rows of the one group.
+// Of grouped products: the rows of the one group; of attention: the queries of the one sequence.
 void LargeRun::set_offsets(int64_t rows) {
   Slot* offsets = small_->find("offsets");
+  if (!offsets) offsets = small_->find("cu_seqlens_q");
   if (!offsets) return;
   const int64_t all[] = {0, rows};
   small_->write(*offsets, std::string(reinterpret_cast<const char*>(all), sizeof all));

@@ -138,6 +138,8 @@ std::vector<LargeCase> large_cases() {
                                 "K=1", "D=64", "causal=1", "with_lse=1"}),
       row("attention_backward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
                                  "K=1", "D=64", "causal=1"}),
+      row("attention_varlen_forward", {"dtype=bf16", "T=70", size("A", gpu ? 8 : 2), "K=1", "D=64", "U=2",
+                                       size("max_seqlen_q", gpu ? 1 << 24 : 1 << 12)}),
       narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),
       narrow("rms_norm_forward", {"dtype=bf16", "H=2"}),
       narrow("rms_norm_backward", {"dtype=bf16", "H=2", "d_weight_dtype=f32"}),
@@ -162,6 +164,7 @@ std::vector<LargeCase> large_cases() {
   };
   for (LargeCase& one : all) {
     if (one.which.op == "rope" || one.which.op.starts_with("attention_")) one.rows = "B";
+    if (one.which.op.starts_with("attention_varlen_")) one.rows = "S";
     const bool product = one.which.op.find("matmul_") != std::string::npos;
     if (product) one.rows = one.which.op.ends_with("tn") ? "K" : "M";
     if (one.which.op.starts_with("batched_")) one.rows = "B";
@@ -206,11 +209,12 @@ std::string large_name(const testing::TestParamInfo<LargeCase>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(EveryOp, Large, testing::ValuesIn(large_cases()), large_name);
 
-// But for matmul_tt, whose b has a column for each row: it takes a as matmul_tn does, and b as matmul_nt.
+// But for matmul_tt, whose b has a column for each row: it takes a as matmul_tn does, and b as matmul_nt; and attention_varlen_backward, whose
+// lse has one: it takes tensors as its forward does.
 TEST(LargeCases, EveryOperationHasOne) {
   std::vector<Case> list;
   for (const LargeCase& one : large_cases()) list.push_back(one.which);
-  EXPECT_EQ(operations_without(list), std::vector<std::string>{"matmul_tt"});
+  EXPECT_EQ(operations_without(list), (std::vector<std::string>{"matmul_tt", "attention_varlen_backward"}));
 }
 
 TEST(LargeCases, RegionsAreWholePeriods) {

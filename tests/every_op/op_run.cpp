@@ -101,7 +101,7 @@ OpRun::OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& pl
     const bool input = !slot.info || slot.info->direction != lib::Direction::out;
     const std::string original = input ? instance_->read(slot) : "";
     for (int content = 0; input && content < kContents; ++content) {
-      const bool sorted = slot.name == "offsets";
+      const bool sorted = cli::is_bounds(slot.name);
       std::string bytes = sorted ? original : content_of(original, slot.dtype, content);
       if (sorted) move_offsets(&bytes, slot.dtype, content);
       if (slot.name == "labels") ignore_some(&bytes, slot.dtype, content);

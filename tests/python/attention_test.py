@@ -82,6 +82,77 @@ def test_repeats_bit_for_bit():
         torch.testing.assert_close(one, other, rtol=0, atol=0)
 
 
+LENGTHS = [0, 1, 63, 64, 65, 130]
+
+
+def bounds(lengths, dtype=torch.int32):
+    return torch.tensor([0, *lengths], dtype=dtype).cumsum(0, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 5)}], ids=str)
+def test_sequences_beside_torch(dtype, options):
+    """Of as many queries as keys, each by torch's."""
+    torch.manual_seed(6)
+    q, k, v = (heads(1, sum(LENGTHS), count, 64, dtype) for count in (4, 2, 2))
+    ends = bounds(LENGTHS)
+    ours = lt.attention_varlen(q[0], k[0], v[0], ends, ends, max(LENGTHS), max(LENGTHS), **options)
+    theirs = []
+    for begin, end in zip(ends.tolist(), ends[1:].tolist()):
+        right_of = torch.arange(end - begin) - torch.arange(end - begin)[:, None]
+        mask = {"attn_mask": (right_of >= -20) & (right_of <= 5)} if "window" in options else {"is_causal": bool(options)}
+        theirs.append(sdpa(*(t[:, begin:end] for t in (q, k, v)), **mask)[0])
+    theirs = torch.cat(theirs)
+    upstream = torch.randn_like(theirs)
+    torch.testing.assert_close(ours.float(), theirs, **TOLERANCE[dtype])
+    for one, other in zip(torch.autograd.grad(ours, (q, k, v), upstream.to(dtype)), torch.autograd.grad(theirs, (q, k, v), upstream)):
+        torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
+
+
+def test_sequences_are_bit_for_bit_alone():
+    """Queries and keys of other numbers, bounds of either type, each as in a call of its own."""
+    torch.manual_seed(7)
+    queries, keys = bounds([5, 70, 0, 9], torch.int64), bounds([9, 3, 4, 80], torch.int64)
+    q, k, v = torch.randn(84, 4, 16), torch.randn(96, 2, 16), torch.randn(96, 2, 16)
+    o, lse = lt.attention_varlen(q, k, v, queries, keys, 70, 80, causal=True, softcap=2.0, scale=0.5, return_lse=True)
+    again = lt.attention_varlen(q, k, v, queries.int(), keys.int(), 4096, 4096, causal=True, softcap=2.0, scale=0.5)
+    assert torch.equal(o, again) and lse.shape == (4, 84)
+    for a, b, c, d in zip(queries, queries[1:], keys, keys[1:]):
+        if b > a:
+            one, its = lt.attention_varlen(q[a:b], k[c:d], v[c:d], bounds([b - a]), bounds([d - c]), b - a, d - c, causal=True, softcap=2.0,
+                                           scale=0.5, return_lse=True)
+            assert torch.equal(o[a:b], one) and torch.equal(lse[:, a:b], its)
+            dense = lt.attention(q[None, a:b], k[None, c:d], v[None, c:d], causal=True, softcap=2.0, scale=0.5)
+            torch.testing.assert_close(one, dense[0], **TOLERANCE[torch.float32])
+
+
+def test_sequences_of_no_keys_and_no_queries():
+    q, k, v = (t[0] for t in (heads(1, 3, 2, 8), heads(1, 4, 1, 8), heads(1, 4, 1, 8)))
+    o, lse = lt.attention_varlen(q, k, v, bounds([3, 0]), bounds([0, 4]), 3, 4, return_lse=True)
+    assert (o == 0).all() and (lse == -torch.inf).all()
+    for gradient in torch.autograd.grad(o.sum(), (q, k, v)):
+        assert (gradient == 0).all()
+
+
+@pytest.mark.parametrize("queries, keys, longest, number", [
+    ([0, 4, 2, 6], [0, 2, 4, 6], 6, 1), ([0, 2, 4, 6], [0, 2, 4, 5], 6, 2), ([1, 2, 4, 6], [0, 2, 4, 6], 6, 0), ([0, 2, 4, 6], [0, 1, 5, 6], 3, 1)])
+def test_sequences_out_of_bounds(queries, keys, longest, number):
+    with pytest.raises(ligerdsl.LabelError, match=f"cu_seqlens out of bounds at sequence {number}"):
+        lt.attention_varlen(torch.randn(6, 2, 8), *[torch.randn(6, 1, 8)] * 2, torch.tensor(queries), torch.tensor(keys), longest, longest)
+
+
+def test_errors_of_sequences():
+    q, ends = torch.randn(6, 2, 8), bounds([2, 4])
+    with pytest.raises(ValueError, match="attention_varlen: window"):
+        lt.attention_varlen(q, q, q, ends, ends, 4, 4, window=(None, -1))
+    for bad, words in ((dict(cu_seqlens_k=bounds([6])), "cu_seqlens_k"), (dict(cu_seqlens_q=bounds([]), cu_seqlens_k=bounds([])), "n_bounds"),
+                       (dict(cu_seqlens_q=ends.float()), "index_dtype"), (dict(cu_seqlens_k=ends.long()), "cu_seqlens_k"),
+                       (dict(max_seqlen_k=0), "max_seqlen_k"), (dict(v=q[:5]), "`v`"), (dict(q=q[None]), "`q`")):
+        given = dict(q=q, k=q, v=q, cu_seqlens_q=ends, cu_seqlens_k=ends, max_seqlen_q=4, max_seqlen_k=4) | bad
+        with pytest.raises(ligerdsl.Error, match=words):
+            lt.attention_varlen(**given)
+
+
 @pytest.mark.parametrize("call, words", [
     (lambda: lt.attention(heads(1, 2, 3, 8), heads(1, 2, 2, 8), heads(1, 2, 2, 8)), "k_heads"),
     (lambda: lt.attention(heads(1, 2, 1, 257), heads(1, 2, 1, 257), heads(1, 2, 1, 257)), "head_dim"),

@@ -60,6 +60,13 @@ def attention(q, k, v, left, right, scale, cap=None):
     return torch.einsum("bhij,bjhd->bihd", p, v)
 
 
+def sequences(q, k, v, bounds_q, bounds_k, left, right, scale):
+    """attention of each sequence."""
+    ends_q, ends_k = bounds_q.tolist(), bounds_k.tolist()
+    return torch.cat([attention(q[None, a:b], k[None, c:d], v[None, c:d], left, right, scale)[0] if d > c else torch.zeros_like(q[a:b])
+                      for a, b, c, d in zip(ends_q, ends_q[1:], ends_k, ends_k[1:])])
+
+
 def jsd(x, y, b=0.3):
     q, p = x.exp(), y.exp()
     m = (b * p + (1 - b) * q).log()
@@ -132,6 +139,10 @@ CASES = {
         lambda q, k, v: lt.attention(q, k, v, window=(3, 1), softcap=2.0, scale=0.5, heads_dim=1),
         lambda q, k, v: attention(*(t.transpose(1, 2) for t in (q, k, v)), 3, 1, 0.5, 2.0).transpose(1, 2),
         lambda: [tensor(2, 4, 9, 8), tensor(2, 4, 5, 8), tensor(2, 4, 5, 8)], lambda: []),
+    "attention_varlen": (lambda q, k, v, a, b: lt.attention_varlen(q, k, v, a, b, 7, 6, causal=True, window=(4, None)),
+                         lambda q, k, v, a, b: sequences(q, k, v, a, b, 4, 0, 8**-0.5),
+                         lambda: [tensor(12, 4, 8), tensor(11, 2, 8), tensor(11, 2, 8)],
+                         lambda: [torch.tensor(ends, dtype=torch.int32) for ends in ([0, 4, 4, 11, 12], [0, 6, 8, 11, 11])]),
     "softmax": (lt.softmax, lambda x: torch.softmax(x, -1), lambda: [tensor(6, 40)], lambda: []),
     "causal softmax": (lambda x: lt.softmax(x, scale=0.7, causal=True), causal, lambda: [tensor(2, 3, 7, 7)], lambda: []),
     "sparsemax": (lt.sparsemax, sparsemax, lambda: [tensor(6, 40)], lambda: []),

@@ -1,16 +1,26 @@
 """Attention."""
 
-from table import Op, Tensor, dim, dtype, flag, option, present
+from table import INDEX, Op, Tensor, dim, dtype, flag, indices, option, present
 
-FIELDS = [
+HEADS = [
     dim("head_dim", "D", "q", "columns of one head, at most 256: a program holds whole heads", high=256), dtype("dtype", "q"),
-    dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k and v, a divisor of q_heads"),
-    dim("n_queries", "S", "q", "tokens of q"), dim("n_keys", "T", "k", "tokens of k and v"),
+    dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k and v, a divisor of q_heads")]
+
+BAND_FIELDS = [
     flag("causal", "1: no query sees keys to its right"),
     option("window_left", "int64_t", -1, "keys to its left that a query sees; -1 = all", -1, 2**31 - 1),
     option("window_right", "int64_t", -1, "keys to its right that a query sees, without causal; -1 = all", -1, 2**31 - 1),
     option("scale", "float", "0.0f", "multiplies q k^T; 0 = 1 / sqrt(head_dim)", 1e-9, 1e9, or_zero=True),
     option("softcap", "float", "0.0f", "0 = off", 1e-3, 1e30, or_zero=True)]
+
+FIELDS = [*HEADS, dim("n_queries", "S", "q", "tokens of q"), dim("n_keys", "T", "k", "tokens of k and v"), *BAND_FIELDS]
+
+SEQUENCE_FIELDS = [
+    *HEADS,
+    dim("n_bounds", "U", "cu_seqlens_q", "numbers in cu_seqlens_q, and in cu_seqlens_k: one more than sequences", high=2**31 - 1),
+    dtype("index_dtype", "cu_seqlens_q", "of cu_seqlens_q and cu_seqlens_k", INDEX),
+    option("max_seqlen_q", "int64_t", 0, "as many queries as a sequence has at most; more make programs that have nothing to do", 0, 2**31 - 1),
+    option("max_seqlen_k", "int64_t", 0, "as many keys as a sequence has at most", 0, 2**31 - 1), *BAND_FIELDS]
 
 BAND = """Query i is where key i + n_keys - n_queries is, so that the last ones are together; it sees key j if
 i + n_keys - n_queries - window_left <= j <= i + n_keys - n_queries + window_right; causal: a window_right of 0. Heads h of q take head
@@ -19,6 +29,20 @@ h k_heads / q_heads of k and v."""
 MEMORY = """Tensors of heads have any strides but a last one of 1, so memory in the order [batch, head, token, column] is one transposed
 description away. On a GPU of 16-bit numbers the fast kernels want heads to begin at multiples of 16 bytes and head_dim to be a multiple
 of 8. One plan serves one n_queries and one n_keys, and any number of batches; code that is compiled is shared by all. Outputs overlap nothing."""
+
+SEQUENCES = """Tokens of all sequences lie one behind the other: sequence n has the queries from cu_seqlens_q[n] to before cu_seqlens_q[n + 1], maybe none,
+and the keys from cu_seqlens_k[n] to before cu_seqlens_k[n + 1], maybe none. They are read on the device; the host does not wait for them. What attention_*
+says of queries and keys is true of each sequence, with its own numbers of both: its last query is where its last key is. No result of a sequence depends
+on what another one holds. A sequence that begins before the one before it ends, that is outside of the tokens, that is longer than max_seqlen_q or
+max_seqlen_k, and tokens in front of the first or behind the last sequence: ligerdsl_context_check reports the first such sequence, nothing outside
+of the tensors is touched, and results are not defined. Tokens that belong to nothing, as those that fill a buffer up, make a sequence of their own."""
+
+SEQUENCE_MEMORY = """Tensors of heads have any strides but a last one of 1. One plan serves any numbers of tokens; code that is compiled is shared by all plans
+of other max_seqlen_q, max_seqlen_k and n_bounds. Outputs overlap nothing. Loads go by copies of 16 bytes, not by tensor copies: the dense operations are
+faster where sequences are of one length and on Hopper."""
+
+BOUNDS = [indices("cu_seqlens_q", "U", "index_dtype", "first query of each sequence, and how many there are"),
+          indices("cu_seqlens_k", "U", "index_dtype", "first key of each sequence, and how many there are")]
 
 OPS = [
     Op("attention_forward", "softmax(scale q k^T) v of every head, without scores in memory",
@@ -44,4 +68,23 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("d_q", "out", "B S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "B T K D", "dtype", "gradient of k"),
         Tensor("d_v", "out", "B T K D", "dtype", "gradient of v")],
        rows="batches"),
+
+    Op("attention_varlen_forward", "attention of sequences of several lengths in one call",
+       f"""As attention_forward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}""",
+       [*SEQUENCE_FIELDS, present("lse")],
+       [Tensor("q", "in", "S A D", "dtype", "queries"), Tensor("k", "in", "T K D", "dtype", "keys"),
+        Tensor("v", "in", "T K D", "dtype", "values"), *BOUNDS, Tensor("o", "out", "S A D", "dtype", "the weighted values"),
+        Tensor("lse", "out", "A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
+       rows="queries of all sequences"),
+
+    Op("attention_varlen_backward", "gradients of attention of sequences of several lengths",
+       f"""As attention_backward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}
+No atomics: the same bits at every call. The workspace is delta, 4 bytes for each query of each head.""",
+       SEQUENCE_FIELDS,
+       [Tensor("d_o", "in", "S A D", "dtype", "gradient of o"), Tensor("q", "in", "S A D", "dtype", "queries"),
+        Tensor("k", "in", "T K D", "dtype", "keys"), Tensor("v", "in", "T K D", "dtype", "values"),
+        Tensor("o", "in", "S A D", "dtype", "the forward's o"), Tensor("lse", "in", "A S", "f32", "the forward's lse"), *BOUNDS,
+        Tensor("d_q", "out", "S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "T K D", "dtype", "gradient of k"),
+        Tensor("d_v", "out", "T K D", "dtype", "gradient of v")],
+       rows="queries of all sequences"),
 ]

@@ -1,4 +1,4 @@
-// Attention: the band of keys that queries see, and views whose numbers of tokens no code depends on.
+// Attention: the band of keys that queries see, and views whose numbers of tokens and sequences no code depends on.
 #include <cmath>
 
 #include "kernels/attention_config.h"
@@ -17,7 +17,7 @@ int64_t right_of(const Desc& d) {
 }
 
 template <class Desc>
-AttentionOptions options_of(const Desc& d) {
+AttentionOptions heads_of(const Desc& d) {
   if (d.q_heads % d.k_heads != 0)
     fail(Status::invalid_shape, "`k_heads`: expected a divisor of q_heads = " + std::to_string(d.q_heads) + ", got " +
                                     std::to_string(d.k_heads));
@@ -25,11 +25,36 @@ AttentionOptions options_of(const Desc& d) {
           .dim = d.head_dim,
           .heads = d.q_heads,
           .kv_heads = d.k_heads,
-          .queries = d.n_queries,
-          .keys = d.n_keys,
           .left = d.window_left >= 0,
           .right = right_of(d) >= 0,
           .softcap = d.softcap != 0};
+}
+
+template <class Desc>
+AttentionOptions options_of(const Desc& d) {
+  AttentionOptions options = heads_of(d);
+  options.queries = d.n_queries, options.keys = d.n_keys;
+  return options;
+}
+
+template <class Desc>
+AttentionOptions options_of_sequences(const Desc& d) {
+  AttentionOptions options = heads_of(d);
+  if (d.n_bounds < 2)
+    fail(Status::invalid_shape,
+         "`n_bounds`: expected 2 or more numbers in cu_seqlens_q, where each sequence begins and where the last one "
+         "ends, "
+         "got " +
+             std::to_string(d.n_bounds));
+  for (const auto& [name, most] : {std::pair("max_seqlen_q", d.max_seqlen_q), {"max_seqlen_k", d.max_seqlen_k}})
+    if (most < 1)
+      fail(Status::invalid_argument, std::string("`") + name +
+                                         "`: expected the length of the longest sequence, above 0, got " +
+                                         std::to_string(most));
+  options.queries = d.max_seqlen_q, options.keys = d.max_seqlen_k;
+  options.sequences = d.n_bounds - 1;
+  options.index_type = dtype_of(d.index_dtype);
+  return options;
 }
 
 // A tensor as it is. Programs know its heads and their columns; code for one number of tokens serves every other one.
@@ -45,14 +70,37 @@ OperationPlan::Bindings::Derived numbers(const char* name, int tensor, int64_t c
           .view = [=](const Call& call) { return call.tensors[tensor]; },
           .exact = {-1, count, -1}};
 }
+// The same of sequences, which have no batches.
+OperationPlan::Bindings::Derived tokens(const char* name, int tensor, int64_t count, int64_t dim) {
+  OperationPlan::Bindings::Derived view = heads(name, tensor, count, dim);
+  view.exact = {-1, count, dim};
+  return view;
+}
+OperationPlan::Bindings::Derived token_numbers(const char* name, int tensor, int64_t count) {
+  OperationPlan::Bindings::Derived view = numbers(name, tensor, count);
+  view.exact = {count, -1};
+  return view;
+}
 
 template <class Desc>
-OperationPlan::Bindings bindings_of(const Desc& d, int batches) {
+OperationPlan::Bindings bindings_of(const Desc& d, int rows) {
   const double scale = d.scale != 0 ? double{d.scale} : 1 / std::sqrt(static_cast<double>(d.head_dim));
   return {
       .numbers = {{"scale", scale}, {"cap", d.softcap}, {"inverse_cap", d.softcap != 0 ? 1 / double{d.softcap} : 0}},
       .integers = {{"window_left", d.window_left}, {"window_right", right_of(d)}},
-      .rows = size_of_call(batches)};
+      .rows = size_of_call(rows)};
+}
+
+// Whatever the number of sequences, one code: views of its own tensors, and of bounds no number.
+template <class Desc>
+OperationPlan::Bindings bindings_of_sequences(const Desc& d, int rows, int cu_seqlens_q, int cu_seqlens_k) {
+  OperationPlan::Bindings bindings = bindings_of(d, rows);
+  bindings.integers.emplace_back("max_queries", d.max_seqlen_q);
+  bindings.integers.emplace_back("max_keys", d.max_seqlen_k);
+  for (const auto& [name, tensor] : {std::pair("cu_seqlens_q", cu_seqlens_q), {"cu_seqlens_k", cu_seqlens_k}})
+    bindings.views.push_back(
+        {.name = name, .memory = name, .view = [=](const Call& call) { return call.tensors[tensor]; }, .exact = {-1}});
+  return bindings;
 }
 
 }  // namespace
@@ -79,6 +127,32 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_atte
                     heads("d_v", op::k_d_v, d.k_heads, d.head_dim)};
   return plan_of(context, op::info(), d, configured(context, kernels::attention_backward_kernel, options_of(d)),
                  std::move(bindings));
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_attention_varlen_forward_desc_t& d) {
+  namespace op = attention_varlen_forward;
+  AttentionOptions options = options_of_sequences(d);
+  options.with_lse = d.with_lse != 0;
+  OperationPlan::Bindings bindings = bindings_of_sequences(d, op::dim_S, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
+  for (auto&& view : {tokens("q", op::k_q, d.q_heads, d.head_dim), tokens("k", op::k_k, d.k_heads, d.head_dim),
+                      tokens("v", op::k_v, d.k_heads, d.head_dim), tokens("o", op::k_o, d.q_heads, d.head_dim)})
+    bindings.views.push_back(view);
+  if (options.with_lse) bindings.views.push_back(token_numbers("lse", op::k_lse, d.q_heads));
+  return plan_of(context, op::info(), d, configured(context, kernels::attention_forward_kernel, options),
+                 std::move(bindings));
+}
+
+std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_attention_varlen_backward_desc_t& d) {
+  namespace op = attention_varlen_backward;
+  OperationPlan::Bindings bindings = bindings_of_sequences(d, op::dim_S, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
+  for (auto&& view : {tokens("d_o", op::k_d_o, d.q_heads, d.head_dim), tokens("q", op::k_q, d.q_heads, d.head_dim),
+                      tokens("k", op::k_k, d.k_heads, d.head_dim), tokens("v", op::k_v, d.k_heads, d.head_dim),
+                      tokens("o", op::k_o, d.q_heads, d.head_dim), token_numbers("lse", op::k_lse, d.q_heads),
+                      tokens("d_q", op::k_d_q, d.q_heads, d.head_dim), tokens("d_k", op::k_d_k, d.k_heads, d.head_dim),
+                      tokens("d_v", op::k_d_v, d.k_heads, d.head_dim)})
+    bindings.views.push_back(view);
+  return plan_of(context, op::info(), d,
+                 configured(context, kernels::attention_backward_kernel, options_of_sequences(d)), std::move(bindings));
 }
 
 }  // namespace ligerdsl::lib

@@ -26,6 +26,39 @@ class AttentionFunction(Function):
         return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), None
 
 
+class AttentionVarlenFunction(Function):
+    @staticmethod
+    def forward(ctx, q, k, v, bounds_q, bounds_k, numbers):
+        ctx.set_materialize_grads(False)
+        o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, bounds_q, bounds_k, with_lse=True, **numbers)
+        ctx.save_for_backward(q, k, v, o, lse, bounds_q, bounds_k)
+        ctx.numbers = numbers
+        ctx.mark_non_differentiable(lse)
+        return o, lse
+
+    @staticmethod
+    @first_order
+    def backward(ctx, d_o, _):
+        if d_o is None:
+            return None, None, None, None, None, None
+        q, k, v, o, lse, bounds_q, bounds_k = ctx.saved_tensors
+        d_o = columns_together(d_o)
+        gradients = operations(d_o, q, k, v, o, lse).attention_varlen_backward(d_o, q, k, v, o, lse, bounds_q, bounds_k, **ctx.numbers)
+        return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), None, None, None
+
+
+def _numbers(name, causal, window, softcap, scale):
+    """Fields of the description."""
+    left, right = window
+    for side, keys in (("left", left), ("right", right)):
+        if keys is not None and keys < 0:
+            raise ValueError(f"{name}: window: expected 0 or more keys to the {side}, or None for all, got {keys}")
+    if scale == 0:  # to the operation that is 1 / sqrt(column)
+        raise ValueError(f"{name}: scale: expected a number above 0, or None for 1 / sqrt(column), got {scale}")
+    return {"causal": causal, "window_left": -1 if left is None else left, "window_right": -1 if right is None else right,
+            "scale": 0.0 if scale is None else scale, "softcap": softcap}
+
+
 def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=None, heads_dim=2, return_lse=False):
     """softmax(scale q k^T) v over the keys that each query sees, without scores in memory.
 
@@ -37,14 +70,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     are wanted. q, k and v are of one dtype; under autocast they are cast as scaled_dot_product_attention casts them."""
     if heads_dim not in (1, 2):
         raise ValueError(f"attention: heads_dim: expected 1 or 2, got {heads_dim}")
-    left, right = window
-    for name, keys in (("left", left), ("right", right)):
-        if keys is not None and keys < 0:
-            raise ValueError(f"attention: window: expected 0 or more keys to the {name}, or None for all, got {keys}")
-    if scale == 0:  # to the operation that is 1 / sqrt(column)
-        raise ValueError(f"attention: scale: expected a number above 0, or None for 1 / sqrt(column), got {scale}")
-    numbers = {"causal": causal, "window_left": -1 if left is None else left, "window_right": -1 if right is None else right,
-               "scale": 0.0 if scale is None else scale, "softcap": softcap}
+    numbers = _numbers("attention", causal, window, softcap, scale)
     if heads_dim == 1:
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     q, k, v = as_autocast_has_it(q, k, v)
@@ -55,4 +81,24 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
         o, lse = operations(q, k, v).attention_forward(q, k, v, with_lse=return_lse, **numbers)
     if heads_dim == 1:
         o = o.transpose(1, 2)
+    return (o, lse) if return_lse else o
+
+
+def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *, causal=False, window=(None, None), softcap=0.0,
+                     scale=None, return_lse=False):
+    """attention of sequences of several lengths, whose tokens lie one behind the other.
+
+    q is [tokens, heads, column], k and v [tokens, heads of keys, column]. Sequence n has the queries from cu_seqlens_q[n] to before
+    cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to before cu_seqlens_k[n + 1], maybe none; both are int32 or int64, [sequences + 1],
+    on q's device, from 0 to all tokens. They are read on the device: the host waits for nothing, and so has to say max_seqlen_q and
+    max_seqlen_k, as many queries and keys as the longest sequences have; more cost programs that end at once. All else is as attention
+    has it, of each sequence on its own: the last query of a sequence is where its last key is. With return_lse also the logarithms of the
+    sums of exponentials, f32 [heads, tokens]. Bounds that decrease, leave tokens out or are further apart than was said raise LabelError, on a
+    GPU later (ligerdsl.check)."""
+    numbers = _numbers("attention_varlen", causal, window, softcap, scale) | {"max_seqlen_q": int(max_seqlen_q), "max_seqlen_k": int(max_seqlen_k)}
+    q, k, v = columns_together(q), columns_together(k), columns_together(v)
+    if wants_grad(q, k, v):
+        o, lse = call(AttentionVarlenFunction, q, k, v, cu_seqlens_q, cu_seqlens_k, numbers)
+    else:
+        o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, cu_seqlens_q, cu_seqlens_k, with_lse=return_lse, **numbers)
     return (o, lse) if return_lse else o

@@ -2,7 +2,8 @@
 
 Rows may be sharded along any of their leading dimensions, parameters are whole on every rank and their gradients Partial. Everything else
 torch brings into one of these forms by communication. What is not here (dropout, whose bits depend on where an element lies; heads whose vocabulary is
-sharded; jsd of heads; products of groups, whose bounds count the rows of one rank) has no sharding, and torch says so."""
+sharded; jsd of heads; products of groups and attention of sequences, whose bounds count the rows of one rank) has no sharding, and torch
+says so."""
 
 import dataclasses
 import functools
