@@ -136,6 +136,33 @@ void attention(CheckTable& t) {
   t.add("d_q", text, d_q, g.dq, products);
   t.add("d_k", text, d_k, g.dk, products);
   t.add("d_v", text, d_v, g.dv, products);
+
+  // The same as sequences one behind the other.
+  const auto flat_parts = [&](const Tensor& all) {
+    const auto part = [&](int64_t first, int64_t count) {
+      return all.strided({t.rows, count, d}, {row, d, 1}, first * d);
+    };
+    return Ops::Heads{part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)};
+  };
+  std::vector<int64_t> begins;
+  for (int64_t b = 0; b <= t.batch; ++b) begins.push_back(b * tokens);
+  const Ops::Sequences sequences{t.ops.allocate(Type::i64, {t.batch + 1}), tokens};
+  t.ops.upload(sequences.bounds, begins.data());
+  Tensor flat_o = o.view({t.rows, heads, d}), flat_lse = t.f32({heads, t.rows});
+  Array lse_by_head(expected.lse.size());
+  for (int64_t b = 0; b < t.batch; ++b)
+    for (int64_t h = 0; h < heads; ++h)
+      for (int64_t i = 0; i < tokens; ++i)
+        lse_by_head[(h * t.batch + b) * tokens + i] = expected.lse[(b * heads + h) * tokens + i];
+  t.ops.attention_varlen(flat_o, flat_lse, flat_parts(qkv.tensor), sequences, scale);
+  t.add("o", flat_o, expected.o, products);
+  t.add("lse", flat_lse, lse_by_head, t.f32_elementwise);
+  t.ops.attention_varlen_backward(flat_parts(d_qkv), d_o.tensor.view({t.rows, heads, d}), flat_o, flat_lse,
+                                  flat_parts(qkv.tensor), sequences, scale);
+  const auto [flat_q, flat_k, flat_v] = each(fetch(t.ops, d_qkv));
+  t.add("d_q", text, flat_q, g.dq, products);
+  t.add("d_k", text, flat_k, g.dk, products);
+  t.add("d_v", text, flat_v, g.dv, products);
 }
 
 // Rows of little spread have many elements above their threshold.

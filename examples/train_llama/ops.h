@@ -177,6 +177,14 @@ class Ops {
   void attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale);
   void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
                           double scale);
+  // The same of sequences one behind the other: q, o [tokens, heads, head_dim], lse [heads, tokens]; bounds i64 [sequences + 1].
+  struct Sequences {
+    Tensor bounds;
+    int64_t longest;
+  };
+  void attention_varlen(const Tensor& o, const Tensor& lse, const Heads& in, const Sequences& sequences, double scale);
+  void attention_varlen_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse,
+                                 const Heads& in, const Sequences& sequences, double scale);
   void sparsemax(const Tensor& y, const Tensor& x);
   void sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y);
   void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
