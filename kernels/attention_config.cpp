@@ -204,7 +204,15 @@ Operation forward(const Machine& machine, const AttentionOptions& o, const Atten
   AttentionMeta meta = meta_of(machine, o, forward_blocks(config), true);
   meta.ahead = config.ahead, meta.tensor_copies = config.tensor_copies;
   Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
-  return {.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
+  Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
+  // No grid depends on how many queries all sequences have. More than a tensor can hold need more memory than there can be, so that the number
+  // is refused before there are tensors; any other needs none.
+  constexpr int64_t kMostElements = int64_t{1} << 56, kTooMuch = int64_t{1} << 61;
+  if (o.sequences)
+    op.workspace = {{.name = "beyond",
+                     .dtype = DType::f32,
+                     .shape = {where_at_least(Size::rows(), kMostElements / (o.heads * o.dim) + 1, kTooMuch)}}};
+  return op;
 }
 
 // Of each row, which is a batch or, of sequences, a query.

@@ -37,6 +37,7 @@ class CallFuzz {
     std::memcpy(args_, info.args_defaults, info.args_size);
     for (const FieldInfo& field : info.fields) set_field(field);
     if (!once_in(8)) relate_head();
+    if (std::string_view(info.name).starts_with("attention_varlen_") && !once_in(8)) relate_sequences();
     const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
     for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
     if (!once_in(8)) relate_shards();
@@ -97,6 +98,13 @@ class CallFuzz {
   // Groups have one bound more than they are.
   void relate_groups() {
     if (int64_t* bounds = size("O"); bounds && *size("E") < INT64_MAX) *bounds = *size("E") + 1;
+  }
+
+  // The longest sequence has a length.
+  void relate_sequences() {
+    for (const FieldInfo& field : info_.fields)
+      if (std::string_view(field.name).starts_with("max_seqlen_"))
+        set(field.offset, field.type, 0, 1 + pick(4096), desc_);
   }
 
   bool is_head() const { return std::string_view(info_.name).starts_with("fused_linear_"); }
