@@ -96,6 +96,7 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     sums of exponentials, f32 [heads, tokens]. Bounds that decrease, leave tokens out or are further apart than was said raise LabelError, on a
     GPU later (ligerdsl.check)."""
     numbers = _numbers("attention_varlen", causal, window, softcap, scale) | {"max_seqlen_q": int(max_seqlen_q), "max_seqlen_k": int(max_seqlen_k)}
+    q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = columns_together(q), columns_together(k), columns_together(v)
     if wants_grad(q, k, v):
         o, lse = call(AttentionVarlenFunction, q, k, v, cu_seqlens_q, cu_seqlens_k, numbers)
