@@ -185,3 +185,7 @@ def test_autocast():
     torch.testing.assert_close(ours.float(), theirs.float(), **TOLERANCE[torch.bfloat16])
     found = torch.autograd.grad(ours.float().square().sum(), (q, k, v))
     assert [g.dtype for g in found] == [torch.float32, torch.bfloat16, torch.float32]
+    bounds = torch.tensor([0, 2, 5])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        packed = lt.attention_varlen(q[0], k[0], v[0], bounds, bounds, 3, 3)
+    assert torch.equal(packed, lt.attention_varlen(q[0].bfloat16(), k[0], v[0].bfloat16(), bounds, bounds, 3, 3))

@@ -158,6 +158,25 @@ def test_no_rows_and_a_gradient_without_strides(name, own_ways):
             assert torch.equal(gradient, torch.zeros_like(tensor))
 
 
+class Passing(torch.utils._python_dispatch.TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_checkpoint_whose_first_run_was_under_a_mode(name):
+    """It counts what is saved: both ways save the same."""
+    function, _, make = CASES[name]
+    inputs = make(3)
+    through = lambda: torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)
+    wanted = [t for t in inputs if t is not None and t.requires_grad]
+    total = lambda outputs: sum(o.square().sum() for o in (outputs if isinstance(outputs, tuple) else (outputs,)))
+    with Passing():
+        loss = total(through())
+    for one, other in zip(torch.autograd.grad(loss, wanted), torch.autograd.grad(total(function(*inputs)), wanted)):
+        torch.testing.assert_close(one, other)
+
+
 @pytest.mark.parametrize("name, operation", [("rms_norm without weight", "rms_norm_forward"), ("layer_norm without bias", "layer_norm_forward"),
                                              ("swiglu of one tensor", "swiglu_forward"), ("softmax", "softmax_forward")])
 def test_errors_name_the_operation(name, operation):

@@ -63,7 +63,8 @@ class FusedLinearCrossEntropyFunction(Function):
         if later:
             ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if extras["with_entropy"] else None)
         else:
-            ctx.save_for_backward(weight, bias, grad_scale, d_x, d_weight, d_bias)
+            made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))  # an operator's that is not made is empty
+            ctx.save_for_backward(weight, bias, grad_scale, *(tensor if needed else None for tensor, needed in made))
         mark(ctx, z_loss, accuracy, predictions, *(() if later and extras["with_entropy"] else (entropy,)))
         if inverse is not None:
             loss = loss * inverse

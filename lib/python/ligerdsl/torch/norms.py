@@ -1,5 +1,6 @@
 """RMSNorm and LayerNorm, with a residual sum or without."""
 
+from torch import Tensor, stack
 from torch.autograd import Function
 from torch.autograd.graph import increment_version
 
@@ -7,7 +8,7 @@ from .. import ops as arrays
 from ..enums import Casting
 from .config import config
 from .direct import direct
-from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_direct, main_grad_of, names_of, operations, wants_grad
+from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_compiling, is_direct, main_grad_of, names_of, operations, wants_grad
 
 _CASTING = names_of(Casting)
 
@@ -132,13 +133,20 @@ def _statistics(x, mean, *rest):
     return (*mean.unbind(), *rest) if mean.dim() == x.dim() else (mean, *rest)
 
 
+def _kept(mean, rstd):
+    """As `direct` keeps them: a checkpoint counts what is saved, and what it runs again may be direct where the first run was not, for a
+    mode. Compiled, and of subclasses, both are as they are."""
+    return (stack((mean, rstd)),) if type(mean) is Tensor and not is_compiling() else (mean, rstd)
+
+
 class LayerNormFunction(Function):
     @staticmethod
     def forward(ctx, x, weight, bias, numbers):
         eps, in_place = ctx.numbers = numbers
         y, mean, rstd = operations(x, weight, bias).layer_norm_forward(x, weight, bias, eps=eps, with_mean=True, with_rstd=True)
+        statistics = (mean, rstd) if config.main_grad else _kept(mean, rstd)
         bias_itself = (bias,) if in_place or config.main_grad else ()
-        ctx.save_for_backward(x, weight, mean, rstd, *bias_itself)
+        ctx.save_for_backward(x, weight, *statistics, *bias_itself)
         return y
 
     @staticmethod
@@ -185,7 +193,7 @@ class FusedAddLayerNormFunction(Function):
         eps, = ctx.numbers = numbers
         y, sum, mean, rstd = operations(x, residual, weight, bias).fused_add_layer_norm_forward(
             x, residual, weight, bias, eps=eps, with_mean=True, with_rstd=True)
-        ctx.save_for_backward(sum, weight, bias, mean, rstd)
+        ctx.save_for_backward(sum, weight, bias, *_kept(mean, rstd))
         return y, sum
 
     @staticmethod
