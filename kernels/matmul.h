@@ -20,7 +20,7 @@ struct MatmulOptions {
   int64_t cols = 4096;   // N: width of c
   int64_t width = 4096;  // of a in memory: K, or M where a is transposed
   DType type = bf16;     // of a and b
-  bool mixed = false;    // b is of the other fp8 than a
+  bool mixed = false;    // of fp8: b is of the other one than a
   bool scaled_rows = false,
        scaled_cols = false;  // every row of sums is multiplied by a_scale of it, every column by b_scale
   // A turn's sums are made from 0 and added outside of the tensor cores, which keep some 14 bits of sums of fp8.
@@ -41,7 +41,7 @@ struct MatmulOptions {
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
   bool transposed_b() const { return factors == Factors::nt || factors == Factors::tt; }
-  DType b_type() const { return !mixed ? type : type == f8e4m3 ? f8e5m2 : f8e4m3; }
+  DType b_type() const { return !mixed || !is_fp8(type) ? type : type == f8e4m3 ? f8e5m2 : f8e4m3; }
 
   template <class V>
   void visit(V&& v) {

@@ -300,10 +300,19 @@ void check_described_sizes(const BindRules& rules) {
 
 kernels::Count elements_per_row(const BindRules& rules, int tensor) {
   const TensorInfo& info = rules.info->tensors[tensor];
-  if (!rules.given[tensor] || info.shape != ShapeKind::leading) return 0;
-  Count elements = info.dims[0].factor;
-  for (int i = 1; i < info.rank; ++i) elements = elements * std::max<Count>(size_of_dim(rules, info.dims[i]), 0);
-  return elements;
+  if (!rules.given[tensor] || info.shape == ShapeKind::free) return 0;
+  const bool leading = info.shape == ShapeKind::leading;
+  Count elements = leading ? info.dims[0].factor : 1;
+  int open = 0;  // sizes that only tensors say: of a fixed shape the one that there is counts rows
+  for (int i = leading ? 1 : 0; i < info.rank; ++i) {
+    const Count size = size_of_dim(rules, info.dims[i]);
+    if (!leading && size < 0) {
+      ++open;
+      continue;
+    }
+    elements = elements * std::max<Count>(size, 0);
+  }
+  return leading || open == 1 ? elements : Count(0);
 }
 
 void fail_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes, const ligerdsl_tensor_t& t,
