@@ -22,7 +22,7 @@ enum class DType : uint8_t {
 
 inline constexpr DType i1 = DType::i1, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32, i64 = DType::i64;
 inline constexpr DType f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32;
-// fp8, of the OCP's specification: loaded, stored and converted, not computed with. f8e4m3 has no infinities, and one
+// fp8, of the OCP's specification: loaded, stored, converted, multiplied by dot(). f8e4m3 has no infinities, and one
 // NaN of each sign (PyTorch's float8_e4m3fn).
 inline constexpr DType f8e4m3 = DType::f8e4m3, f8e5m2 = DType::f8e5m2;
 
