@@ -35,7 +35,7 @@ struct AttentionOptions {
     v("softcap", softcap);
     v("with_lse", with_lse);
     v("sequences", sequences);
-    v("index_type", index_type);
+    if (sequences) v("index_type", index_type);
   }
 };
 

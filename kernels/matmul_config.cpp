@@ -81,10 +81,14 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
   return config;
 }
 
+bool has_wgmma(const Machine& machine) {
+  const program::GpuArch* arch = program::find_gpu_arch(machine.name);
+  return arch && arch->wgmma;
+}
+
 // By wgmma, which tensor copies are for: 1.02 to 1.03 times as fast on an H200.
 bool multiplies_from_shared(const Machine& machine, const MatmulOptions& o) {
-  const program::GpuArch* arch = program::find_gpu_arch(machine.name);
-  return arch && arch->wgmma && (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
+  return has_wgmma(machine) && (size_of(o.type) == 2 || (is_fp8(o.type) && o.factors == Factors::nt));
 }
 
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
@@ -92,7 +96,7 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   MatmulConfig config = of_many(machine, o);
   const int64_t rows = height_of(o);
   const bool few = rows && tiles_of(rows, o.cols, config) * std::max<int64_t>(o.batch, 1) * 2 <= machine.sms;
-  if (few || (o.batch && rows)) config = of_few(machine, o, rows);
+  if (few || (o.batch && o.most_rows)) config = of_few(machine, o, rows);
   config.tensor_copies = multiplies_from_shared(machine, o) && config.stages >= 3;
   config.persistent = config.tensor_copies && !few && depth_of(o) <= kDeep;
   return config;
@@ -106,7 +110,8 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
            : config.persistent    ? "a CPU has no loads in flight from tile to tile; use persistent=false"
            : config.tensor_copies ? "a CPU has no tensor copies; use tensor_copies=false"
                                   : "";
-  const int64_t sums = int64_t{config.tile_m} * config.tile_n / (program::kWarpThreads * config.num_warps);
+  const int64_t of_turn = o.turns_apart ? 2 : 1;
+  const int64_t sums = of_turn * config.tile_m * config.tile_n / (program::kWarpThreads * config.num_warps);
   if (sums > kMostSums)
     return "a thread would add up " + std::to_string(sums) + " elements of c, at most " + std::to_string(kMostSums) +
            " fit its registers; use more warps or a smaller tile";
@@ -179,6 +184,10 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.batch) return {kOneTile};
   const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
   return most > kOneTile ? std::vector<int64_t>{kOneTile, most} : std::vector<int64_t>{};
+}
+
+bool keeps_few_bits_of_fp8(const Machine& machine) {
+  return machine.is_gpu() && has_wgmma(machine);
 }
 
 const Matmul matmul_kernel{"matmul", "a matrix product with an epilogue", &valid, &heuristic, &build, &cost};

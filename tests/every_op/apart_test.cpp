@@ -29,7 +29,8 @@ bool has_rows(const cli::OpInstance& instance, const Slot& slot) {
   if (!slot.info || slot.info->rank < 2 || slot.info->dims[0].symbol < 0) return false;
   const bool of_groups = std::string_view(instance.info().name).starts_with("group_norm_");
   if (of_groups && (slot.name == "mean" || slot.name == "rstd")) return false;  // contiguous
-  if (std::string_view(instance.info().name).find("matmul_") != std::string_view::npos)
+  const std::string_view name = instance.info().name;
+  if (name.find("matmul_") != std::string_view::npos && !name.starts_with("batched_"))
     return slot.info->shape == lib::ShapeKind::leading;  // rows of a call: of others there are too many
   const std::string letter = instance.info().symbols[static_cast<size_t>(slot.info->dims[0].symbol)];
   if (std::string_view(instance.info().name).starts_with("attention_varlen_")) return letter == "S";  // tokens

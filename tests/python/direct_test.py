@@ -1,5 +1,6 @@
 """Functions of autograd that run without a frame of Python, and what they leave to the Function's own forward and backward."""
 
+import contextlib
 import gc
 import importlib
 import sys
@@ -410,6 +411,20 @@ def test_errors_have_the_librarys_text():
         lt.cross_entropy(leaf(2, 4), torch.tensor([0, 9]))
     with pytest.raises(Exception, match="rms_norm|dimension"):
         lt.rms_norm(leaf(()), None)
+
+
+@pytest.mark.parametrize("shape", [(3, 16), (5, 7, 16), (4, 16), (16,), (0, 16)])
+@pytest.mark.parametrize("hooks", [False, True])
+def test_statistics_begin_where_kernels_are_fast(shape, hooks):
+    """At multiples of 16 bytes, whatever the number of rows."""
+    x, w, b = leaf(*shape), leaf(16), leaf(16)
+    context = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t) if hooks else contextlib.nullcontext()
+    with context:
+        y = lt.layer_norm(x, w, b)
+    statistics, = (t for t in y.grad_fn.saved_tensors if t.shape == (2, *shape[:-1]))
+    assert all(part.data_ptr() % 16 == 0 for part in statistics)
+    torch.testing.assert_close(torch.autograd.grad(y.square().sum(), (x, w, b)),
+                               torch.autograd.grad(torch.nn.functional.layer_norm(x, (16,), w, b).square().sum(), (x, w, b)), atol=1e-4, rtol=1e-4)
 
 
 def test_nothing_is_kept():

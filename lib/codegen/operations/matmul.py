@@ -48,7 +48,7 @@ def batched(layout):
         f"""c[i] = round(f(alpha {LAYOUTS[layout][3].replace("a", "a[i]").replace("b", "b[i]")} + bias) + beta c[i]) for every matrix i of a batch; else as matmul_{layout}. Strides of a batch and of rows are any, so
 heads of a projection are matrices that lie side by side. A batch whose matrices are one (a stride of 0) is right, by the kernel that moves single elements.
 There is no workspace.""",
-        [dim("n_batch", "B", "c", "matrices"), *one.fields], one.args, rows="rows of a matrix of a in memory")
+        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory")
 
 
 OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]
