@@ -121,7 +121,6 @@ const Defect kDefects[] = {
     {"i32 or i64 indices", on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
     {"an element for each index", on(OpCode::gather, [](Op& op, Program& p) { p.values[op.results[0]].shape = {8, 32}; })},
     {"multiplies [m, k] by [k, n]", on(OpCode::dot, [](Op& op, Program&) { std::swap(op.operands[1], op.operands[0]); op.operands[0] = op.operands[1]; })},
-    {"multiplies tiles of one dtype", on(OpCode::dot, [](Op& op, Program& p) { p.values[op.operands[0]].dtype = DType::f8e4m3; })},
     {"adds to f32 [m, n]", on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
     {"gives f32 [m, n]", on(OpCode::dot, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::f16; })},
     {"works on f32", on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},

@@ -158,12 +158,13 @@ class CallFuzz {
   int64_t dtype_code(uint32_t allowed) {
     constexpr int32_t codes[] = {LIGERDSL_F32, LIGERDSL_F16, LIGERDSL_BF16,   LIGERDSL_I32,
                                  LIGERDSL_I64, LIGERDSL_I8,  LIGERDSL_F8E4M3, LIGERDSL_F8E5M2};
-    for (int tries = 0; tries < 30 && !once_in(40); ++tries) {
+    std::vector<int32_t> fitting;
+    for (const int32_t code : codes) {
       DType type;
-      const int32_t code = codes[pick(8)];
-      if (lib::dtype_from_code(code, &type) && (allowed & lib::bit(type))) return code;
+      if (lib::dtype_from_code(code, &type) && (allowed & lib::bit(type))) fitting.push_back(code);
     }
-    return once_in(2) ? 0 : pick(1 << 20);
+    if (fitting.empty() || once_in(60)) return once_in(2) ? 0 : pick(1 << 20);
+    return fitting[static_cast<size_t>(pick(static_cast<int>(fitting.size())))];
   }
   void set_field(const FieldInfo& field) {
     int64_t value = 0;
