@@ -37,6 +37,7 @@ class CallFuzz {
     std::memcpy(args_, info.args_defaults, info.args_size);
     for (const FieldInfo& field : info.fields) set_field(field);
     if (!once_in(8)) relate_head();
+    if (!once_in(3)) relate_gradients();
     if (std::string_view(info.name).starts_with("attention_varlen_") && !once_in(8)) relate_sequences();
     const lib::BindRules rules = lib::make_bind_rules(info, desc_, {LIGERDSL_CPU, 0});
     for (int i = 0; i < lib::kMaxSymbols; ++i) sizes_[i] = rules.sizes[i] > 0 ? rules.sizes[i] : free_size();
@@ -105,6 +106,18 @@ class CallFuzz {
     for (const FieldInfo& field : info_.fields)
       if (std::string_view(field.name).starts_with("max_seqlen_"))
         set(field.offset, field.type, 0, 1 + pick(4096), desc_);
+  }
+
+  // Gradients of parameters have one dtype.
+  void relate_gradients() {
+    int64_t dtype = 0;
+    for (const FieldInfo& field : info_.fields) {
+      const std::string_view name = field.name;
+      if (name != "d_weight_dtype" && name != "d_bias_dtype") continue;
+      const int64_t own = lib::read_integer(desc_, field.offset, field.type);
+      if (own && dtype) set(field.offset, field.type, 0, dtype, desc_);
+      if (own && !dtype) dtype = own;
+    }
   }
 
   bool is_head() const { return std::string_view(info_.name).starts_with("fused_linear_"); }
