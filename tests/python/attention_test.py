@@ -143,6 +143,10 @@ def test_sequences_out_of_bounds(queries, keys, longest, number):
 
 def test_errors_of_sequences():
     q, ends = torch.randn(6, 2, 8), bounds([2, 4])
+    with pytest.raises(TypeError, match="max_seqlen_q: expected a whole number, got 3.7"):
+        lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)), *(torch.tensor([0, 4], dtype=torch.int32) for _ in range(2)), 3.7, 4)
+    with pytest.raises(TypeError, match="attention_varlen: `cu_seqlens_k`: expected a tensor, got list"):
+        lt.attention_varlen(*(torch.randn(4, 2, 8) for _ in range(3)), torch.tensor([0, 4], dtype=torch.int32), [0, 4], 4, 4)
     with pytest.raises(ValueError, match="attention_varlen: window"):
         lt.attention_varlen(q, q, q, ends, ends, 4, 4, window=(None, -1))
     for bad, words in ((dict(cu_seqlens_k=bounds([6])), "cu_seqlens_k"), (dict(cu_seqlens_q=bounds([]), cu_seqlens_k=bounds([])), "n_bounds"),
@@ -167,6 +171,8 @@ def test_errors_of_the_library(call, words):
 
 def test_errors():
     q = heads(1, 2, 1, 8)
+    with pytest.raises(TypeError, match="attention: `q`: expected a tensor, got NoneType"):
+        lt.attention(None, torch.randn(1, 4, 2, 8), torch.randn(1, 4, 2, 8))
     with pytest.raises(ValueError, match="heads_dim"):
         lt.attention(q, q, q, heads_dim=3)
     with pytest.raises(ValueError, match="window"):

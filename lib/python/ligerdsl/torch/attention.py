@@ -2,7 +2,7 @@
 
 from torch.autograd import Function
 
-from .dispatch import as_autocast_has_it, call, columns_together, first_order, operations, wants_grad
+from .dispatch import as_autocast_has_it, call, columns_together, first_order, operations, require_tensors, wants_grad, whole
 
 
 class AttentionFunction(Function):
@@ -70,6 +70,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     are wanted. q, k and v are of one dtype; under autocast they are cast as scaled_dot_product_attention casts them."""
     if heads_dim not in (1, 2):
         raise ValueError(f"attention: heads_dim: expected 1 or 2, got {heads_dim}")
+    require_tensors("attention", q=q, k=k, v=v)
     numbers = _numbers("attention", causal, window, softcap, scale)
     if heads_dim == 1:
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
@@ -95,7 +96,9 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     has it, of each sequence on its own: the last query of a sequence is where its last key is. With return_lse also the logarithms of the
     sums of exponentials, f32 [heads, tokens]. Bounds that decrease, leave tokens out or are further apart than was said raise LabelError, on a
     GPU later (ligerdsl.check)."""
-    numbers = _numbers("attention_varlen", causal, window, softcap, scale) | {"max_seqlen_q": int(max_seqlen_q), "max_seqlen_k": int(max_seqlen_k)}
+    require_tensors("attention_varlen", q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
+    numbers = _numbers("attention_varlen", causal, window, softcap, scale)
+    numbers |= {name: whole(name, longest) for name, longest in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k))}
     q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = columns_together(q), columns_together(k), columns_together(v)
     if wants_grad(q, k, v):

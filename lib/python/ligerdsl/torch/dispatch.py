@@ -2,6 +2,7 @@
 
 import functools
 import sys
+from operator import index
 
 import torch
 from torch import is_grad_enabled, no_grad
@@ -93,9 +94,24 @@ def choice(name, value, choices):
             return choices[value]
         except KeyError:
             raise ValueError(f"{name}: expected one of {', '.join(choices)}, got {value!r}") from None
-    if isinstance(value, int):
-        return int(value)
-    raise TypeError(f"{name}: expected one of {', '.join(choices)}, got {value!r}")
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected one of {', '.join(choices)}, got {value!r}") from None
+
+
+def whole(name, value):
+    """A whole number of any library."""
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name}: expected a whole number, got {value!r}") from None
+
+
+def require_tensors(operation, **tensors):
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, torch.Tensor):
+            raise TypeError(f"{operation}: `{name}`: expected a tensor, got {type(tensor).__name__}")
 
 
 def names_of(enum):
