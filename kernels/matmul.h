@@ -17,12 +17,11 @@ enum class Epilogue { none, gelu_tanh, gelu_erf, silu, relu, relu_squared };
 
 struct MatmulOptions {
   Factors factors = Factors::nn;
-  int64_t cols = 4096;   // N: width of c
-  int64_t width = 4096;  // of a in memory: K, or M where a is transposed
-  DType type = bf16;     // of a and b
-  bool mixed = false;    // of fp8: b is of the other one than a
-  bool scaled_rows = false,
-       scaled_cols = false;  // every row of sums is multiplied by a_scale of it, every column by b_scale
+  int64_t cols = 4096;                            // N: width of c
+  int64_t width = 4096;                           // of a in memory: K, or M where a is transposed
+  DType type = bf16;                              // of a and b
+  bool mixed = false;                             // of fp8: b is of the other one than a
+  bool scaled_rows = false, scaled_cols = false;  // by a_scale of each row, b_scale of each column
   // A turn's sums are made from 0 and added outside of the tensor cores, which keep some 14 bits of sums of fp8.
   bool turns_apart = false;
   DType c_type = bf16;
@@ -33,10 +32,9 @@ struct MatmulOptions {
   bool row_scale = false;  // every row of op(a) op(b) is multiplied by a number of its own
   bool adds = false;       // beta is not 0
   bool outer = false;      // sums then get a number of their row times one of their column
-  int64_t batch =
-      0;  // products of matrices of a and b of their own, one behind the other; 0: one product of two dimensions
-  int64_t most_rows = 0;  // that calls have, for the schedule; 0: any number
-  bool any_size = false;  // no size is known when the kernel is compiled; cols and width are what the schedule is for
+  int64_t batch = 0;       // products of matrices of their own, one behind the other; 0: one, of two dimensions
+  int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
+  bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
@@ -77,9 +75,10 @@ struct MatmulMeta : MatmulOptions {
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 
-// Arguments, all but vectors with the batch in front where there is one: a [M, K] or, transposed, [K, M]; b [K, N] or [N, K]; with splits partials [splits, M, N] f32, else c [M, N],
-// bias [N] where there is one, a_scale [M] and b_scale [N] f32 of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and
-// outer_cols [N] f32, f32 scalars alpha and beta where they count. Nothing overlaps.
+// Arguments, all but vectors with the batch in front where there is one: a [M, K] or, transposed, [K, M]; b [K, N] or
+// [N, K]; with splits partials [splits, M, N] f32, else c [M, N], bias [N] where there is one, a_scale [M] and b_scale [N] f32
+// of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and outer_cols [N] f32,
+// f32 scalars alpha and beta where they count. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and what matmul has without splits beside a and b.

@@ -104,8 +104,7 @@ std::string whyNoWgmmaOfFp8(tile::DotOp dot, int64_t depth) {
     return llvm::formatv("k is {0}, and of fp8 it takes a multiple of {1}", depth, kMmaBytes).str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
     return "its fp8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of "
-           "32 bytes: [m, k], and "
-           "[n, k] that is permuted; they become f16 where they are multiplied";
+           "32 bytes: [m, k], and [n, k] that is permuted; they become f16 where they are multiplied";
   return "";
 }
 
