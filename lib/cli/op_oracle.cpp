@@ -492,9 +492,7 @@ Expected fused_linear_jsd(const Call& c) {
   return expected;
 }
 
-// The error of a sum is one of all that is added up, so it is measured in the norm of all elements.
-template <bool transposed_a, bool transposed_b>
-Expected matmul(const Call& c) {
+oracle::MatmulCase product_of(const Call& c, bool transposed_a, bool transposed_b) {
   oracle::MatmulCase which{.m = c.size("M"),
                            .n = c.size("N"),
                            .k = c.size("K"),
@@ -504,6 +502,13 @@ Expected matmul(const Call& c) {
                            .beta = c.number("beta")};
   if (const int epilogue = c.option("epilogue"); epilogue != LIGERDSL_EPILOGUE_NONE)
     which.f = static_cast<oracle::ActivationKind>(epilogue - 1);
+  return which;
+}
+
+// The error of a sum is one of all that is added up, so it is measured in the norm of all elements.
+template <bool transposed_a, bool transposed_b>
+Expected matmul(const Call& c) {
+  const oracle::MatmulCase which = product_of(c, transposed_a, transposed_b);
   const DType own = c.type("c");
   const Values before = which.beta != 0 ? c["c"] : Values{};
   return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
@@ -512,15 +517,7 @@ Expected matmul(const Call& c) {
 // One matrix of c after the other.
 template <bool transposed_a, bool transposed_b>
 Expected batched_matmul(const Call& c) {
-  oracle::MatmulCase which{.m = c.size("M"),
-                           .n = c.size("N"),
-                           .k = c.size("K"),
-                           .transposed_a = transposed_a,
-                           .transposed_b = transposed_b,
-                           .alpha = c.number("alpha", 1),
-                           .beta = c.number("beta")};
-  if (const int epilogue = c.option("epilogue"); epilogue != LIGERDSL_EPILOGUE_NONE)
-    which.f = static_cast<oracle::ActivationKind>(epilogue - 1);
+  const oracle::MatmulCase which = product_of(c, transposed_a, transposed_b);
   const auto matrix = [&](const char* name, int64_t number, int64_t elements) {
     const Values& all = c[name];
     return Values(all.begin() + number * elements, all.begin() + (number + 1) * elements);
@@ -613,8 +610,7 @@ Expected attention_forward(const Call& c, const Which& which) {
 
 template <class Which>
 Expected attention_backward(const Call& c, const Which& which) {
-  const auto g =
-      oracle::attention_gradient_oracle(which, c["q"], c["k"], c["v"], c["o"], c["d_o"], c["lse"]);
+  const auto g = oracle::attention_gradient_oracle(which, c["q"], c["k"], c["v"], c["o"], c["d_o"], c["lse"]);
   const DType own = c.type("q");
   return {{"d_q", {g.dq, true, own}}, {"d_k", {g.dk, true, own}}, {"d_v", {g.dv, true, own}}};
 }

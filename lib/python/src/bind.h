@@ -51,7 +51,7 @@ typedef struct {
 } Described;
 /* `where` and `name` are for errors: "rms_norm_forward", "x". Returns 0 with an exception set. `array` must outlive it. */
 int bind_describe(PyObject* array, const char* where, const char* name, Described* out);
-/* The same of a tensor that torch has just made for this module: it is no view, so it is not asked about signs. */
+/* The same of a tensor that torch has just made for this module, which is not asked about signs: it has none. */
 int bind_describe_new(PyObject* tensor, const char* where, const char* name, Described* out);
 void bind_release(Described* described);
 /* The stream that is current for the array's library. Returns 0 with an exception set. */

@@ -5,12 +5,18 @@ from torch.autograd import Function
 from .dispatch import as_autocast_has_it, call, columns_together, first_order, operations, require_tensors, wants_grad, whole
 
 
+def _operation(bounds, direction, *tensors):
+    return getattr(operations(*tensors), f"attention_varlen_{direction}" if bounds else f"attention_{direction}")
+
+
 class AttentionFunction(Function):
+    """Of batches; with bounds of queries and of keys, of sequences."""
+
     @staticmethod
-    def forward(ctx, q, k, v, numbers):
+    def forward(ctx, q, k, v, numbers, *bounds):
         ctx.set_materialize_grads(False)
-        o, lse = operations(q, k, v).attention_forward(q, k, v, with_lse=True, **numbers)
-        ctx.save_for_backward(q, k, v, o, lse)
+        o, lse = _operation(bounds, "forward", q, k, v)(q, k, v, *bounds, with_lse=True, **numbers)
+        ctx.save_for_backward(q, k, v, o, lse, *bounds)
         ctx.numbers = numbers
         ctx.mark_non_differentiable(lse)
         return o, lse
@@ -18,33 +24,13 @@ class AttentionFunction(Function):
     @staticmethod
     @first_order
     def backward(ctx, d_o, _):
+        others = [None] * (len(ctx.needs_input_grad) - 3)
         if d_o is None:
-            return None, None, None, None
-        q, k, v, o, lse = ctx.saved_tensors
+            return None, None, None, *others
+        q, k, v, o, lse, *bounds = ctx.saved_tensors
         d_o = columns_together(d_o)
-        gradients = operations(d_o, q, k, v, o, lse).attention_backward(d_o, q, k, v, o, lse, **ctx.numbers)
-        return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), None
-
-
-class AttentionVarlenFunction(Function):
-    @staticmethod
-    def forward(ctx, q, k, v, bounds_q, bounds_k, numbers):
-        ctx.set_materialize_grads(False)
-        o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, bounds_q, bounds_k, with_lse=True, **numbers)
-        ctx.save_for_backward(q, k, v, o, lse, bounds_q, bounds_k)
-        ctx.numbers = numbers
-        ctx.mark_non_differentiable(lse)
-        return o, lse
-
-    @staticmethod
-    @first_order
-    def backward(ctx, d_o, _):
-        if d_o is None:
-            return None, None, None, None, None, None
-        q, k, v, o, lse, bounds_q, bounds_k = ctx.saved_tensors
-        d_o = columns_together(d_o)
-        gradients = operations(d_o, q, k, v, o, lse).attention_varlen_backward(d_o, q, k, v, o, lse, bounds_q, bounds_k, **ctx.numbers)
-        return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), None, None, None
+        gradients = _operation(bounds, "backward", d_o, q, k, v, o, lse)(d_o, q, k, v, o, lse, *bounds, **ctx.numbers)
+        return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), *others
 
 
 def _numbers(name, causal, window, softcap, scale):
@@ -102,7 +88,7 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     q, k, v = as_autocast_has_it(q, k, v)
     q, k, v = columns_together(q), columns_together(k), columns_together(v)
     if wants_grad(q, k, v):
-        o, lse = call(AttentionVarlenFunction, q, k, v, cu_seqlens_q, cu_seqlens_k, numbers)
+        o, lse = call(AttentionFunction, q, k, v, numbers, cu_seqlens_q, cu_seqlens_k)
     else:
         o, lse = operations(q, k, v).attention_varlen_forward(q, k, v, cu_seqlens_q, cu_seqlens_k, with_lse=return_lse, **numbers)
     return (o, lse) if return_lse else o
