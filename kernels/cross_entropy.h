@@ -73,12 +73,13 @@ struct CrossEntropyOptions {
 inline constexpr int64_t kErrorBase = INT64_MAX;
 
 struct CrossEntropyMeta : CrossEntropyOptions {
-  int64_t block = 1024;         // columns of a tile: the whole row unless `looped`
-  bool looped = false;          // wider rows: two passes over blocks of the row
-  bool aligned_blocks = false;  // blocks begin at whole vectors wherever rows do (View::alignment_offset)
-  bool prefetched = true;       // the first pass loads a block ahead
-  BlockLanes lanes;             // how a block is dealt
-  bool without_logits = false;  // nothing of a row is read but what others found out about it
+  int64_t block = 1024;           // columns of a tile: the whole row unless `looped`
+  bool looped = false;            // wider rows: two passes over blocks of the row
+  bool aligned_blocks = false;    // blocks begin at whole vectors wherever rows do (View::alignment_offset)
+  bool prefetched = true;         // the first pass loads a block ahead
+  BlockLanes lanes;               // how a block is dealt
+  bool without_logits = false;    // nothing of a row is read but what others found out about it
+  bool without_d_logits = false;  // a gradient is made, and stored elsewhere
 };
 
 // Whether the last launch counts the rows and divides by their number. The others need no number of rows then, so no

@@ -50,7 +50,7 @@ CrossEntropyArguments::CrossEntropyArguments(KernelBuilder& k, const CrossEntrop
   if (m.with_entropy) entropy = k.view("entropy", f32, {dyn});
   if (m.with_lse) lse = k.view("lse", f32, {dyn});
   if (m.with_predictions) predictions = k.view("predictions", i64, {dyn});
-  if (m.with_gradient) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
+  if (m.with_gradient && !m.without_d_logits) d_logits = k.view("d_logits", m.type, {dyn, m.classes});
   if (!m.without_logits) logits = k.view("logits", m.type, {dyn, m.classes});
   labels = index_view(k, "labels", m.label_type);
   if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});

@@ -16,6 +16,7 @@
 
 #include <cmath>
 #include <numbers>
+#include <optional>
 
 #include "kernels/cross_entropy_results.h"
 #include "kernels/index_view.h"
@@ -39,6 +40,7 @@ struct Meta : CrossEntropyMeta {
   bool scales_x = false;
   bool anchors = true;
   bool makes_again = false;
+  bool in_blocks = false;
 
   bool bests() const { return with_accuracy || with_predictions; }
 };
@@ -87,7 +89,9 @@ void label_logits(KernelBuilder& k, const Meta& m) {
 void exponentials(KernelBuilder& k, const Meta& m) {
   const MatmulMeta& p = m.product;
   View e;
-  if (m.with_gradient) e = k.view("e", m.type, {dyn, dyn});
+  std::optional<ColumnBlocks> blocks;
+  if (m.with_gradient) e = k.view("e", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : Shape{dyn, dyn});
+  if (m.with_gradient && m.in_blocks) blocks.emplace(k);
   const TileNumbers numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
   const View base = k.view("base", f32, {dyn});
@@ -129,10 +133,15 @@ void exponentials(KernelBuilder& k, const Meta& m) {
       store(numbers.deviations, sum(deviation, 1));
     }
     const Tile from = along_rows(base).expand_dims(1), u = base_2(z, -from), made = fast_exp2(u);
-    if (m.with_gradient)
-      e.partition({p.tile_m, p.tile_n})
-          .store({tile.row, tile.column},
-                 (m.softcap ? made * logits.slope((u + from) * std::numbers::ln2) : made).to(m.type));
+    if (m.with_gradient) {
+      Tile gradient = m.softcap ? made * logits.slope((u + from) * std::numbers::ln2) : made;
+      if (m.softcap && m.in_blocks) gradient = where(inside, gradient, 0.0f);  // the next product reads whole blocks
+      const Tile stored = gradient.to(m.type);
+      if (m.in_blocks)
+        e.partition({squeeze, p.tile_m, p.tile_n}).store(blocks->at(tile.row, tile.column, p.tile_n), stored);
+      else
+        e.partition({p.tile_m, p.tile_n}).store({tile.row, tile.column}, stored);
+    }
     const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
                others = where(is_label, 0.0f, made);
     store(numbers.sums, sum(others, 1));
@@ -146,8 +155,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
   const auto make = [&](const Scalar& number) {
     const ProductTiles::Place tile = tiles.at(number);
-    k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,
-          [&] { finish(tile, tiles.sums(tile, k.constant(0, i64), tiles.turns())); });
+    k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0, [&] { finish(tile, tiles.sums(tile)); });
   };
   k.if_(reduce_max(any) > 0, [&] { k.for_range(k.program_id(0), tiles.count(), k.num_programs(0), make); });
 }
@@ -196,6 +204,46 @@ CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers&
   return found;
 }
 
+// Exponentials as rows see them: a matrix, or in blocks, the first of which stands in memory of its own.
+// Arguments: d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift], block_shift i32.
+class StoredRows {
+ public:
+  StoredRows(KernelBuilder& k, const Meta& m, const View& d_logits) : k_(k), m_(m) {
+    if (m.in_blocks) blocks_.emplace(k);
+    first_ = m.in_blocks ? k.view("e_first", m.type, {dyn, dyn}) : d_logits;
+    if (m.in_blocks) others_ = k.view("e_others", m.type, {dyn, dyn, dyn});
+  }
+
+  void store(const Scalar& row, const Scalar& column, const Scalar& value) const {
+    if (!blocks_) return first_.store({row, column}, value);
+    const Scalar width = blocks_->width();
+    k_.if_(
+        column < width,
+        [&] {
+          first_.store({row, column}, value);
+        },
+        [&] { others_.store(blocks_->at(row, column - width), value); });
+  }
+  void clear(const Scalar& row) const {
+    const Tile zeros = k_.zeros({m_.block}, m_.type);
+    const Partition first = first_.partition({squeeze, m_.block});
+    k_.for_range(0, cdiv(first_.dim(1), m_.block), 1, [&](const Scalar& b) { first.store({row, b}, zeros); });
+    if (!blocks_) return;
+    const Partition others = others_.partition({squeeze, squeeze, m_.block});
+    k_.for_range(0, others_.dim(0), 1, [&](const Scalar& other) {
+      k_.for_range(0, cdiv(others_.dim(2), m_.block), 1, [&](const Scalar& b) {
+        others.store({other, row, b}, zeros);
+      });
+    });
+  }
+
+ private:
+  KernelBuilder& k_;
+  const Meta& m_;
+  std::optional<ColumnBlocks> blocks_;
+  View first_, others_;
+};
+
 // What a row's sums make of its label, its factor, and what that multiplies.
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
@@ -206,6 +254,8 @@ void rows(KernelBuilder& k, const Meta& m) {
   if (m.with_gradient) factor = k.view("factor", f32, {dyn});
   if (m.scales_x) scaled = k.view("scaled", m.type, {dyn, m.cols});
   if (m.scales_x) x = k.view("x", m.type, {dyn, m.cols});
+  std::optional<StoredRows> stored;
+  if (m.with_gradient) stored.emplace(k, m, args.d_logits);
 
   const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
   const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
@@ -249,7 +299,7 @@ void rows(KernelBuilder& k, const Meta& m) {
       const Scalar t = (m.tempered ? z * args.temperature : z) / args.softcap;
       label_power = label_power * fma(-t, t, 1.0f);
     }
-    args.d_logits.store({row, label}, label_power.to(m.type));
+    stored->store(row, label, label_power.to(m.type));
     store_gradient(power, m.smoothing ? -c.smooth : Scalar());
   };
   const auto fill = [&] {
@@ -259,12 +309,7 @@ void rows(KernelBuilder& k, const Meta& m) {
     if (!m.with_gradient) return;
     store_gradient(f, f);
     // A factor of 0 does not undo what is no number.
-    k.if_(ignored && others != others, [&] {
-      const Partition e = args.d_logits.partition({squeeze, m.block});
-      k.for_range(0, cdiv(args.d_logits.dim(1), m.block), 1, [&](const Scalar& b) {
-        e.store({row, b}, k.zeros({m.block}, m.type));
-      });
-    });
+    k.if_(ignored && others != others, [&] { stored->clear(row); });
   };
   k.if_(counted, count, fill);
 }
@@ -290,7 +335,7 @@ namespace {
 
 Meta row_meta(const Machine& machine, const LinearCrossEntropyOptions& o) {
   Meta meta{{o}};
-  meta.without_logits = true;
+  meta.without_logits = true, meta.without_d_logits = o.in_blocks, meta.in_blocks = o.in_blocks;
   meta.given = o.head_type, meta.cols = o.cols, meta.scales_x = o.scales_x;
   meta.block = std::min<int64_t>(tile_width(o.cols), machine.is_gpu() ? 1024 : 4096);
   return meta;

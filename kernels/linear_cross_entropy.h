@@ -11,6 +11,7 @@ struct LinearCrossEntropyOptions : CrossEntropyOptions {
   DType head_type = bf16;  // of the head's weight as the caller has it; products are of `type`
   int64_t cols = 4096;     // H
   bool scales_x = false;   // rows of x times the row's factor are wanted, for d_weight
+  bool in_blocks = false;  // e's columns lie in blocks (column_blocks.h)
 };
 
 // Whether rows have this form: their gradient is a factor of the row times an exponential, but for the label's and what

@@ -68,7 +68,7 @@ View partials_of(KernelBuilder& k, const MatmulMeta& m) {
 void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const bool split = m.splits > 1;
   const int64_t width = m.known(m.width), cols_of_c = m.known(m.cols), depth = m.transposed_a() ? dyn : width;
-  const View a = k.view("a", m.type, shape_of(m, dyn, width));
+  const View a = k.view("a", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : shape_of(m, dyn, width));
   const View b =
       k.view("b", m.b_type(), m.transposed_b() ? shape_of(m, cols_of_c, depth) : shape_of(m, depth, cols_of_c));
   std::optional<Finish> finish;

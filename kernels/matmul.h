@@ -35,6 +35,7 @@ struct MatmulOptions {
   int64_t batch = 0;       // products of matrices of their own, one behind the other; 0: one, of two dimensions
   int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
   bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
+  bool in_blocks = false;  // a's columns lie in blocks (column_blocks.h), its rows and b as they are multiplied
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
@@ -61,6 +62,7 @@ struct MatmulOptions {
     v("batch", batch);
     v("most_rows", most_rows);
     v("any_size", any_size);
+    v("in_blocks", in_blocks);
   }
 };
 
@@ -75,7 +77,8 @@ struct MatmulMeta : MatmulOptions {
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 
-// Arguments, all but vectors with the batch in front where there is one: a [M, K] or, transposed, [K, M]; b [K, N] or
+// Arguments, all but vectors with the batch in front where there is one: a [M, K] or, transposed, [K, M], or in blocks
+// [blocks, M, 2^block_shift] and block_shift i32; b [K, N] or
 // [N, K]; with splits partials [splits, M, N] f32, else c [M, N], bias [N] where there is one, a_scale [M] and b_scale [N] f32
 // of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and outer_cols [N] f32,
 // f32 scalars alpha and beta where they count. Nothing overlaps.

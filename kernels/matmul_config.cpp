@@ -186,6 +186,10 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   return most > kOneTile ? std::vector<int64_t>{kOneTile, most} : std::vector<int64_t>{};
 }
 
+bool has_fast_products(const Machine& machine, DType type) {
+  return machine.is_gpu() && multiplies_from_shared(machine, {.type = type});
+}
+
 bool keeps_few_bits_of_fp8(const Machine& machine) {
   return machine.is_gpu() && has_wgmma(machine);
 }

@@ -36,6 +36,9 @@ struct MatmulConfig {
 // Whether its tensor cores keep fewer bits of sums of fp8 than f32 has.
 bool keeps_few_bits_of_fp8(const Machine& machine);
 
+// Whether products of such factors are about as fast as those of the device's maker.
+bool has_fast_products(const Machine& machine, DType type);
+
 // Calls of at most so many rows have a schedule of their own (most_rows), fewest first: tiles of many rows would be empty, or
 // leave multiprocessors without one.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);

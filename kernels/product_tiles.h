@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "kernels/column_blocks.h"
 #include "kernels/matmul.h"
 
 namespace ligerdsl::kernels {
@@ -36,9 +37,11 @@ class ProductTiles {
                const Scalar& cols)
       : k_(k), m_(m), rows_(cdiv(rows, m.tile_m)), columns_(cdiv(cols, m.tile_n)) {
     const auto tiles = [&](const View& view, int64_t down, int64_t across) {
-      return m.batch ? view.partition({squeeze, down, across}) : view.partition({down, across});
+      return view.rank() == 3 ? view.partition({squeeze, down, across}) : view.partition({down, across});
     };
-    turns_ = cdiv(a.dim((m.batch ? 1 : 0) + (m.transposed_a() ? 0 : 1)), m.tile_k);
+    if (m.in_blocks) blocks_.emplace(k);
+    turns_ =
+        m.in_blocks ? cdiv(b.dim(0), m.tile_k) : cdiv(a.dim((m.batch ? 1 : 0) + (m.transposed_a() ? 0 : 1)), m.tile_k);
     a_ = m.transposed_a() ? tiles(a, m.tile_k, m.tile_m) : tiles(a, m.tile_m, m.tile_k);
     b_ = m.transposed_b() ? tiles(b, m.tile_n, m.tile_k) : tiles(b, m.tile_k, m.tile_n);
     count_ = (rows_ * columns_).to(i32);
@@ -56,11 +59,13 @@ class ProductTiles {
     return place;
   }
 
+  Tile sums(const Place& tile) const { return sums(tile, k_.constant(0, i64), turns_); }
   // Sums of the turns [first, end).
   Tile sums(const Place& tile, const Scalar& first, const Scalar& end) const {
     return sums_of_turns(
         k_, m_, first, end,
         [&](const Scalar& i) {
+          if (blocks_) return a_.load(blocks_->at(tile.row, i, m_.tile_k));
           return m_.transposed_a() ? a_.load(tile.of(i, tile.row)).permute({1, 0}) : a_.load(tile.of(tile.row, i));
         },
         [&](const Scalar& i) {
@@ -74,7 +79,7 @@ class ProductTiles {
   void each(Make make) const {
     const auto one = [&](const Scalar& number) {
       const Place tile = at(number);
-      make(tile, sums(tile, k_.constant(0, i64), turns_));
+      make(tile, sums(tile));
     };
     if (!m_.persistent) return one(k_.program_id(0));
     k_.for_range(k_.program_id(0), matrices_ ? count_ * *matrices_ : count_, k_.num_programs(0), one);
@@ -86,6 +91,7 @@ class ProductTiles {
   Scalar rows_, columns_, turns_, count_;
   std::optional<Scalar> matrices_;
   Partition a_, b_;
+  std::optional<ColumnBlocks> blocks_;
 };
 
 }  // namespace ligerdsl::kernels

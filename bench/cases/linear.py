@@ -116,6 +116,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
         "ligerdsl_300mb": ligerdsl(torch.float32, max_workspace_bytes=300_000_000),
         "ligerdsl_300mb_dw16": ligerdsl(dtype, max_workspace_bytes=300_000_000),
         "ligerdsl_64mb": ligerdsl(torch.float32, max_workspace_bytes=64_000_000),
+        "ligerdsl_64mb_dw16": ligerdsl(dtype, max_workspace_bytes=64_000_000),
         "liger32": lambda: liger(torch.float32), "torch": lambda: through(lambda: reference(x, w, labels)),
         "quack_tuned": lambda: quack(False, tuned=True)}
     for name in VARIANTS if not extras else LARGE if M < 8192 else ():
@@ -126,15 +127,15 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 NONE = 0  # LIGERDSL_REDUCTION_NONE
 CHUNK_ROWS = 4096  # of liger_chunks: as many as QuACK's
 LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")  # differ from others only where there are several chunks
-VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "ligerdsl_300mb", "ligerdsl_300mb_dw16", "ligerdsl_64mb", "liger32", "torch", "compile_max")
+VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "liger32", "torch", "compile_max")
 
 
 def fused_linear_cross_entropy(context, M, H, V, dtype):
     """Logits of deviation 1. floor = the three bare products of the same tensors, by the library of torch.
 
     Bound by 6 M H V flops, not by its bytes: compare us with the floor's. Variants of ours: _f32 with d_weight in f32, _300mb and _64mb
-    so with at most that much workspace, _300mb_dw16 with d_weight in the type of the data; they and what peers tune for long are timed
-    for up to 4096 rows. liger32: Liger with its f32 sums; liger_cute: its kernel for Hopper, which its registry does not pick, and
+    so with at most that much workspace, _dw16 with d_weight in the type of the data. _f32 and what peers tune for long are timed for up
+    to 4096 rows. liger32: Liger with its f32 sums; liger_cute: its kernel for Hopper, which its registry does not pick, and
     _scaled the one that keeps no logits. quack: what it chooses by itself, with chunks of 2048 rows where its 4096 would be H, which
     that way rejects (version 0.6.5); quack_logits: its other way, which stores logits, and quack_tuned this one by its autotuner; from
     8192 rows on also both ways with chunks of 8192 rows, and liger_chunks: Liger with a budget that makes its chunks 4096 rows or more.
@@ -162,7 +163,7 @@ def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None)
     w.requires_grad_()
     case = linear_case(context, kernel, x, w, labels, whole_checks(x, w, labels), True)
     case.gated, case.bursts = False, False
-    for name in ("floor", "compile_max", "quack_tuned", "ligerdsl_300mb", "ligerdsl_64mb"):
+    for name in ("floor", "compile_max", "quack_tuned", "ligerdsl_300mb", "ligerdsl_64mb", "ligerdsl_64mb_dw16"):
         del case.make[name]
     return case
 

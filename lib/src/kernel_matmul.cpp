@@ -18,6 +18,11 @@ using runtime::Product;
 
 enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kViews };
 
+void set_factors(const KernelMatmul::Factors& factors, std::array<BoundTensor, kViews>* views) {
+  if (factors.row_scale) (*views)[kRowScale] = *factors.row_scale;
+  if (factors.outer_rows) (*views)[kOuterRows] = *factors.outer_rows, (*views)[kOuterCols] = *factors.outer_cols;
+}
+
 kernels::Factors factors_of(Product product) {
   switch (product) {
     case Product::nn:
@@ -37,6 +42,12 @@ BoundTensor bound(const Matrix& m) {
           .rank = 2,
           .dtype = m.type,
           .present = true};
+}
+
+std::array<BoundTensor, kViews> views_of(const Matrix& a, const Matrix& b, const Matrix& c) {
+  std::array<BoundTensor, kViews> views = {};
+  views[kA] = bound(a), views[kB] = bound(b), views[kC] = bound(c);
+  return views;
 }
 
 // A path that somebody set is one that is meant.
@@ -63,6 +74,10 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
     kinds.push_back(kind);
   };
   if (h.with_d_x && h.type == type) add(d_x, type, false, h.outer);
+  if (h.with_d_x && h.in_blocks) {
+    add(d_x, type, true, false);
+    kinds.back().in_blocks = true;
+  }
   for (const bool adds : {false, true})
     if (h.with_d_x && h.adds_up_d_x) add(d_x, f32, adds, h.outer && !adds);  // once of several
   if (!h.with_d_weight) return kinds;
@@ -84,7 +99,8 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .c_type = kind.result,
                                          .row_scale = kind.row_scale,
                                          .adds = kind.adds,
-                                         .outer = kind.outer};
+                                         .outer = kind.outer,
+                                         .in_blocks = kind.in_blocks};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
     config.splits = 1;
     config.persistent = false;  // a head took longer so (bench/results/notes.md)
@@ -96,6 +112,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                                                          {"row_scale", kRowScale},
                                                                          {"outer_rows", kOuterRows},
                                                                          {"outer_cols", kOuterCols}},
+                                                               .numbers = {{"block_shift", 0}},
                                                                .constants = {{"beta", 1.0}}})});
   }
 }
@@ -104,26 +121,26 @@ void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
   for (const Kernel& kernel : kernels_) all->push_back(kernel.step->launcher());
 }
 
-const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, const Matrix& a, const Matrix& b, const Matrix& c,
-                                                     bool adds, const Factors& factors) const {
+const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type, const Matrix& c, bool adds,
+                                                     const Factors& factors, bool in_blocks) const {
   const auto fits = [&](const Kernel& kernel) {
     const ProductKind& kind = kernel.kind;
-    return kind.product == product && kind.type == a.type && kind.type == b.type && kind.result == c.type &&
-           kind.adds == adds && kind.row_scale == (factors.row_scale != nullptr) &&
+    return kind.product == product && kind.type == type && kind.result == c.type && kind.adds == adds &&
+           kind.in_blocks == in_blocks && kind.row_scale == (factors.row_scale != nullptr) &&
            kind.outer == (factors.outer_rows != nullptr);
   };
   const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), fits);
   if (kernel == kernels_.end())
-    fail(Status::internal_error, std::string("no kernel was made for a product of ") + name(a.type) + " and " +
-                                     name(b.type) + " into " + name(c.type));
+    fail(Status::internal_error,
+         std::string("no kernel was made for a product of ") + name(type) + " into " + name(c.type));
   return *kernel;
 }
 
 void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
                        const Matrix& c, void*, runtime::Stream stream) {
   if (beta != 0 && beta != 1) fail(Status::internal_error, "products of kernels add all of c or nothing of it");
-  const Kernel& kernel = kernel_for(product, a, b, c, beta != 0, {});
-  std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c)};
+  const Kernel& kernel = kernel_for(product, a.type, c, beta != 0, {});
+  std::array<BoundTensor, kViews> views = views_of(a, b, c);
   // Rows of whole vectors are what the faster variant asks of c: more columns than b has get sums of nothing.
   int64_t& cols = views[kC].dims[1];
   if (kernel.kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
@@ -132,11 +149,19 @@ void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, con
 
 void KernelMatmul::multiply_with(Product product, const Matrix& a, const Matrix& b, const Factors& factors, bool add,
                                  const Matrix& c, runtime::Stream stream) const {
-  const Kernel& kernel = kernel_for(product, a, b, c, add, factors);
-  std::array<BoundTensor, kViews> views = {bound(a), bound(b), bound(c)};
-  if (factors.row_scale) views[kRowScale] = *factors.row_scale;
-  if (factors.outer_rows) views[kOuterRows] = *factors.outer_rows, views[kOuterCols] = *factors.outer_cols;
+  const Kernel& kernel = kernel_for(product, a.type, c, add, factors);
+  std::array<BoundTensor, kViews> views = views_of(a, b, c);
+  set_factors(factors, &views);
   kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, c.rows, c.cols), stream);
+}
+
+void KernelMatmul::add_blocks(const BoundTensor& a, int64_t block_shift, const Matrix& b, const Factors& factors,
+                              const Matrix& c, runtime::Stream stream) const {
+  const Kernel& kernel = kernel_for(Product::nn, b.type, c, true, factors, true);
+  std::array<BoundTensor, kViews> views = {};
+  views[kA] = a, views[kB] = bound(b), views[kC] = bound(c);
+  set_factors(factors, &views);
+  kernel.step->run(views.data(), &block_shift, kernels::matmul_tiles(kernel.config, c.rows, c.cols), stream);
 }
 
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {

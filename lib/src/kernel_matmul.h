@@ -19,6 +19,7 @@ struct ProductKind {
   bool adds = false;       // to what is in c
   bool row_scale = false;  // a number of its own multiplies every row
   bool outer = false;      // a number of its row times one of its column is added
+  bool in_blocks = false;  // a's columns lie in blocks (kernels/column_blocks.h)
   bool pads = false;       // what is between a row of c and the next may be written, up to a whole vector
   int64_t cols, width;     // usual sizes of c's rows and of a's in memory, for the schedule
 };
@@ -33,6 +34,7 @@ struct HeadProducts {
   bool logits = true;         // are multiplied as they are
   bool row_scale = false;     // of d
   bool outer = false;         // with numbers of rows and columns added to d_x and d_weight
+  bool in_blocks = false;     // d of d_x lies in blocks
   bool by_vocabulary = true;  // d_weight may be made so, as it is
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
@@ -49,6 +51,9 @@ class KernelMatmul final : public runtime::Matmul {
   };
   void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
                      const Factors& factors, bool add, const runtime::Matrix& c, runtime::Stream stream) const;
+  // c += row_scale * (a b) of a in blocks [blocks, rows, 2^block_shift].
+  void add_blocks(const BoundTensor& a, int64_t block_shift, const runtime::Matrix& b, const Factors& factors,
+                  const runtime::Matrix& c, runtime::Stream stream) const;
   void add_launchers(std::vector<const Launcher*>* all) const;
 
  protected:
@@ -61,8 +66,8 @@ class KernelMatmul final : public runtime::Matmul {
     kernels::MatmulConfig config;
     std::unique_ptr<KernelStep> step;
   };
-  const Kernel& kernel_for(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
-                           const runtime::Matrix& c, bool adds, const Factors& factors) const;
+  const Kernel& kernel_for(runtime::Product product, DType type, const runtime::Matrix& c, bool adds,
+                           const Factors& factors, bool in_blocks = false) const;
 
   std::vector<Kernel> kernels_;
 };

@@ -20,6 +20,13 @@
 //
 // to each of which smoothing adds what is the same for all logits of a row (kernels/linear_smoothing.h).
 //
+// Under a limit of memory they are stored where d_weight will be (linear_chunks.h), in blocks of the vocabulary, and d_weight is
+// made from the last block on, each where the exponentials of the block above it were:
+//
+//   for every chunk of rows:  e, sums, losses, f;  d_x = f (e w)
+//   for every block of the vocabulary:
+//     d_w_block = e_block^T (f x) of the last chunk;  for the rows before, many at a time:  d = d(loss)/dz;  d_w_block += d^T x
+//
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
 // as the second one does. Products of the library's own kernels store d(loss)/dz itself there
 // (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
@@ -92,6 +99,14 @@ DType weight_type(const Desc& d) {
   return dtype_of(d.weight_dtype != 0 ? d.weight_dtype : d.dtype);
 }
 
+// Whether a contiguous d_weight may hold exponentials until it is made: what adds to it needs it whole, and d_bias the rows of all
+// classes.
+bool may_use_d_weight(const Desc& d, DType product_type) {
+  return d.max_workspace_bytes > 0 && d.d_weight_dtype != 0 && !d.accumulate && d.d_bias_dtype == 0 &&
+         !(d.with_d_x && d.in_place) && d.chunk_rows == 0 && d.chunking == LIGERDSL_CHUNKING_WORKSPACE &&
+         dtype_of(d.dtype) == product_type && weight_type(d) == product_type;
+}
+
 LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,
                                  size_t product_workspace) {
   return {.classes = d.n_classes,
@@ -126,7 +141,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
         from_lse_(from_lse),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
-        products_(products_of(*context, d.products, product_kinds())),
+        products_(products_of(*context, choice_of_products(), product_kinds())),
         matmul_(products_.matmul),
         chunks_(chunk_options_of(matmul_->workspace_bytes())),
         weight_(*context, d, weight_type(d), product_type_) {
@@ -165,7 +180,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const LinearLayout layout = chunks_.layout(rows);
     check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE,
                 "; with d_weight in f32, or d_x apart from x, its sums need less");
-    return layout.bytes;
+    return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // whatever the strides of d_weight
   }
 
   // Tensors of the caller are taken to be contiguous and to begin at multiples of 256 bytes, as they mostly do.
@@ -178,18 +193,23 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   void execute(const Call& call) const override {
     const int64_t rows = call.sizes[op::dim_N];
-    const LinearLayout layout = chunks_.layout(rows);
+    const LinearLayout layout = layout_of(call);
     Views views = whole_batch(call, layout, rows);
     if (rows == 0) return without_rows(views, call);
     weight_.convert_all(call, layout, &views);
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
     if (smoothing_) smoothing_->sum_weight(call, layout, &views);
-    for (int64_t first = 0; chunks_.needs_rows(layout) && first < rows; first += layout.chunk) {
-      run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
+    for (int64_t first = 0; chunks_.needs_rows(layout) && first < rows;) {
+      const int64_t count = LinearChunks::chunk_at(layout, rows, first);
+      run_chunk(call, layout, first, count, &views);
+      first += count;
     }
     if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
     if (round_d_bias_) round_d_bias_->run(views.data(), nullptr, 1, call.stream);
-    if (layout.by_vocabulary) {
+    if (layout.in_d_weight) {
+      const int64_t blocks = kernels::ceil_div(d_.n_classes, layout.columns);
+      for (int64_t block = blocks - 1; block >= 0; --block) run_block_in_place(call, layout, block, views);
+    } else if (layout.by_vocabulary) {
       for (int64_t first = 0; first < d_.n_classes; first += layout.columns) {
         run_block(call, layout, first, std::min(layout.columns, d_.n_classes - first), views);
       }
@@ -219,6 +239,19 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace);
   }
 
+  LinearLayout layout_of(const Call& call) const {
+    const BoundTensor& d_weight = call.tensors[op::k_d_weight];
+    return chunks_.layout(call.sizes[op::dim_N],
+                          d_weight.present && (d_weight.dims[0] == 1 || d_weight.strides[0] == d_weight.dims[1]));
+  }
+  // Under a limit products of the library's own make what a library of the device's maker would make a third slower.
+  int32_t choice_of_products() const {
+    const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO && in_blocks() &&
+                     kernels::has_fast_products(context_->machine(), product_type_);
+    return own ? LIGERDSL_PRODUCTS_KERNELS : d_.products;
+  }
+  bool in_blocks() const { return takes_exponentials() && may_use_d_weight(d_, product_type_); }
+
   bool takes_exponentials() const {
     return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
   }
@@ -240,6 +273,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .logits = !takes_gradients(),
                           .row_scale = takes_exponentials(),
                           .outer = smooths(),
+                          .in_blocks = in_blocks(),
                           .by_vocabulary = LinearChunks(chunk_options_of(0)).may_go_by_vocabulary()});
   }
 
@@ -282,6 +316,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary())};
     options.head_type = weight_type(d_), options.cols = d_.n_cols;
     options.scales_x = d_.d_weight_dtype != 0;
+    options.in_blocks = in_blocks();
     return options;
   }
 
@@ -292,6 +327,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
     chunks.tile_columns = exponentials_->tile_columns(), chunks.tile_numbers = exponentials_->tile_numbers();
     if (smoothing_) chunks.smoothing_parts = smoothing_->parts();
+    chunks.in_blocks = options.in_blocks;
     chunks_ = LinearChunks(chunks);
   }
 
@@ -468,6 +504,38 @@ class FusedLinearCrossEntropy final : public OpPlan {
                                      call.stream);
   }
 
+  // d_x = f (e w) of exponentials in blocks, of which the first alone rounds little of d_x before the others are added.
+  void multiply_blocks(const Call& call, const LinearLayout& layout, Views* views) const {
+    Views& v = *views;
+    const BoundTensor logits = v[kLogits], weight = v[kWeight];
+    v[kLogits] = v[kFirstBlock];
+    const int64_t of_first = v[kFirstBlock].dims[1];
+    v[kWeight] = rows_of(weight, 0, of_first);
+    multiply_exponentials(call, v, Product::nn, kWeight, &v[kFactor], &v[kSmooth], kWeightSums, false, kDX);
+    v[kWeight] = rows_of(weight, of_first, d_.n_classes - of_first);
+    if (layout.in_d_weight)
+      products_.kernels->add_blocks(v[kOtherBlocks], layout.block_shift, matrix(v[kWeight]), {.row_scale = &v[kFactor]},
+                                    matrix(v[kDX]), call.stream);
+    v[kLogits] = logits, v[kWeight] = weight;
+  }
+
+  // Exponentials in blocks of a chunk of so many rows: the first as a matrix, and the others, which are not there where one holds
+  // all classes.
+  void select_blocks(const LinearLayout& layout, int64_t count, Views* views) const {
+    Views& v = *views;
+    const BoundTensor& logits = v[kLogits];
+    v[kFirstBlock] =
+        layout.in_d_weight ? make_view(logits.data, product_type_, count, layout.columns, layout.columns) : logits;
+    const int64_t columns = v[kFirstBlock].dims[1], stride = v[kFirstBlock].strides[0];
+    const int64_t others = layout.in_d_weight ? kernels::ceil_div(d_.n_classes, columns) - 1 : 1;
+    v[kOtherBlocks] = {.data = layout.in_d_weight ? v[kDWeightWanted].data : logits.data,
+                       .dims = {others, count, columns},
+                       .strides = {others > 1 ? count * stride : 0, count > 1 ? stride : 0, 1},
+                       .rank = 3,
+                       .dtype = product_type_,
+                       .present = true};
+  }
+
   // v[kLogits], whose columns are the classes from `first` on.
   void multiply_logits(const Call& call, const LinearLayout& layout, int64_t first, Views* views) const {
     const BoundTensor logits = (*views)[kLogits];
@@ -484,7 +552,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
       Views& v = *views;
       v[kLogits] = columns_of(logits, piece.first, piece.size);
       const bool add = piece.first > 0;
-      if (exponentials_)
+      if (exponentials_ && in_blocks())
+        multiply_blocks(call, layout, views);
+      else if (exponentials_)
         multiply_exponentials(call, v, Product::nn, kWeight, &v[kFactor], add ? nullptr : &v[kSmooth], kWeightSums, add,
                               kDX);
       else
@@ -504,6 +574,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kRowZLoss] = rows_of(v[kAllRowZLoss], first, count);
     v[kRowAccuracy] = rows_of(v[kAllRowAccuracy], first, count);
     v[kPredictions] = rows_of(call.tensors[op::k_predictions], first, count);
+    if (exponentials_ && in_blocks()) select_blocks(layout, count, views);
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
     if (exponentials_)
@@ -513,8 +584,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
     if (smoothing_ && d_.d_bias_dtype != 0) smoothing_->add_to_bias(call, v);
+    const bool kept = layout.in_d_weight && first + count == v[kAllLabels].dims[0];
+    if (smoothing_ && d_.d_weight_dtype != 0 && (kept || !layout.by_vocabulary)) smoothing_->sum_x(call, v);
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary) {
-      if (smoothing_) smoothing_->sum_x(call, v);
       if (exponentials_)
         multiply_exponentials(call, v, Product::tn, kScaledX, nullptr, &v[kClassFactor], kXSums, add, kDWeight);
       else
@@ -546,31 +618,59 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
   int64_t column_blocks(int64_t columns) const { return kernels::ceil_div(columns, column_block_); }
 
+  // d_weight of a block of classes, of whose exponentials those of the last chunk are still there.
+  void run_block_in_place(const Call& call, const LinearLayout& layout, int64_t block, Views v) const {
+    const int64_t first_column = block * layout.columns, rows = v[kAllLabels].dims[0],
+                  columns = std::min(layout.columns, d_.n_classes - first_column), kept = v[kFirstBlock].dims[0];
+    v[kLogits] = v[kFirstBlock];
+    if (block > 0)
+      v[kLogits].data = v[kOtherBlocks].data + (block - 1) * kept * layout.columns * size_of(product_type_);
+    v[kLogits].dims[1] = columns;
+    v[kClassFactor] = rows_of(v[kClassFactor], first_column, columns);
+    select_block(call, layout, first_column, columns, &v);
+    multiply_exponentials(call, v, Product::tn, kScaledX, nullptr, &v[kClassFactor], kXSums, false, kDWeight);
+    add_rows(call, layout, first_column, layout.again_logits, rows - kept, true, &v);
+    if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
+  }
+
   // d_weight of the classes [first_column, first_column + columns).
   void run_block(const Call& call, const LinearLayout& layout, int64_t first_column, int64_t columns, Views v) const {
-    std::byte* const memory = call.workspace;
+    select_block(call, layout, first_column, columns, &v);
+    add_rows(call, layout, first_column, layout.logits, v[kAllLabels].dims[0], d_.accumulate != 0, &v);
+    if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
+  }
+
+  void select_block(const Call& call, const LinearLayout& layout, int64_t first_column, int64_t columns,
+                    Views* views) const {
+    Views& v = *views;
     const auto part = [&](const BoundTensor& all) { return rows_of(all, first_column, columns); };
     v[kColumnBias] = part(v[kBias]);
     v[kColumnWeight] = part(v[kClassWeight]);
     v[kDWeightWanted] = part(v[kDWeightWanted]);
     v[kDWeight] = layout.add_up_d_weight
-                      ? make_view(memory + layout.d_weight, DType::f32, columns, d_.n_cols, d_.n_cols)
+                      ? make_view(call.workspace + layout.d_weight, DType::f32, columns, d_.n_cols, d_.n_cols)
                       : v[kDWeightWanted];
-    const int64_t rows = v[kAllLabels].dims[0];
+  }
+
+  // What the first `rows` rows of the batch add to v[kDWeight], that of the classes from first_column on; their d stands at
+  // `logits` of the workspace. add: to what is there.
+  void add_rows(const Call& call, const LinearLayout& layout, int64_t first_column, size_t logits, int64_t rows,
+                bool add, Views* views) const {
+    Views& v = *views;
+    const int64_t columns = v[kDWeight].dims[0];
     for (int64_t first = 0; first < rows; first += layout.block_rows) {
       const int64_t count = std::min(layout.block_rows, rows - first);
-      select_rows(call, layout, first, count, &v);
-      v[kLogits] = make_view(memory + layout.logits, product_type_, count, columns, layout.block_stride);
+      select_rows(call, layout, first, count, views);
+      v[kLogits] = make_view(call.workspace + logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
       if (gradients_) {
-        gradients_->run(call, layout, weight_, first, first_column, &v);
+        gradients_->run(call, layout, weight_, first, first_column, views);
       } else {
-        multiply_logits(call, layout, first_column, &v);
+        multiply_logits(call, layout, first_column, views);
         run_columns(call, v, {first, first_column});
       }
-      multiply(call, layout, v, Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
+      multiply(call, layout, v, Product::tn, kLogits, kX, add || first > 0, kDWeight);
     }
-    if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
   }
 
   // Sums of nothing.

@@ -1,9 +1,14 @@
 #include "lib/src/ops/head_exponentials.h"
 
+#include <algorithm>
+
 namespace ligerdsl::lib::head {
 
 HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options)
-    : classes_(options.classes), cols_(options.cols), type_(options.type) {
+    : classes_(options.classes),
+      cols_(options.cols),
+      type_(options.type),
+      in_blocks_(options.in_blocks && options.with_gradient) {
   const kernels::LinearCrossEntropy made = kernels::linear_cross_entropy(context.machine(), options);
   tiles_ = made.config;
   numbers_ = {{kSums, kTileSums}, {kTops, kTileTops}};
@@ -58,27 +63,56 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   multiply(call, layout, weight, *exponentials_, &v);
   overflows_->run(v.data(), nullptr, count, call.stream);
   multiply(call, layout, weight, *again_, &v);  // of rows that could not be held
-  rows_->run(v.data(), &first, count, call.stream);
+  const Numbers numbers{first, 0, layout.block_shift};
+  rows_->run(v.data(), numbers.data(), count, call.stream);
 }
 
 void HeadExponentials::multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight,
                                 const KernelStep& product, Views* views) const {
+  if (in_blocks_) return multiply_blocks(call, layout, weight, product, views);
   Views& v = *views;
   const BoundTensor logits = v[kLogits];
-  const int64_t row_tiles = kernels::ceil_div(logits.dims[0], int64_t{tiles_.tile_m});
   int64_t tile = 0;
   weight.for_pieces(call, layout, 0, classes_, views, [&](const Part& piece) {
-    const int64_t tiles = kernels::ceil_div(piece.size, int64_t{tiles_.tile_n});
-    for (const TileNumbers& numbers : numbers_) v[numbers.tiles] = columns_of(v[numbers.all], tile, tiles);
-    v[kColumnBias] = rows_of(v[kBias], piece.first, piece.size);
-    v[kColumnWeight] = rows_of(v[kClassWeight], piece.first, piece.size);
     // Whole vectors, as stores like them: what is between a row of logits and the next may be written.
     v[kLogits] = columns_of(logits, piece.first, kernels::round_up(piece.size, vector_width(type_)));
-    const Numbers numbers{0, piece.first};
-    product.run(v.data(), numbers.data(), row_tiles * tiles, call.stream);
-    tile += tiles;
+    multiply_classes(call, piece, tile, layout, product, views);
+    tile += kernels::ceil_div(piece.size, int64_t{tiles_.tile_n});
   });
   v[kLogits] = logits;
+}
+
+void HeadExponentials::multiply_blocks(const Call& call, const LinearLayout& layout, const HeadWeight& weight,
+                                       const KernelStep& product, Views* views) const {
+  Views& v = *views;
+  const BoundTensor logits = v[kLogits], first = v[kFirstBlock];
+  const int64_t of_first = std::min(int64_t{1} << layout.block_shift, classes_);
+  v[kLogits] = {.data = first.data,
+                .dims = {1, first.dims[0], first.dims[1]},
+                .strides = {0, first.strides[0], 1},
+                .rank = 3,
+                .dtype = first.dtype,
+                .present = first.present};
+  for (const Part& part : {Part{0, of_first}, Part{of_first, classes_ - of_first}}) {
+    weight.for_pieces(call, layout, part.first, part.size, views, [&](const Part& piece) {
+      multiply_classes(call, piece, piece.first / tiles_.tile_n, layout, product, views);
+    });
+    v[kLogits] = v[kOtherBlocks];
+  }
+  v[kLogits] = logits;
+}
+
+// v[kLogits] and v[kWeight] are theirs, first_tile that of a row's tiles which they begin at.
+void HeadExponentials::multiply_classes(const Call& call, const Part& classes, int64_t first_tile,
+                                        const LinearLayout& layout, const KernelStep& product, Views* views) const {
+  Views& v = *views;
+  const int64_t tiles = kernels::ceil_div(classes.size, int64_t{tiles_.tile_n}),
+                row_tiles = kernels::ceil_div(v[kX].dims[0], int64_t{tiles_.tile_m});
+  for (const TileNumbers& numbers : numbers_) v[numbers.tiles] = columns_of(v[numbers.all], first_tile, tiles);
+  v[kColumnBias] = rows_of(v[kBias], classes.first, classes.size);
+  v[kColumnWeight] = rows_of(v[kClassWeight], classes.first, classes.size);
+  const Numbers numbers{0, classes.first, layout.block_shift};
+  product.run(v.data(), numbers.data(), row_tiles * tiles, call.stream);
 }
 
 void HeadExponentials::add_launchers(std::vector<const Launcher*>* all) const {

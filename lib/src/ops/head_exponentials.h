@@ -25,6 +25,10 @@ class HeadExponentials {
  private:
   void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
                 Views* views) const;
+  void multiply_blocks(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
+                       Views* views) const;
+  void multiply_classes(const Call& call, const Part& classes, int64_t first_tile, const LinearLayout& layout,
+                        const KernelStep& product, Views* views) const;
 
   struct TileNumbers {
     View all, tiles;
@@ -33,6 +37,7 @@ class HeadExponentials {
   int64_t classes_, cols_;
   DType type_;
   kernels::MatmulConfig tiles_;
+  bool in_blocks_;
   std::vector<TileNumbers> numbers_;
   std::optional<KernelStep> label_logits_, exponentials_, overflows_, again_, rows_;
 };

@@ -34,9 +34,11 @@ enum View : int {
   kColumnBias,  // of a block of the vocabulary
   kColumnWeight,
   // Where logits are not stored (kernels/linear_cross_entropy.h), of the chunk:
-  kBase,   // what each row's exponents are relative to
-  kAgain,  // rows whose exponentials are made again
-  kSums,   // of every tile's rows; likewise the next
+  kFirstBlock,   // of exponentials in blocks; likewise the next
+  kOtherBlocks,  // behind one another
+  kBase,         // what each row's exponents are relative to
+  kAgain,        // rows whose exponentials are made again
+  kSums,         // of every tile's rows; likewise the next
   kTops,
   kBests,
   kDeviations,
@@ -78,7 +80,7 @@ enum View : int {
 using Views = std::array<BoundTensor, kViews>;
 
 // Numbers of a step.
-enum Number : int { kFirstRow, kFirstColumn, kNumbers };
+enum Number : int { kFirstRow, kFirstColumn, kBlockShift, kNumbers };
 using Numbers = std::array<int64_t, kNumbers>;
 
 // Names of the views and numbers of kernels that go from logits, or their exponentials, to results.
@@ -111,7 +113,9 @@ inline StepNames row_names() {
                     {"label_logit", kLabelLogit},
                     {"factor", kFactor},
                     {"scaled", kScaledX},
-                    {"x", kX}}};
+                    {"x", kX},
+                    {"e_first", kFirstBlock},
+                    {"e_others", kOtherBlocks}}};
 }
 
 // A step whose views `names` names; scalars are the description's, or the call's numbers.
@@ -122,7 +126,7 @@ inline std::optional<KernelStep> head_step(Context& context, const Desc& d, cons
                      {"softcap", d.softcap},
                      {"temperature", d.temperature}};
   names.integers = {{"ignore_index", d.ignore_index}};
-  names.numbers = {{"first_row", kFirstRow}, {"first_column", kFirstColumn}};
+  names.numbers = {{"first_row", kFirstRow}, {"first_column", kFirstColumn}, {"block_shift", kBlockShift}};
   return std::make_optional<KernelStep>(context, recorded, names);
 }
 

@@ -22,6 +22,11 @@ constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up 
 constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
 constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
+constexpr int64_t kMostBlock = 8192;                 // classes of a block of exponentials
+constexpr int64_t kLeastAgain = 1024;                // rows that are made again at a time, at least
+// Elements that a GPU's multiprocessors make at the same time, and flop that they could do while a product begins and ends.
+constexpr int64_t kWave = int64_t{128} * 128 * 256;
+constexpr double kLaunch = 2e9;
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -53,8 +58,12 @@ int64_t LinearChunks::bytes_of_row() const {
   if (converts()) elements += o_.cols + o_.target_cols;
   if (scales_x()) elements += o_.cols;
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
-  if (o_.tile_columns > 0) numbers += o_.tile_numbers * tiles() + kRowNumbers;
-  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32);
+  if (o_.tile_columns > 0) numbers += kRowNumbers;
+  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32) + bytes_of_numbers();
+}
+
+int64_t LinearChunks::bytes_of_numbers() const {
+  return o_.tile_columns > 0 ? o_.tile_numbers * tiles() * size_of(DType::f32) : 0;
 }
 
 // Classes of a block of the weight. `fixed`: bytes that others take whatever the chunk.
@@ -99,8 +108,6 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
   for (size_t* const of_row : {&l.base, &l.again, &l.factor}) *of_row = take(exponentials, DType::f32);
   l.smooth = take(o_.smoothing_parts > 0 ? exponentials : 0, DType::f32);
-  for (int64_t i = 0; i < o_.tile_numbers; ++i)
-    l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
   const int64_t smoothing = o_.smoothing_parts > 0 && rows > 0 ? 1 : 0;
   l.class_factor = take(smoothing * o_.classes, DType::f32);
   for (size_t* const sums : {&l.weight_sums, &l.x_sums}) *sums = take(smoothing * o_.cols, DType::f32);
@@ -114,6 +121,9 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
   l.d_weight = take(d_weight_sums, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
+  for (int64_t i = 0; i < o_.tile_numbers; ++i)
+    l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
+  if (o_.in_blocks) l.block_shift = std::bit_width(static_cast<uint64_t>(o_.classes - 1));  // one block
   return l;
 }
 
@@ -183,13 +193,74 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   return l;
 }
 
+// Blocks of the size that takes least time, and as many rows as d_weight's memory and the limit hold. Rows of d are made again
+// where a chunk's numbers of tiles were, which nothing reads by then.
+LinearLayout LinearChunks::in_d_weight(int64_t rows) const {
+  const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(rows, 0, 0, 0).bytes);
+  const int64_t buffers = kRowNumbers + o_.tile_numbers + kChunkBuffers;  // each rounded up
+  const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
+  const int64_t most = std::min(rows, o_.cols * size_of(o_.d_weight_type) / size), numbers = bytes_of_numbers();
+  const int64_t without_logits = bytes_of_row() - numbers - logits_stride() * size;
+  LinearLayout best;
+  double least = 0;
+  for (int64_t columns = o_.tile_columns; columns < o_.classes && columns <= kMostBlock; columns *= 2) {
+    const int64_t of_row = without_logits + columns * size;
+    const int64_t sums = o_.d_weight_type != DType::f32 ? columns * o_.cols * size_of(DType::f32) : 0;
+    const int64_t least_rows = std::min(rows - 1, kLeastAgain);
+    int64_t chunk = room / (of_row + numbers), again = 0;
+    if (chunk >= rows && most == rows) {
+      chunk = rows;
+    } else {
+      chunk = whole_tiles(std::min({chunk, most, rows - 1, (room - sums - least_rows * columns * size) / of_row}));
+      if (chunk < 1) continue;
+      again = std::min(rows - chunk, (room - sums - chunk * of_row) / (columns * size));
+    }
+    LinearLayout l = place(rows, chunk, chunk * columns * size, 0);
+    l.by_vocabulary = l.in_d_weight = true;
+    l.columns = l.block_stride = columns;
+    l.block_shift = std::countr_zero(static_cast<uint64_t>(columns));
+    l.block_rows = again;
+    l.add_up_d_weight = again > 0 && o_.d_weight_type != DType::f32;
+    l.again_logits = l.of_tiles[0];
+    l.d_weight = l.again_logits + static_cast<size_t>(aligned(again * columns * size));
+    l.bytes = std::max(l.bytes, l.d_weight + static_cast<size_t>(l.add_up_d_weight ? aligned(sums) : 0));
+    if (l.bytes > static_cast<size_t>(o_.max_workspace_bytes)) continue;
+    const auto blocks = static_cast<double>(ceil_div(o_.classes, columns)),
+               launches = 1 + (again > 0 ? 2.0 * static_cast<double>(ceil_div(rows - chunk, again)) : 0),
+               product = static_cast<double>(std::max(columns * o_.cols, kWave)),
+               more = static_cast<double>(rows - chunk);
+    const double flop = blocks * (2 * static_cast<double>(rows) * product + 2 * more * product + launches * kLaunch);
+    if (best.bytes > 0 && flop >= least) continue;
+    best = l;
+    least = flop;
+  }
+  return best;
+}
+
+int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t first) {
+  if (l.in_d_weight && first == 0) return (rows - 1) % l.chunk + 1;
+  return std::min(l.chunk, rows - first);
+}
+
+// Beside the six of each: the flop of a row that is multiplied again are two more of V H, and the sums of a chunk take what the
+// flop of few_rows / 3 do.
+bool LinearChunks::saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const {
+  const auto of = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
+  const double again = of(rows - in_d_weight.chunk, rows), sums = of(o_.few_rows, other.chunk);
+  return other.chunk < o_.few_rows || again <= sums;
+}
+
 bool LinearChunks::may_go_by_vocabulary() const {
   return o_.with_d_weight && o_.keeps_x && o_.chunk_rows == 0 && o_.rule == ChunkRule::by_workspace;
 }
 
-LinearLayout LinearChunks::best(int64_t rows) const {
+LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
   const LinearLayout whole = by_rows(rows);
   if (!may_go_by_vocabulary() || whole.chunk == rows) return whole;
+  if (o_.in_blocks && d_weight_is_free) {
+    const LinearLayout inside = in_d_weight(rows);
+    if (inside.bytes > 0 && saves_time(inside, whole, rows)) return inside;
+  }
   if (whole.chunk >= o_.few_rows && !only_d_weight()) return whole;
   const LinearLayout blocks = by_vocabulary(rows);
   const auto limit = static_cast<size_t>(o_.max_workspace_bytes);
@@ -197,8 +268,8 @@ LinearLayout LinearChunks::best(int64_t rows) const {
   return too_large ? whole : blocks;
 }
 
-LinearLayout LinearChunks::layout(int64_t rows) const {
-  const LinearLayout whole = best(rows);
+LinearLayout LinearChunks::layout(int64_t rows, bool d_weight_is_free) const {
+  const LinearLayout whole = best(rows, d_weight_is_free);
   if (!copies_weight() || o_.whole_weight || o_.max_workspace_bytes == 0 || rows == 0) return whole;
   const auto fits = [&](const LinearLayout& l) { return l.bytes <= static_cast<size_t>(o_.max_workspace_bytes); };
   const bool chosen = o_.chunk_rows > 0 || o_.rule == ChunkRule::published;
@@ -206,7 +277,7 @@ LinearLayout LinearChunks::layout(int64_t rows) const {
   LinearChunks some = *this;
   some.weight_rows_ = 0;
   some.weight_rows_ = weight_block(signed_bytes(some.place(rows, 0, 0, 0).bytes));
-  const LinearLayout blocks = some.best(rows);
+  const LinearLayout blocks = some.best(rows, false);
   return fits(blocks) || blocks.bytes < whole.bytes ? blocks : whole;
 }
 

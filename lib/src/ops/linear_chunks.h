@@ -6,6 +6,9 @@
 // gradient of that block of the weight. Where log-sum-exps are given and d_weight is all that is wanted, the second
 // pass is the only one.
 //
+// Exponentials of a chunk may stand where d_weight will be (in_d_weight): then each block of the vocabulary takes the place of
+// the block of exponentials above that it was made from last, and rows whose exponentials are there are multiplied once.
+//
 // A weight that is not of the products' type is copied once, or, where that leaves too little of a limit, in blocks of
 // its rows: for every product of a chunk anew, which then add up d_x in f32.
 #pragma once
@@ -42,6 +45,7 @@ struct LinearChunkOptions {
   int64_t tile_columns = 0, tile_numbers = 0;
   int64_t smoothing_parts = 0;  // not 0: the gradients of smoothing are added to products, by sums of so many parts
   bool whole_weight = false;    // a copy of the weight is never made in blocks
+  bool in_blocks = false;       // exponentials lie in blocks of columns, all but the first in d_weight's memory or none
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -77,6 +81,13 @@ struct LinearLayout {
   bool by_vocabulary = false;
   int64_t columns = 0, block_rows = 0, block_stride = 0;
 
+  // in_blocks: a block of exponentials has 2^block_shift classes. With in_d_weight, which goes by vocabulary, `logits` holds
+  // the first block and d_weight's memory the others of the chunk at work; those of the last chunk are kept for d_weight's
+  // blocks, in whose sums the rows before them are multiplied again, their d at `again_logits`.
+  int64_t block_shift = 0;
+  bool in_d_weight = false;
+  size_t again_logits = 0;
+
   size_t bytes = 0;
 };
 
@@ -84,8 +95,11 @@ class LinearChunks {
  public:
   explicit LinearChunks(const LinearChunkOptions& options) : o_(options), weight_rows_(options.classes) {}
 
-  // A pure function of the options and the number of rows.
-  LinearLayout layout(int64_t rows) const;
+  // A pure function of the options, the number of rows, and whether d_weight's memory may hold exponentials.
+  LinearLayout layout(int64_t rows, bool d_weight_is_free = false) const;
+
+  // Rows of the chunk from row `first` on. Where the last one's exponentials are kept it is a whole one.
+  static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
 
   // Whether the options allow blocks of the vocabulary.
   bool may_go_by_vocabulary() const;
@@ -93,15 +107,18 @@ class LinearChunks {
   bool needs_rows(const LinearLayout& layout) const { return !layout.by_vocabulary || !only_d_weight(); }
 
  private:
-  LinearLayout best(int64_t rows) const;
+  LinearLayout best(int64_t rows, bool d_weight_is_free) const;
   LinearLayout by_rows(int64_t rows) const;
   LinearLayout by_vocabulary(int64_t rows) const;
+  LinearLayout in_d_weight(int64_t rows) const;
+  bool saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const;
   LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
   int64_t sums_of(int64_t rows, int64_t chunk) const;
   int64_t chunk_of(int64_t rows) const;
   int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
-  int64_t bytes_of_row() const;  // of a chunk
+  int64_t bytes_of_row() const;      // of a chunk
+  int64_t bytes_of_numbers() const;  // of a row's tiles
   int64_t weight_block(int64_t fixed) const;
   int64_t tiles() const;  // of a row's exponentials
   bool with_gradient() const { return o_.with_d_x || o_.with_d_weight || o_.with_d_bias; }

@@ -1,0 +1,131 @@
+// Heads under a limit of memory whose exponentials stand where d_weight will be (lib/src/ops/linear_chunks.h).
+#include "tests/kernels/linear_head.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using Head = LinearHead;
+constexpr Gradients kWithoutBias{.x = true, .weight = true, .bias = false};
+
+class HeadInDWeight : public WithProducts {};
+INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, makers_of_products(), products_name);
+
+// Bytes beside a chunk's exponentials that a block of `classes` takes, and what its rows take by vocabulary.
+int64_t room(int64_t rows, int64_t cols, int64_t classes) {
+  return rows * classes * 4 + rows * cols * 4 + rows * 64;
+}
+
+Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, int64_t bytes,
+             Gradients wanted = kWithoutBias) {
+  Head head(n, h, v, type, std::move(c), wanted);
+  head.desc.max_workspace_bytes = bytes;
+  return head;
+}
+
+// All rows at once, and chunks whose first ones are multiplied again.
+TEST_P(HeadInDWeight, Options) {
+  const int64_t v = 1100;
+  const std::vector<CrossEntropyCase> cases = {
+      {},
+      {.smoothing = exact(0.1)},
+      {.softcap = 3},
+      {.lse_square = exact(1e-3)},
+      {.weight = class_weights(v)},
+      {.temperature = 1.5},
+      {.ignore_index = 2, .smoothing = exact(0.2), .lse_square = exact(1e-3), .weight = class_weights(v)}};
+  for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
+    for (CrossEntropyCase c : cases) {
+      c.reduction = reduction;
+      for (int64_t n : {40, 150}) {
+        limited(n, 64, v, f32, c, room(n, 64, 400)).check();
+        Head rounded = limited(n, 64, v, bf16, c, room(n, 64, 400));
+        rounded.set_d_weight_type(bf16);
+        rounded.check();
+      }
+    }
+  }
+}
+
+TEST_P(HeadInDWeight, Shapes) {
+  const int64_t shapes[][3] = {{64, 64, 513}, {65, 64, 2048}, {1, 8, 700}, {200, 32, 1537}, {33, 7, 600}};
+  for (const auto& [n, h, v] : shapes) {
+    for (DType type : kFloats) {
+      limited(n, h, v, type, {}, room(n, h, 300) + 70000).check();
+      Head frozen_x = limited(n, h, v, type, {}, room(n, h, 300) + 70000, {.x = false, .weight = true, .bias = false});
+      frozen_x.check();
+    }
+  }
+}
+
+TEST_P(HeadInDWeight, WithoutBias) {
+  Head head = limited(40, 64, 1100, f32, {}, room(40, 64, 400));
+  head.desc.bias_dtype = 0;
+  head.check();
+}
+
+TEST_P(HeadInDWeight, UpstreamGradient) {
+  for (Reduce reduction : {Reduce::mean, Reduce::none}) {
+    Head head = limited(150, 64, 1100, f32, {.smoothing = exact(0.1), .reduction = reduction}, room(150, 64, 400));
+    Values g{3.0};
+    if (reduction == Reduce::none) {
+      g = Random(31).normals(150);
+      for (double& value : g) value = exact(value);
+    }
+    head.upstream(g);
+    head.check();
+  }
+}
+
+// d_weight whose rows are apart is no place for anything else.
+TEST_P(HeadInDWeight, RowsOfDWeightApart) {
+  Head head(40, 64, 1100, f32, {}, kWithoutBias, 8);
+  head.desc.max_workspace_bytes = room(40, 64, 400);
+  head.check();
+}
+
+// Logits that their label's does not tell the size of: exponentials are made again, in blocks too.
+TEST_P(HeadInDWeight, LargeLogits) {
+  Head head(40, 64, 1100, f32, {}, kWithoutBias);
+  Values x = head.x.values();
+  for (double& value : x) value *= 64;
+  head.x.fill(x);
+  head.desc.max_workspace_bytes = room(40, 64, 400);
+  head.run();
+  const CrossEntropyResult expected = cross_entropy_oracle(head.logits(), head.labels, head.c);
+  EXPECT_TRUE(close_loss(head.loss.values(), expected.loss, 1e-4));
+  const auto [d_x, d_weight] = product_gradients(expected.d_logits, head.x, head.weight, 40, 64, 1100);
+  EXPECT_TRUE(close_normwise(head.d_x.values(), d_x, 1e-3));
+  EXPECT_TRUE(close_normwise(head.d_weight.values(), d_weight, 1e-3));
+}
+
+// An ignored row of no numbers leaves none in the blocks.
+TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
+  if (GetParam() == Products::library) GTEST_SKIP() << "products multiply its zeros by what it holds";
+  Head head(40, 64, 1100, f32, {}, kWithoutBias);
+  Head same(40, 64, 1100, f32, {}, kWithoutBias);
+  for (Head* each : {&head, &same}) each->desc.max_workspace_bytes = room(40, 64, 400);
+  for (int64_t i = 4; i < 40; i += 5)
+    for (int64_t j = 0; j < 64; ++j) head.x.set(i * 64 + j, std::numeric_limits<double>::infinity());
+  head.run();
+  same.run();
+  EXPECT_EQ(head.d_weight.values(), same.d_weight.values());
+}
+
+TEST_P(HeadInDWeight, TwoRunsAreBitIdentical) {
+  Head first = limited(150, 64, 1100, bf16, {}, room(150, 64, 400)),
+       second = limited(150, 64, 1100, bf16, {}, room(150, 64, 400));
+  first.run();
+  second.run();
+  EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
+  EXPECT_TRUE(first.d_x.same_bits(second.d_x));
+}
+
+TEST_P(HeadInDWeight, WorkspaceStaysBelowItsLimit) {
+  for (int64_t n : {40, 64, 65, 150, 1000}) {
+    const int64_t bytes = room(n, 64, 400);
+    EXPECT_LE(limited(n, 64, 1100, f32, {}, bytes).workspace_bytes(n), static_cast<size_t>(bytes)) << n;
+  }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
