@@ -85,6 +85,7 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
     if (outer ? !h.outer : h.outer && !h.by_vocabulary) continue;
     if (h.d_weight_type == type && type != f32) add(d_weight, type, false, outer);
     for (const bool adds : {false, true}) add(d_weight, f32, adds, outer);
+    if (h.in_blocks && h.d_weight_type != f32 && !outer) add(d_weight, h.d_weight_type, true, false);
   }
   return kinds;
 }

@@ -327,7 +327,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
     LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
     chunks.tile_columns = exponentials_->tile_columns(), chunks.tile_numbers = exponentials_->tile_numbers();
     if (smoothing_) chunks.smoothing_parts = smoothing_->parts();
-    chunks.in_blocks = options.in_blocks;
+    chunks.in_blocks = options.in_blocks, chunks.tile_rows = exponentials_->tile_rows();
+    chunks.tiles_at_once = std::max<int64_t>(context_->machine().sms, 1);
     chunks_ = LinearChunks(chunks);
   }
 
@@ -630,7 +631,6 @@ class FusedLinearCrossEntropy final : public OpPlan {
     select_block(call, layout, first_column, columns, &v);
     multiply_exponentials(call, v, Product::tn, kScaledX, nullptr, &v[kClassFactor], kXSums, false, kDWeight);
     add_rows(call, layout, first_column, layout.again_logits, rows - kept, true, &v);
-    if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
   }
 
   // d_weight of the classes [first_column, first_column + columns).

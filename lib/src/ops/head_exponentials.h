@@ -13,6 +13,7 @@ class HeadExponentials {
  public:
   HeadExponentials(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options);
 
+  int64_t tile_rows() const { return tiles_.tile_m; }
   int64_t tile_columns() const { return tiles_.tile_n; }
   int64_t tile_numbers() const { return static_cast<int64_t>(numbers_.size()); }  // that a tile leaves of a row
 
@@ -25,8 +26,8 @@ class HeadExponentials {
  private:
   void multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
                 Views* views) const;
-  void multiply_blocks(const Call& call, const LinearLayout& layout, const HeadWeight& weight, const KernelStep& product,
-                       Views* views) const;
+  void multiply_blocks(const Call& call, const LinearLayout& layout, const HeadWeight& weight,
+                       const KernelStep& product, Views* views) const;
   void multiply_classes(const Call& call, const Part& classes, int64_t first_tile, const LinearLayout& layout,
                         const KernelStep& product, Views* views) const;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "kernels/launch.h"
 #include "lib/src/plan.h"
@@ -23,10 +24,10 @@ constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
 constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
 constexpr int64_t kMostBlock = 8192;                 // classes of a block of exponentials
-constexpr int64_t kLeastAgain = 1024;                // rows that are made again at a time, at least
-// Elements that a GPU's multiprocessors make at the same time, and flop that they could do while a product begins and ends.
-constexpr int64_t kWave = int64_t{128} * 128 * 256;
-constexpr double kLaunch = 2e9;
+constexpr int64_t kChunkSizes = 16;                  // of chunks that are compared
+// In terms of a product's depth, of which a GPU's multiprocessors do 100 in a microsecond: what its begin and end take, and to read
+// and write a byte of every element of the tiles that they make at the same time.
+constexpr int64_t kLaunchDepth = 256, kAddDepth = 128;
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -193,48 +194,49 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   return l;
 }
 
-// Blocks of the size that takes least time, and as many rows as d_weight's memory and the limit hold. Rows of d are made again
-// where a chunk's numbers of tiles were, which nothing reads by then.
+// What a product takes, in terms of the depth of a product that fills the device once.
+double LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) const {
+  const int64_t tiles = ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns);
+  return static_cast<double>(ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth);
+}
+
+// Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again where a chunk's numbers of tiles
+// were, which nothing reads by then.
 LinearLayout LinearChunks::in_d_weight(int64_t rows) const {
   const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(rows, 0, 0, 0).bytes);
   const int64_t buffers = kRowNumbers + o_.tile_numbers + kChunkBuffers;  // each rounded up
   const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
   const int64_t most = std::min(rows, o_.cols * size_of(o_.d_weight_type) / size), numbers = bytes_of_numbers();
   const int64_t without_logits = bytes_of_row() - numbers - logits_stride() * size;
-  LinearLayout best;
-  double least = 0;
+  const int64_t add = kAddDepth * size_of(o_.d_weight_type);
+  InDWeight best;
+  double least = std::numeric_limits<double>::infinity();
   for (int64_t columns = o_.tile_columns; columns < o_.classes && columns <= kMostBlock; columns *= 2) {
     const int64_t of_row = without_logits + columns * size;
-    const int64_t sums = o_.d_weight_type != DType::f32 ? columns * o_.cols * size_of(DType::f32) : 0;
-    const int64_t least_rows = std::min(rows - 1, kLeastAgain);
-    int64_t chunk = room / (of_row + numbers), again = 0;
-    if (chunk >= rows && most == rows) {
-      chunk = rows;
-    } else {
-      chunk = whole_tiles(std::min({chunk, most, rows - 1, (room - sums - least_rows * columns * size) / of_row}));
-      if (chunk < 1) continue;
-      again = std::min(rows - chunk, (room - sums - chunk * of_row) / (columns * size));
+    for (int64_t chunk = most; chunk > 0; chunk = whole_tiles(chunk - ceil_div(most, kChunkSizes))) {
+      if (chunk * (of_row + numbers) > room) continue;
+      const int64_t more = rows - chunk, fit = (room - chunk * of_row) / (columns * size);
+      if (more > 0 && fit < 1) continue;
+      const int64_t parts = more > 0 ? ceil_div(more, fit) : 0;
+      const int64_t again = parts > 0 ? std::min(fit, round_up(ceil_div(more, parts), o_.tile_rows)) : 0;
+      double time = time_of(columns, o_.cols, chunk);
+      for (int64_t done = 0; done < more; done += again) {
+        const int64_t part = std::min(again, more - done);
+        time += time_of(part, columns, o_.cols) + time_of(columns, o_.cols, part + add);
+      }
+      time *= static_cast<double>(ceil_div(o_.classes, columns));
+      if (time < least) best = {columns, chunk, again}, least = time;
     }
-    LinearLayout l = place(rows, chunk, chunk * columns * size, 0);
-    l.by_vocabulary = l.in_d_weight = true;
-    l.columns = l.block_stride = columns;
-    l.block_shift = std::countr_zero(static_cast<uint64_t>(columns));
-    l.block_rows = again;
-    l.add_up_d_weight = again > 0 && o_.d_weight_type != DType::f32;
-    l.again_logits = l.of_tiles[0];
-    l.d_weight = l.again_logits + static_cast<size_t>(aligned(again * columns * size));
-    l.bytes = std::max(l.bytes, l.d_weight + static_cast<size_t>(l.add_up_d_weight ? aligned(sums) : 0));
-    if (l.bytes > static_cast<size_t>(o_.max_workspace_bytes)) continue;
-    const auto blocks = static_cast<double>(ceil_div(o_.classes, columns)),
-               launches = 1 + (again > 0 ? 2.0 * static_cast<double>(ceil_div(rows - chunk, again)) : 0),
-               product = static_cast<double>(std::max(columns * o_.cols, kWave)),
-               more = static_cast<double>(rows - chunk);
-    const double flop = blocks * (2 * static_cast<double>(rows) * product + 2 * more * product + launches * kLaunch);
-    if (best.bytes > 0 && flop >= least) continue;
-    best = l;
-    least = flop;
   }
-  return best;
+  if (best.chunk == 0) return {};
+  LinearLayout l = place(rows, best.chunk, best.chunk * best.columns * size, 0);
+  l.by_vocabulary = l.in_d_weight = true;
+  l.columns = l.block_stride = best.columns;
+  l.block_shift = std::countr_zero(static_cast<uint64_t>(best.columns));
+  l.block_rows = best.again;
+  l.again_logits = l.of_tiles[0];
+  l.bytes = std::max(l.bytes, l.again_logits + static_cast<size_t>(aligned(best.again * best.columns * size)));
+  return l;
 }
 
 int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t first) {

@@ -45,7 +45,9 @@ struct LinearChunkOptions {
   int64_t tile_columns = 0, tile_numbers = 0;
   int64_t smoothing_parts = 0;  // not 0: the gradients of smoothing are added to products, by sums of so many parts
   bool whole_weight = false;    // a copy of the weight is never made in blocks
-  bool in_blocks = false;       // exponentials lie in blocks of columns, all but the first in d_weight's memory or none
+  // Exponentials lie in blocks of columns, all but the first in d_weight's memory or none; the schedule of their products.
+  bool in_blocks = false;
+  int64_t tile_rows = 128, tiles_at_once = 1;
 
   ChunkRule rule = ChunkRule::by_workspace;
   int64_t chunk_rows = 0;           // not 0: the rows of a chunk
@@ -110,7 +112,11 @@ class LinearChunks {
   LinearLayout best(int64_t rows, bool d_weight_is_free) const;
   LinearLayout by_rows(int64_t rows) const;
   LinearLayout by_vocabulary(int64_t rows) const;
+  struct InDWeight {
+    int64_t columns = 0, chunk = 0, again = 0;
+  };
   LinearLayout in_d_weight(int64_t rows) const;
+  double time_of(int64_t rows, int64_t columns, int64_t depth) const;
   bool saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const;
   LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
   int64_t sums_of(int64_t rows, int64_t chunk) const;
