@@ -128,6 +128,47 @@ TEST(LinearChunks, SmallChunksGoByVocabulary) {
   EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
 }
 
+// Exponentials where d_weight will be: each block of d_weight overwrites none that are still needed.
+TEST(LinearChunks, InDWeight) {
+  for (DType type : {f32, bf16}) {
+    LinearChunkOptions options = head();
+    options.d_weight_type = type;
+    options.product_workspace = 0;
+    options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132, options.in_blocks = true;
+    const int64_t most = 4096 * size_of(type) / 2;  // rows that d_weight holds
+    for (int64_t limit : {64'000'000, 300'000'000}) {
+      options.max_workspace_bytes = limit;
+      for (int64_t rows : {1000, 4096, 8192, 10000, 32768}) {
+        SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(limit) + " bytes, rows " + std::to_string(rows));
+        EXPECT_FALSE(LinearChunks(options).layout(rows).in_d_weight) << "it is not free";
+        const LinearLayout l = LinearChunks(options).layout(rows, true);
+        EXPECT_LE(l.bytes, static_cast<size_t>(limit));
+        if (rows == 4096) {
+          EXPECT_TRUE(l.in_d_weight);
+          EXPECT_EQ(l.chunk, rows) << "nothing is multiplied again";
+        }
+        if (!l.in_d_weight) continue;
+        EXPECT_TRUE(l.by_vocabulary);
+        EXPECT_LE(l.chunk, most);
+        EXPECT_EQ(l.columns, int64_t{1} << l.block_shift);
+        EXPECT_EQ(l.columns % options.tile_columns, 0);
+        const auto first_block = static_cast<size_t>(l.chunk * l.columns) * 2;
+        EXPECT_LE(l.logits + first_block, l.base);
+        EXPECT_LE(l.scaled_x + static_cast<size_t>(l.chunk) * 4096 * 2, l.again_logits);
+        EXPECT_LE(l.again_logits + static_cast<size_t>(l.block_rows * l.columns) * 2, l.bytes);
+        EXPECT_EQ(l.block_rows > 0, l.chunk < rows);
+        int64_t done = 0;
+        for (int64_t first = 0; first < rows; first += LinearChunks::chunk_at(l, rows, first))
+          done = LinearChunks::chunk_at(l, rows, first);
+        EXPECT_EQ(done, l.chunk) << "the last chunk, which is kept, is a whole one";
+      }
+    }
+    options.max_workspace_bytes = 30'000'000;
+    EXPECT_LT(LinearChunks(options).layout(4096, true).chunk, 4096);
+    EXPECT_LE(LinearChunks(options).layout(4096, true).bytes, 30'000'000u);
+  }
+}
+
 TEST(LinearChunks, NothingOverlaps) {
   LinearChunkOptions options = head();
   options.classes = 1001;

@@ -196,8 +196,9 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
 
 // What a product takes, in terms of the depth of a product that fills the device once.
 double LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) const {
-  const int64_t tiles = ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns);
-  return static_cast<double>(ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth);
+  const auto tiles = static_cast<double>(ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns)),
+             at_once = static_cast<double>(o_.tiles_at_once);
+  return std::max(tiles / at_once, 1.0) * static_cast<double>(depth) + kLaunchDepth;
 }
 
 // Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again where a chunk's numbers of tiles
