@@ -136,6 +136,14 @@ std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
   return "";
 }
 
+// Whether a factor is loaded with k across its rows; of the first one columns of memory are its rows then.
+bool liesAcross(Value factor, bool second) {
+  if (auto conversion = factor.getDefiningOp<tgpu::ConvertLayoutOp>()) factor = conversion.getSource();
+  auto permute = factor.getDefiningOp<tile::PermuteOp>();
+  if (permute) factor = permute.getSource();
+  return factor.getDefiningOp<tile::LoadTileOp>() && second != static_cast<bool>(permute);
+}
+
 void separateFactors(func::FuncOp func) {
   func.walk([](tile::DotOp dot) {
     OpBuilder builder(dot);
@@ -490,10 +498,15 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
 
   void remarkDot(tile::DotOp dot, bool wgmma) {
     const Threads threads{numWarps, numCtas};
-    if (const std::string why = planOf(dot, threads, WarpPart::square).whyThreads; !why.empty())
+    if (const std::string why = planOf(dot, threads, WarpPart::square).whyThreads; !why.empty()) {
       remark(dot) << "the product is not made by tensor cores: " << why;
-    else if (const std::string why = wgmma ? whyNoWgmma(dot, threads) : ""; !why.empty())
+      return;
+    }
+    if (const std::string why = wgmma ? whyNoWgmma(dot, threads) : ""; !why.empty())
       remark(dot) << "the product is made by mma.sync, not by wgmma: " << why;
+    if (dot.isInt8() && (liesAcross(dot.getA(), false) || liesAcross(dot.getB(), true)))
+      remark(dot) << "an i8 factor is read byte by byte: its neighbours along k are none in memory; lay it out with k "
+                     "along its rows";
   }
 
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};

@@ -265,6 +265,8 @@ func.func @whole_numbers(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !
 
 // The first factor's rows lie across k; and a number of columns that wgmma does not know.
 // FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its i8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: [m, k], and [n, k] that is permuted{{$}}
+// FP8: remark: [tile-assign-layouts] an i8 factor is read byte by byte: its neighbours along k are none in memory
+// FP8-NOT: byte by byte
 // FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: n is 40, and of i8 it takes more than 32 columns by 16
 // CHECK-LABEL: func.func @whole_numbers_by_columns
 // CHECK-NOT: tgpu.wgmma
