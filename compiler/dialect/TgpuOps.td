@@ -239,9 +239,9 @@ def Tgpu_WgmmaOp : Tgpu_Op<"wgmma", [AllTypesMatch<["sums", "result"]>, MemoryEf
   let summary = "Starts to add the product of two tiles to sums; one of them, or both, is read from a slot by the tensor cores";
   let description = [{
     The sums are those of layout/dot_layout.h for WarpPart::group. `a` is a tile in registers as that product has it, else part `part_a` of
-    the slot, [m, k], with `permuted_a` [k, m]; part `part_b` is [k, n], with `permuted_b` [n, k]. Parts of fp8 have their formats, and
-    k along their rows: `permuted_b` alone. The result, and what is read, are
-    the tensor cores' until tgpu.wgmma_wait; a product that follows may add to the result.
+    the slot, [m, k], with `permuted_a` [k, m]; part `part_b` is [k, n], with `permuted_b` [n, k]. Parts of 8 and 32 bits have k along
+    their rows: `permuted_b` alone; fp8 its formats, i8 without them sums of i32, and f32 is rounded to tf32 by then. The result,
+    and what is read, are the tensor cores' until tgpu.wgmma_wait; a product that follows may add to the result.
     Example: `%f = tgpu.wgmma %s ring %r[%slot] {part_a = 0 : i32, part_b = 1 : i32} : tensor<128x256xf32, #sums>, !tgpu.ring<...>`.
   }];
   let arguments = (ins AnyRankedTensor:$sums, Optional<AnyRankedTensor>:$a, Tgpu_RingType:$ring, I32:$slot, OptionalAttr<I32Attr>:$part_a,

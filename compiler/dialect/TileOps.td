@@ -155,18 +155,30 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
 def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"sums and result are alike", "result", "sums", "$_self">]> {
   let summary = "A matrix product, added to sums";
   let description = [{
-    [m, k] by [k, n], both f16, bf16 or f32, or fp8, whose formats are named, and f32 [m, n]. The order in which products are
-    added is the target's.
+    [m, k] by [k, n], both f16, bf16 or f32, or fp8, whose formats are named, and f32 [m, n]; or both i8, without formats, or i32, and
+    i32 [m, n]. The order in which products are added is the target's. With `tf32`, of f32, the factors are rounded to 11 bits of
+    significand first, ties away from zero, where there are tensor cores.
     Example: `%d = tile.dot %a, %b, %s : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>`.
   }];
   let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$sums, OptionalAttr<Tile_Fp8Format>:$format_a,
-                   OptionalAttr<Tile_Fp8Format>:$format_b);
+                   OptionalAttr<Tile_Fp8Format>:$format_b, UnitAttr:$tf32);
   let results = (outs Tile_Tensor:$result);
   let builders = [OpBuilder<(ins "::mlir::Type":$result, "::mlir::Value":$a, "::mlir::Value":$b, "::mlir::Value":$sums), [{
-    build($_builder, $_state, result, a, b, sums, ::mlir::TypeAttr(), ::mlir::TypeAttr());
+    build($_builder, $_state, result, a, b, sums, ::mlir::TypeAttr(), ::mlir::TypeAttr(), ::mlir::UnitAttr());
   }]>];
   let assemblyFormat = "$a `,` $b `,` $sums attr-dict `:` type($a) `,` type($b) `->` type($result)";
-  let extraClassDeclaration = "bool isFp8() { return getFormatA().has_value(); }";
+  let extraClassDeclaration = [{
+    bool isFp8() { return getFormatA().has_value(); }
+    /// Of the factors, as they are in memory.
+    ::mlir::Type getFactorType() { return ::llvm::cast<::mlir::RankedTensorType>(getA().getType()).getElementType(); }
+    bool isInt8() { return !isFp8() && getFactorType().isInteger(8); }
+    /// Whether only threads multiply its factors: f32, all of whose bits count.
+    bool isIeeeF32() { return getFactorType().isF32() && !getTf32(); }
+    /// Bytes of a factor's number where mma.sync multiplies it: fp8 becomes f16 there.
+    int64_t getFactorBytes() { return isFp8() ? 2 : getFactorType().getIntOrFloatBitWidth() / 8; }
+    /// Whether wgmma multiplies its factors only with k along their rows, as all that have not 16 bits.
+    bool takesRowsOnly() { return getFactorType().getIntOrFloatBitWidth() != 16; }
+  }];
   let hasVerifier = 1;
 }
 

@@ -216,9 +216,15 @@ LogicalResult WgmmaOp::verify() {
   }
   if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
     return emitOpError("multiplies swizzled parts, or a tile, of [m, k] by [k, n] for sums of [m, n]");
-  if (ring.part(getPartB()).getElementType().isInteger(8) &&
-      (!getFormatA() || !getFormatB() || getPermutedA() || !getPermutedB()))
-    return emitOpError("multiplies fp8 of named formats with k along the rows of both parts");
+  const Type element = ring.part(getPartB()).getElementType();
+  if (element.getIntOrFloatBitWidth() != 16 && (getPermutedA() || !getPermutedB()))
+    return emitOpError("multiplies numbers of 8 and 32 bits with k along the rows of both parts");
+  const bool fp8 = getFormatA() && getFormatB();
+  if (getFormatA().has_value() != getFormatB().has_value() || (fp8 && !element.isInteger(8)))
+    return emitOpError("has a format for each part of fp8, and none for others");
+  const bool whole = element.isInteger(8) && !fp8;
+  if (whole ? !sums.getElementType().isInteger(32) : !sums.getElementType().isF32())
+    return emitOpError("has sums of ") << (whole ? "i32 of i8 without formats" : "f32") << ", got " << sums;
   return success();
 }
 

@@ -249,14 +249,17 @@ LogicalResult DotOp::verify() {
   auto a = cast<RankedTensorType>(getA().getType()), b = cast<RankedTensorType>(getB().getType()),
        result = cast<RankedTensorType>(getType());
   Type element = a.getElementType();
-  const bool fp8 = getFormatA() && getFormatB();
-  const bool known = fp8 ? element.isInteger(8) : element.isF16() || element.isBF16() || element.isF32();
+  const bool fp8 = getFormatA() && getFormatB(), whole = !fp8 && (element.isInteger(8) || element.isInteger(32));
+  const bool known = fp8 ? element.isInteger(8) : whole || element.isF16() || element.isBF16() || element.isF32();
   if (element != b.getElementType() || !known || getFormatA().has_value() != getFormatB().has_value())
-    return emitOpError("multiplies tiles of f16, bf16 or f32, both alike, or of i8 with a format of fp8 each; got ") << a << " and " << b;
+    return emitOpError("multiplies tiles of f16, bf16, f32, i8 or i32, both alike, or of i8 with a format of fp8 each; got ")
+           << a << " and " << b;
+  if (getTf32() && !element.isF32()) return emitOpError("rounds f32 to tf32, got ") << a;
   if (a.getRank() != 2 || b.getRank() != 2 || a.getDimSize(1) != b.getDimSize(0))
     return emitOpError("multiplies [m, k] by [k, n], got ") << a << " and " << b;
-  if (!result.getElementType().isF32() || result.getShape() != ArrayRef({a.getDimSize(0), b.getDimSize(1)}))
-    return emitOpError("adds to f32 [m, n], got ") << result;
+  if ((whole ? !result.getElementType().isInteger(32) : !result.getElementType().isF32()) ||
+      result.getShape() != ArrayRef({a.getDimSize(0), b.getDimSize(1)}))
+    return emitOpError("adds to ") << (whole ? "i32" : "f32") << " [m, n], got " << result;
   return success();
 }
 

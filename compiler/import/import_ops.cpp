@@ -84,7 +84,25 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
   return unknown(op);
 }
 
-// A CPU multiplies f32: operands are widened once, where they are kept.
+// The nearest f32 of 11 bits of significand, ties away from zero: a GPU's cvt.rna.tf32.f32. What is not finite stays.
+static Value roundedToTf32(OpBuilder& builder, Location loc, Value number) {
+  auto tile = cast<RankedTensorType>(number.getType());
+  const RankedTensorType words = tile.clone(builder.getI32Type());
+  const auto constant = [&](int32_t bits) {
+    return arith::ConstantOp::create(builder, loc, DenseElementsAttr::get(words, bits));
+  };
+  constexpr int32_t kHalf = 1 << 12, kKept = ~(2 * kHalf - 1), kExponent = 0x7f800000;
+  Value bits = arith::BitcastOp::create(builder, loc, words, number);
+  Value nearest = arith::AndIOp::create(builder, loc, arith::AddIOp::create(builder, loc, bits, constant(kHalf)),
+                                        constant(kKept));
+  Value isFinite =
+      arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ne,
+                            arith::AndIOp::create(builder, loc, bits, constant(kExponent)), constant(kExponent));
+  return arith::BitcastOp::create(builder, loc, tile,
+                                  arith::SelectOp::create(builder, loc, isFinite, nearest, bits));
+}
+
+// A CPU multiplies f32, or i32 of i8: operands are widened, or rounded, once, where they are kept.
 Value Importer::contraction(const program::Op& op, Location loc, Type type) {
   auto dtypeOf = [&](int number) { return program.values[op.operands[number]].dtype; };
   auto format = [&](int number) {
@@ -94,14 +112,21 @@ Value Importer::contraction(const program::Op& op, Location loc, Type type) {
   auto factor = [&](int number) -> Value {
     Value value = values[op.operands[number]];
     auto tile = mlir::cast<RankedTensorType>(value.getType());
+    const bool whole = dtypeOf(number) == DType::i8;
+    if (program::roundsToTf32(op) && options.target != program::Target::nvptx)
+      return roundedToTf32(builder, loc, value);
+    if (whole && options.target != program::Target::nvptx)
+      return arith::ExtSIOp::create(builder, loc, tile.clone(builder.getI32Type()), value);
     if (options.target == program::Target::nvptx || tile.getElementType().isF32()) return value;
     if (is_fp8(dtypeOf(number))) return castFp8(loc, value, dtypeOf(number), DType::f32);
     return arith::ExtFOp::create(builder, loc, tile.clone(builder.getF32Type()), value);
   };
   switch (static_cast<program::ContractionOp>(op.code)) {
-    case program::ContractionOp::dot:
-      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]], format(0),
-                                 format(1));
+    case program::ContractionOp::dot: {
+      const bool tf32 = program::roundsToTf32(op) && options.target == program::Target::nvptx;
+      return tile::DotOp::create(builder, loc, type, factor(0), factor(1), values[op.operands[2]], format(0), format(1),
+                                 tf32 ? builder.getUnitAttr() : UnitAttr());
+    }
   }
   return unknown(op);
 }

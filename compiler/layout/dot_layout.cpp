@@ -88,9 +88,9 @@ bool fitsFragments(const DotShape& shape) {
   return bitsOf(shape.m) >= bitsOf(kMmaM) && bitsOf(shape.n) >= bitsOf(kMmaN);
 }
 
-// Lanes 4 g + t: row g, columns 2 t and 2 t + 1.
-Bases lanesOfPairs() {
-  return {{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}};
+// Lanes 4 g + t: row g, columns `each` t to `each` t + `each` - 1.
+Bases lanesOfRows(int64_t each) {
+  return {{0, each}, {0, 2 * each}, {1, 0}, {2, 0}, {4, 0}};
 }
 
 }  // namespace
@@ -102,11 +102,12 @@ LinearLayout sumsLayout(const DotShape& shape) {
   Bases reg{{0, 1}, {8, 0}};
   along(&reg, 1, dealt.n.whole, dealt.n.own());
   ownRows(&reg, dealt);
-  return layout({shape.m, shape.n}, reg, lanesOfPairs(), warpBases(dealt, 0, 1), shape.ctas);
+  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(dealt, 0, 1), shape.ctas);
 }
 
-DotShape shapeOf(const LinearLayout& sums, int64_t k) {
+DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
   DotShape shape{sums.shape()[0], sums.shape()[1], k, sums.warps(), sums.ctas()};
+  shape.bytes = bytes;
   for (WarpPart part : {WarpPart::group, WarpPart::square, WarpPart::rows}) {
     shape.part = part;
     if ((part != WarpPart::group || fitsWgmma(shape)) && sumsLayout(shape) == sums) break;
@@ -114,24 +115,36 @@ DotShape shapeOf(const LinearLayout& sums, int64_t k) {
   return shape;
 }
 
+// Registers hold neighbours along k; those of a fragment, the second half of the rows first and then that of k.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
-  if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(kMmaK)) return std::nullopt;
+  const int64_t each = perRegister(shape.bytes), depth = mmaK(shape.bytes);
+  if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(depth)) return std::nullopt;
   const Deal dealt = deal(shape);
-  Bases a{{0, 1}, {8, 0}, {0, 8}};
-  along(&a, 1, bitsOf(kMmaK), bitsOf(shape.k));
+  Bases a, b;
+  along(&a, 1, 0, bitsOf(each));
+  a.push_back({8, 0});
+  a.push_back({0, depth / 2});
+  along(&a, 1, bitsOf(depth), bitsOf(shape.k));
   ownRows(&a, dealt);
-  Bases b{{1, 0}, {8, 0}};
-  along(&b, 0, bitsOf(kMmaK), bitsOf(shape.k));
+  along(&b, 0, 0, bitsOf(each));
+  b.push_back({depth / 2, 0});
+  along(&b, 0, bitsOf(depth), bitsOf(shape.k));
   along(&b, 1, dealt.n.whole, dealt.n.own());
-  const Bases lanesOfB{{2, 0}, {4, 0}, {0, 1}, {0, 2}, {0, 4}};
-  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfPairs(), warpBases(dealt, 0, -1), shape.ctas),
+  const Bases lanesOfB{{each, 0}, {2 * each, 0}, {0, 1}, {0, 2}, {0, 4}};
+  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(dealt, 0, -1), shape.ctas),
                     layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape.ctas), sumsLayout(shape)};
+}
+
+bool fitsWgmmaColumns(const DotShape& shape) {
+  constexpr int64_t kMostAnyColumns = 32;
+  const bool any = shape.bytes != 1 || shape.n <= kMostAnyColumns;
+  return shape.n <= kMostWgmmaN && shape.n % (any ? kMmaN : 2 * kMmaN) == 0;
 }
 
 bool fitsWgmma(const DotShape& shape) {
   const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps;
   if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps) return false;
-  return groups && shape.ctas == 1 && shape.n % kMmaN == 0 && shape.n <= kMostWgmmaN && shape.k % kMmaK == 0;
+  return groups && shape.ctas == 1 && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
 }
 
 DotLayouts threadLayouts(const DotShape& shape) {

@@ -7,14 +7,20 @@
 
 namespace ligerdsl::compiler {
 
-/// What one mma.sync of 16-bit numbers multiplies: PTX ISA, "Matrix Fragments for mma.m16n8k16".
-inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaK = 16;
+/// What one mma.sync multiplies, with as many bytes along k of any type: PTX ISA, "Matrix Fragments for mma.m16n8k16" of 16-bit
+/// numbers, m16n8k32 of i8, m16n8k8 of tf32.
+inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaBytes = 32;
+/// Of numbers of so many bytes: along k of an instruction, and in a register.
+constexpr int64_t mmaK(int64_t bytes) {
+  return kMmaBytes / bytes;
+}
+constexpr int64_t perRegister(int64_t bytes) {
+  return 4 / bytes;
+}
 
 /// The rows of one wgmma, which four warps share, and the most columns; k as above. PTX ISA, "Register Fragments for
 /// wgmma.mma_async.m64nNk16".
 inline constexpr int64_t kWgmmaM = 64, kMostWgmmaN = 256, kGroupWarps = 4;
-/// Bytes along k that one instruction of tensor cores multiplies, whatever the type.
-inline constexpr int64_t kMmaBytes = 32;
 /// Of a thread, in registers all the time: more leave too few for the rest.
 inline constexpr int64_t kMostWgmmaSums = 192;
 
@@ -26,6 +32,7 @@ struct DotShape {
   int64_t m, n, k;
   int64_t warps, ctas = 1;  // CTAs of a cluster all have the whole product
   WarpPart part = WarpPart::square;
+  int64_t bytes = 2;  // of a factor's number: 1 of i8, 4 of tf32
 };
 
 struct DotLayouts {
@@ -37,13 +44,15 @@ struct DotLayouts {
 LinearLayout sumsLayout(const DotShape& shape);
 
 /// The shape of a product of this depth that has its sums in this layout.
-DotShape shapeOf(const LinearLayout& sums, int64_t k);
+DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes = 2);
 
 /// Fragments of mma.sync: warps that have the same rows all hold those of a, of the same columns those of b. Nothing where
 /// a tile is no multiple of whole fragments.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape);
 
-/// Whether wgmma can make the product: of 16-bit numbers, with the sums and a factor in registers dealt by WarpPart::group.
+/// Whether wgmma knows the product's number of columns: a multiple of 8, of i8 one of 16 where there are more than 32.
+bool fitsWgmmaColumns(const DotShape& shape);
+/// Whether wgmma can make the product, with the sums and a factor in registers dealt by WarpPart::group.
 bool fitsWgmma(const DotShape& shape);
 
 /// Every thread has the rows of a and the columns of b that its sums are of.

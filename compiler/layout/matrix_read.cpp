@@ -8,47 +8,47 @@ namespace {
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-constexpr int64_t kSide = 8;  // of a matrix
+constexpr int64_t kRows = 8, kRowBytes = 16;  // of a matrix
 constexpr int kLaneBits = 5;
 
-// A lane has two neighbours of a row, four lanes a row; or, transposed, of a column.
-bool holdsPairs(const LinearLayout& tile, int along, int across) {
+// A lane has neighbours of a row in a register, `each` of them, four lanes a row; or, transposed, of a column.
+bool holdsRows(const LinearLayout& tile, int along, int across, int64_t each) {
   const auto step = [&](int dim, int64_t by) {
     Basis basis(2, 0);
     basis[dim] = by;
     return basis;
   };
-  const Bases lanes{step(along, 2), step(along, 4), step(across, 1), step(across, 2), step(across, 4)};
-  return tile.bases(Axis::reg)[0] == step(along, 1) && tile.bases(Axis::lane) == lanes;
-}
-
-bool isWhole(const Basis& basis) {
-  return std::ranges::all_of(basis, [](int64_t by) { return by % kSide == 0; });
-}
-
-// In units of a row's 16 bytes.
-Basis inUnits(Basis basis) {
-  basis[1] /= kSide;
-  return basis;
+  size_t reg = 0;
+  for (int64_t by = 1; by < each; by *= 2, ++reg)
+    if (tile.bases(Axis::reg).size() <= reg || tile.bases(Axis::reg)[reg] != step(along, by)) return false;
+  const Bases lanes{step(along, each), step(along, 2 * each), step(across, 1), step(across, 2), step(across, 4)};
+  return tile.bases(Axis::lane) == lanes;
 }
 
 }  // namespace
 
-std::optional<MatrixRead> matrixRead(const LinearLayout& tile) {
-  if (tile.rank() != 2 || tile.bases(Axis::reg).empty() || tile.shape()[1] % kSide != 0) return std::nullopt;
-  const bool transposed = !holdsPairs(tile, 1, 0);
-  if (transposed && !holdsPairs(tile, 0, 1)) return std::nullopt;
+std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes) {
+  const int64_t columns = kRowBytes / bytes, each = 4 / bytes;  // of a matrix, of a register
+  if (tile.rank() != 2 || tile.shape()[1] % columns != 0) return std::nullopt;
+  const bool transposed = !holdsRows(tile, 1, 0, each);
+  if (transposed && (bytes != 2 || !holdsRows(tile, 0, 1, each))) return std::nullopt;
+  const auto isWhole = [&](const Basis& basis) { return basis[0] % kRows == 0 && basis[1] % columns == 0; };
+  const auto inUnits = [&](Basis basis) {
+    basis[1] /= columns;
+    return basis;
+  };
   const auto& registers = tile.bases(Axis::reg);
-  if (!std::all_of(registers.begin() + 1, registers.end(), isWhole)) return std::nullopt;
+  const size_t within = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;  // bits of a place in a register
+  if (!std::all_of(registers.begin() + within, registers.end(), isWhole)) return std::nullopt;
 
-  const size_t bits = std::min<size_t>(2, registers.size() - 1);
+  const size_t bits = std::min<size_t>(2, registers.size() - within);
   Bases lanes{{1, 0}, {2, 0}, {4, 0}}, rest, warps, ctas;
-  for (size_t bit = 0; bit < registers.size() - 1; ++bit)
-    (bit < bits ? lanes : rest).push_back(inUnits(registers[bit + 1]));
+  for (size_t bit = 0; bit < registers.size() - within; ++bit)
+    (bit < bits ? lanes : rest).push_back(inUnits(registers[bit + within]));
   lanes.resize(kLaneBits, Basis(2, 0));
   for (const Basis& basis : tile.bases(Axis::warp)) warps.push_back(inUnits(basis));
   for (const Basis& basis : tile.bases(Axis::cta)) ctas.push_back(inUnits(basis));
-  const LinearLayout::Shape shape{tile.shape()[0], tile.shape()[1] / kSide};
+  const LinearLayout::Shape shape{tile.shape()[0], tile.shape()[1] / columns};
   if (!LinearLayout::check(shape, rest, lanes, warps, ctas).empty()) return std::nullopt;
   return MatrixRead{LinearLayout(shape, rest, lanes, warps, ctas), int64_t{1} << bits, transposed};
 }

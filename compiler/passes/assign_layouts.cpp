@@ -65,20 +65,17 @@ struct DotPlan {
 
 DotShape shapeOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
   auto a = cast<RankedTensorType>(dot.getA().getType()), b = cast<RankedTensorType>(dot.getB().getType());
-  return {a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part};
-}
-
-bool multipliesF32(tile::DotOp dot) {
-  return cast<RankedTensorType>(dot.getA().getType()).getElementType().isF32();
+  return {a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part, dot.getFactorBytes()};
 }
 
 DotPlan planOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
   const DotShape shape = shapeOf(dot, threads, part);
-  if (multipliesF32(dot)) return {threadLayouts(shape), "they multiply f16 and bf16, not f32"};
+  if (dot.isIeeeF32()) return {threadLayouts(shape), "they multiply f16, bf16, fp8, i8 and tf32, not IEEE f32"};
   if (std::optional<DotLayouts> fragments = mmaLayouts(shape)) return {*fragments, ""};
-  return {threadLayouts(shape), llvm::formatv("m is {0}, n {1} and k {2}; m and k need a factor of {3}, n one of {4}",
-                                              shape.m, shape.n, shape.k, kMmaM, kMmaN)
-                                    .str()};
+  return {threadLayouts(shape),
+          llvm::formatv("m is {0}, n {1} and k {2}; m needs a factor of {3}, n one of {4}, k one of {5}", shape.m,
+                        shape.n, shape.k, kMmaM, kMmaN, mmaK(shape.bytes))
+              .str()};
 }
 
 // Whether the product's loop loads a factor ahead, so that it comes to wait in swizzled rows of shared memory, where wgmma reads it;
@@ -98,18 +95,26 @@ bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted =
   return stages && stages.getInt() >= 2;
 }
 
-// wgmma reads fp8 from shared memory alone, with k along the rows.
-std::string whyNoWgmmaOfFp8(tile::DotOp dot, int64_t depth) {
-  if (depth % kMmaBytes != 0)
-    return llvm::formatv("k is {0}, and of fp8 it takes a multiple of {1}", depth, kMmaBytes).str();
+// wgmma reads numbers of 8 and 32 bits with k along the rows; here from shared memory alone.
+std::string whyNoWgmmaOfRows(tile::DotOp dot) {
+  const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
+  const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
+  const int64_t step = kMmaBytes * 8 / dot.getFactorType().getIntOrFloatBitWidth();
+  if (depth % step != 0)
+    return llvm::formatv("k is {0}, and of {1} it takes a multiple of {2}", depth, type, step).str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
-    return "its fp8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of "
-           "32 bytes: [m, k], and [n, k] that is permuted; they become f16 where they are multiplied";
+    return llvm::formatv(
+               "its {0} factors are not both tiles that a pipelined loop loads with k along their rows, of a "
+               "multiple of 32 bytes: [m, k], and [n, k] that is permuted{1}",
+               type, dot.isFp8() ? "; they become f16 where they are multiplied" : "")
+        .str();
+  if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
+    return "it rounds no f32 to tf32, nor do the loop's copies to shared memory; ask for tensor copies, which do";
   return "";
 }
 
 bool isReadFromSlots(tile::DotOp dot) {
-  if (dot.isFp8()) return whyNoWgmmaOfFp8(dot, cast<RankedTensorType>(dot.getA().getType()).getDimSize(1)).empty();
+  if (dot.takesRowsOnly()) return whyNoWgmmaOfRows(dot).empty();
   return isLoadedAhead(dot, dot.getB());
 }
 
@@ -117,16 +122,26 @@ bool isReadFromSlots(tile::DotOp dot) {
 std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
   if (threads.ctas > 1) return "num_ctas is " + std::to_string(threads.ctas) + ", and it multiplies in one CTA";
+  if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
+    return "n is " + std::to_string(shape.n) + ", and of i8 it takes more than 32 columns by 16";
   if (!fitsWgmma(shape))
     return llvm::formatv(
                "m is {0} and n {1}, for {2} warps; it takes a multiple of four warps, of {3} rows for each of "
                "them, at most {4} columns and {5} sums a thread",
                shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN, kMostWgmmaSums)
         .str();
-  if (dot.isFp8()) return whyNoWgmmaOfFp8(dot, shape.k);
+  if (dot.takesRowsOnly()) return whyNoWgmmaOfRows(dot);
   if (!isReadFromSlots(dot))
     return "its second factor is not a tile that a pipelined loop loads, in rows of a multiple of 32 bytes";
   return "";
+}
+
+// Whether a factor is loaded with k across its rows; of the first one columns of memory are its rows then.
+bool liesAcross(Value factor, bool second) {
+  if (auto conversion = factor.getDefiningOp<tgpu::ConvertLayoutOp>()) factor = conversion.getSource();
+  auto permute = factor.getDefiningOp<tile::PermuteOp>();
+  if (permute) factor = permute.getSource();
+  return factor.getDefiningOp<tile::LoadTileOp>() && second != static_cast<bool>(permute);
 }
 
 void separateFactors(func::FuncOp func) {
@@ -229,7 +244,7 @@ class Assigner {
   llvm::SmallDenseSet<int> sumsOfGroups() const {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
-      const bool possible = wgmma && !multipliesF32(dot) && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
+      const bool possible = wgmma && !dot.isIeeeF32() && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
       if (!possible || isReadFromSlots(dot)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
     }
     for (int number : others) fit.erase(number);
@@ -483,10 +498,15 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
 
   void remarkDot(tile::DotOp dot, bool wgmma) {
     const Threads threads{numWarps, numCtas};
-    if (const std::string why = planOf(dot, threads, WarpPart::square).whyThreads; !why.empty())
+    if (const std::string why = planOf(dot, threads, WarpPart::square).whyThreads; !why.empty()) {
       remark(dot) << "the product is not made by tensor cores: " << why;
-    else if (const std::string why = wgmma ? whyNoWgmma(dot, threads) : ""; !why.empty())
+      return;
+    }
+    if (const std::string why = wgmma ? whyNoWgmma(dot, threads) : ""; !why.empty())
       remark(dot) << "the product is made by mma.sync, not by wgmma: " << why;
+    if (dot.isInt8() && (liesAcross(dot.getA(), false) || liesAcross(dot.getB(), true)))
+      remark(dot) << "an i8 factor is read byte by byte: its neighbours along k are none in memory; lay it out with k "
+                     "along its rows";
   }
 
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};

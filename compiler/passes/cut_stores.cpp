@@ -23,13 +23,13 @@ constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
 
 // The sums' layout of as many columns, if threads have the same rows of it.
 std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
-  DotShape shape = shapeOf(sums, kMmaK);
+  DotShape shape = shapeOf(sums, mmaK(2));
   if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;
   shape.n = columns;
   const LinearLayout part = sumsLayout(shape);
   const bool same =
       part.bases(Axis::lane) == sums.bases(Axis::lane) && part.bases(Axis::warp) == sums.bases(Axis::warp);
-  return same && shapeOf(part, kMmaK).part == shape.part ? std::optional(part) : std::nullopt;
+  return same && shapeOf(part, mmaK(2)).part == shape.part ? std::optional(part) : std::nullopt;
 }
 
 void cut(tile::StoreTileOp store) {

@@ -271,9 +271,12 @@ class LoopPrefetcher {
       Value factor = dot.getB();
       if (auto conversion = factor.getDefiningOp<tgpu::ConvertLayoutOp>()) factor = conversion.getSource();
       if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
-      if (isDealtToGroups(dot) && isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(factor.getDefiningOp()))
-        remark(dot)
-            << "the product is made by mma.sync, not by wgmma: its second factor does not wait in shared memory";
+      if (!isDealtToGroups(dot) || !isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(factor.getDefiningOp()))
+        continue;
+      const bool waits = dot.getTf32() && isa<tgpu::RingReadOp>(factor.getDefiningOp());
+      remark(dot) << "the product is made by mma.sync, not by wgmma: "
+                  << (waits ? "only tensor copies round its f32 factors to tf32 on their way to shared memory"
+                            : "its second factor does not wait in shared memory");
     }
   }
 

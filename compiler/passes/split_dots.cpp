@@ -2,7 +2,7 @@
 //
 // A product of which a factor waits in the slots of a ring becomes one product for each step along k, with its own reads:
 // fragments are read where they are multiplied, a few at a time, and whoever schedules instructions reads the next
-// step's while this one's are multiplied. A step is what tensor cores multiply at a time, or what a thread reads of f32.
+// step's while this one's are multiplied. A step is what tensor cores multiply at a time, or what a thread reads of IEEE f32.
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -56,11 +56,11 @@ void split(tile::DotOp dot) {
   Factor a(dot.getA()), b(dot.getB());
   if (!a.read && !b.read) return;
   const LinearLayout left = layoutOf(dot.getA());
-  DotShape shape = shapeOf(layoutOf(dot.getResult()), left.shape()[1]);
+  DotShape shape = shapeOf(layoutOf(dot.getResult()), left.shape()[1], dot.getFactorBytes());
   const std::optional<DotLayouts> fragments = mmaLayouts(shape);
-  const bool mma = fragments && left == fragments->a;
+  const bool mma = !dot.isIeeeF32() && fragments && left == fragments->a;
   const int64_t depth = shape.k;
-  shape.k = mma ? kMmaK : kThreadStep;
+  shape.k = mma ? mmaK(shape.bytes) : kThreadStep;
   if (depth <= shape.k || depth % shape.k != 0) return;
   const DotLayouts layouts = mma ? *mmaLayouts(shape) : threadLayouts(shape);
   OpBuilder builder(dot);
@@ -68,7 +68,7 @@ void split(tile::DotOp dot) {
   for (int64_t k = 0; k < depth; k += shape.k) {
     Value rows = a.stretch(builder, 1, k, layouts.a), columns = b.stretch(builder, 0, k, layouts.b);
     total = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, total, dot.getFormatAAttr(),
-                                dot.getFormatBAttr());
+                                dot.getFormatBAttr(), dot.getTf32Attr());
   }
   dot.replaceAllUsesWith(total);
   dot.erase();

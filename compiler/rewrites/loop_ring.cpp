@@ -154,7 +154,8 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
 
 std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count, scf::ForOp outermost) const {
   if (!options.wgmma) return "the architecture has no wgmma";
-  const WarpgroupProducts made(at.loop, [&](Value factor) { return isInSlot(factor); });
+  const WarpgroupProducts made(
+      at.loop, [&](Value factor) { return isInSlot(factor); }, /*roundsF32=*/true);
   size_t dots = 0;  // in branches, too
   at.loop->walk([&](tile::DotOp) { ++dots; });
   if (made.empty() || made.count() != dots)
@@ -170,7 +171,9 @@ std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_
 // Before anything changes: what is staged, and what becomes of products.
 void LoopRing::prepare(ArrayRef<tile::LoadTileOp> loads, int64_t count) {
   slots = count;
-  if (options.wgmma) products.emplace(at.loop, [&](Value factor) { return isInSlot(factor); });
+  if (options.wgmma)
+    products.emplace(
+        at.loop, [&](Value factor) { return isInSlot(factor); }, options.tensor);
   if (products && products->mayOverlap() && slots > 2) overlapping = true;
   for (tile::LoadTileOp load : loads) (factors.canBeStaged(load) ? staged : small).push_back(load);
   factors.dropOriginals();

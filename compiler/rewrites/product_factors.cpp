@@ -101,7 +101,8 @@ void ProductFactors::takeOnce(ArrayRef<tile::LoadTileOp> once) {
     std::optional<Factor> factor = factorOf(load);
     if (!factor || factor->permute || ctas > 1 || !canBeStaged(load)) continue;
     auto dot = cast<tile::DotOp>(onlyUser(factor->conversion.getResult()));
-    if (dot.getA() == factor->conversion.getResult()) take(load, *factor);
+    // What is copied once is not rounded to tf32, and wgmma would read it there.
+    if (dot.getA() == factor->conversion.getResult() && !dot.getTf32()) take(load, *factor);
   }
 }
 

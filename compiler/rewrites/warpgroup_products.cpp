@@ -40,11 +40,12 @@ Value waited(OpBuilder& builder, Location loc, Value sums, int64_t pending) {
   return tgpu::WgmmaWaitOp::create(builder, loc, sums.getType(), sums, builder.getI32IntegerAttr(pending));
 }
 
-// fp8 is read from slots alone, with k along their rows.
+// Numbers of 8 and 32 bits are read from slots alone, with k along their rows.
 bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
   const auto permuted = [](Value factor) { return static_cast<bool>(factor.getDefiningOp<tile::PermuteOp>()); };
-  const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
-  return depth % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) && permuted(dot.getB());
+  const auto a = cast<RankedTensorType>(dot.getA().getType());
+  const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;
+  return bytes % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) && permuted(dot.getB());
 }
 
 }  // namespace
@@ -52,14 +53,15 @@ bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
 bool isDealtToGroups(tile::DotOp dot) {
   const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
   const LinearLayout sums = layoutOf(dot.getResult());
-  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1), sums.warps(), sums.ctas(), WarpPart::group};
-  return !a.getElementType().isF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums &&
-         mmaLayouts(shape)->a == layoutOf(a);
+  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),     sums.warps(),
+                       sums.ctas(),     WarpPart::group, dot.getFactorBytes()};
+  return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums && mmaLayouts(shape)->a == layoutOf(a);
 }
 
-WarpgroupProducts::WarpgroupProducts(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot) {
+WarpgroupProducts::WarpgroupProducts(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot, bool roundsF32) {
   for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
-    if (!isDealtToGroups(dot) || !inSlot(dot.getB()) || (dot.isFp8() && !readsRows(dot, inSlot))) continue;
+    if (!isDealtToGroups(dot) || !inSlot(dot.getB()) || (dot.getTf32() && !roundsF32)) continue;
+    if (dot.takesRowsOnly() && !readsRows(dot, inSlot)) continue;
     products.push_back(dot);
     readsRegisters |= !inSlot(dot.getA());
   }

@@ -12,8 +12,8 @@ bool isDealtToGroups(tile::DotOp dot);
 class WarpgroupProducts {
  public:
   /// The products of the loop's body that wgmma can make if `inSlot` says which factors will be read from swizzled slots: the
-  /// second one has to be.
-  WarpgroupProducts(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot);
+  /// second one has to be. `roundsF32`: whether what fills the slots rounds f32 to tf32, as tensor copies do and wgmma does not.
+  WarpgroupProducts(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot, bool roundsF32);
 
   size_t count() const { return products.size(); }
   bool empty() const { return products.empty(); }

@@ -1,24 +1,55 @@
 // Matrix products.
+#include <bit>
+#include <cmath>
+
 #include "interpreter/convert.h"
 #include "interpreter/machine.h"
 
 namespace ligerdsl::interpreter {
+namespace {
+
+// The nearest number of 11 bits of significand, ties away from zero: what cvt.rna.tf32.f32 makes of an f32.
+double to_tf32(double number) {
+  constexpr uint32_t kDropped = 13;  // bits
+  if (!std::isfinite(number)) return number;
+  const uint32_t bits = std::bit_cast<uint32_t>(static_cast<float>(number)) + (1u << (kDropped - 1));
+  return std::bit_cast<float>(bits >> kDropped << kDropped);
+}
+
+// Calls put(place, total) for each of the sums, to which the products along k were added.
+template <class Number, class Put>
+void multiply(const std::vector<Number>& left, const std::vector<Number>& right, const std::vector<Number>& sums,
+              int64_t m, int64_t n, int64_t k, const Put& put) {
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < n; ++j) {
+      Number total = sums[i * n + j];
+      for (int64_t at = 0; at < k; ++at) total += left[i * k + at] * right[at * n + j];
+      put(i * n + j, total);
+    }
+  }
+}
+
+}  // namespace
 
 void Machine::contraction(const Op& op, program::ContractionOp code) {
   switch (code) {
     case program::ContractionOp::dot: {
       const Shape &a = type(op.operands[0]).shape, &shape = type(op.results[0]).shape;
       const int64_t m = shape[0], n = shape[1], k = a[1];
+      const Data& sums = data(op.operands[2]);
       Data& out = result(op);
-      const std::vector<double>&left = data(op.operands[0]).real, &right = data(op.operands[1]).real,
-            &sums = data(op.operands[2]).real;
-      for (int64_t i = 0; i < m; ++i) {
-        for (int64_t j = 0; j < n; ++j) {
-          double sum = sums[i * n + j];
-          for (int64_t at = 0; at < k; ++at) sum += left[i * k + at] * right[at * n + j];
-          out.real[i * n + j] = round_to(DType::f32, sum);
-        }
+      if (is_integer(type(op.operands[0]).dtype)) {
+        multiply(data(op.operands[0]).integer, data(op.operands[1]).integer, sums.integer, m, n, k,
+                 [&](int64_t at, int64_t total) { out.integer[at] = wrap_to(DType::i32, total); });
+        return;
       }
+      std::vector<double> left = data(op.operands[0]).real, right = data(op.operands[1]).real;
+      if (program::roundsToTf32(op)) {
+        for (auto* factor : {&left, &right})
+          for (double& number : *factor) number = to_tf32(number);
+      }
+      multiply(left, right, sums.real, m, n, k,
+               [&](int64_t at, double total) { out.real[at] = round_to(DType::f32, total); });
     }
   }
 }

@@ -42,7 +42,7 @@ struct TensorMap {
   static constexpr size_t kMostDims = 5;
 
   uint32_t slot = 0;         // of the view's pointer; a size and then a stride of each dimension follow
-  DType type = DType::f32;   // of its elements
+  DType type = DType::f32;   // of its elements; what is copied of f32 is rounded to tf32
   std::vector<int64_t> box;  // elements of a copy along each dimension; the last ones are neighbours in memory
   int32_t swizzle = 0;       // bytes of a line whose 16-byte units are exchanged
   bool operator==(const TensorMap&) const = default;

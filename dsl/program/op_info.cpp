@@ -165,9 +165,11 @@ bool accepts(Dtypes dtypes, DType dtype) {
     case Dtypes::floats:
       return is_float(dtype) && !is_fp8(dtype);
     case Dtypes::factors:
-      return is_float(dtype);
+      return is_float(dtype) || dtype == DType::i8;
     case Dtypes::f32:
       return dtype == DType::f32;
+    case Dtypes::i32:
+      return dtype == DType::i32;
     case Dtypes::i1:
       return dtype == DType::i1;
     case Dtypes::atomics:
@@ -191,9 +193,11 @@ const char* wanted(Dtypes dtypes) {
     case Dtypes::floats:
       return "a float type; convert with .to(f32)";
     case Dtypes::factors:
-      return "f32, f16, bf16 or fp8";
+      return "f32, f16, bf16, fp8 or i8";
     case Dtypes::f32:
       return "f32; convert with .to(f32)";
+    case Dtypes::i32:
+      return "i32; convert with .to(i32)";
     case Dtypes::i1:
       return "i1; compare first, as in x != 0";
     case Dtypes::atomics:
@@ -213,6 +217,10 @@ bool canCast(DType from, DType to) {
 
 bool canBitcast(DType from, DType to) {
   return from != DType::i1 && to != DType::i1 && size_of(from) == size_of(to);
+}
+
+bool roundsToTf32(const Op& dot) {
+  return dot.integer(AttrKey::input_precision) == static_cast<int64_t>(InputPrecision::tf32);
 }
 
 bool isElementwise(OpCode code) {

@@ -85,8 +85,9 @@ enum class HintOp : uint16_t {
 #include "ligerdsl/dsl/ops.def"
 };
 
-// Dtypes of an operation's values. words: i32, i64; factors: of a product, floats and fp8; atomics: what a GPU adds atomically.
-enum class Dtypes : uint8_t { any, numbers, integers, integers_and_i1, words, floats, factors, f32, i1, atomics };
+// Dtypes of an operation's values. words: i32, i64; factors: of a product, floats, fp8 and i8; atomics: what a GPU adds
+// atomically.
+enum class Dtypes : uint8_t { any, numbers, integers, integers_and_i1, words, floats, factors, f32, i32, i1, atomics };
 bool accepts(Dtypes dtypes, DType dtype);
 const char* wanted(Dtypes dtypes);  // "f32; convert with .to(f32)"
 
@@ -166,6 +167,7 @@ const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that i
 bool canCast(DType from, DType to);     // fp8 only from and to f16, bf16 and f32
 bool canBitcast(DType from, DType to);  // of one width, neither i1
 bool isElementwise(OpCode code);        // cast, select, add ... sigmoid
+bool roundsToTf32(const Op& dot);       // its factors, of f32
 // Whether it may stand in a combiner, with scalars: elementwise, a constant, the yield.
 bool fitsCombiner(OpCode code);
 

@@ -55,6 +55,7 @@ enum class ReductionKind : int64_t { sum = 0, max = 1, min = 2, custom = 3 };
 enum class AtomicKind : int64_t { add = 0, max = 1, min = 2, xchg = 3 };
 enum class CacheHint : int64_t { normal = 0, global = 1, streaming = 2 };  // global: L2 only; streaming: touched once
 enum class EvictHint : int64_t { normal = 0, first = 1, last = 2 };        // who leaves the cache first, last
+enum class InputPrecision : int64_t { ieee = 0, tf32 = 1 };
 
 enum class AttrKey : uint16_t {
 #define LIGERDSL_ATTRIBUTE(name, number, ...) name = number,

@@ -316,11 +316,14 @@ class Checker {
     const Type &a = operand(0), &b = operand(1), &sums = operand(2);
     require(a.kind == TypeKind::tile && b.kind == TypeKind::tile && accepts(Dtypes::factors, a.dtype) &&
                 (a.dtype == b.dtype || (is_fp8(a.dtype) && is_fp8(b.dtype))),
-            "multiplies tiles of one dtype, f16, bf16 or f32, or two of fp8");
+            "multiplies tiles of one dtype, f16, bf16, f32 or i8, or two of fp8");
     require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0], "multiplies [m, k] by [k, n]");
-    require(sums.kind == TypeKind::tile && sums.dtype == DType::f32 && sums.shape == Shape{a.shape[0], b.shape[1]},
-            "adds to f32 [m, n]");
-    require(result() == sums, "gives f32 [m, n]");
+    const bool whole = a.dtype == DType::i8;
+    require(sums.kind == TypeKind::tile && sums.dtype == (whole ? DType::i32 : DType::f32) &&
+                sums.shape == Shape{a.shape[0], b.shape[1]},
+            whole ? "adds products of i8 to i32 [m, n]" : "adds to f32 [m, n]");
+    require(result() == sums, whole ? "gives i32 [m, n]" : "gives f32 [m, n]");
+    require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32, "has an input precision of f32 only");
   }
   void shapeRules(ShapeOp op) const {
     if (op == ShapeOp::splat) {

@@ -1,6 +1,6 @@
-// c = a b in tiles, added up in f32 by `dot`: on a GPU bf16 and f16 go to its tensor cores, f32 does not.
+// c = a b in tiles, added up in f32 by `dot`: on a GPU bf16 and f16 go to its tensor cores, f32 as tf32 or not at all.
 //
-// a [m, k], b [k, n], c [m, n] of one type; any sizes. Or a as it lies in memory is [k, m], b [n, k].
+// a [m, k], b [k, n], c [m, n] of one type; any sizes. Of i8 c is i32, and exact. Or a as it lies in memory is [k, m], b [n, k].
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -19,6 +19,7 @@ struct MatmulMeta {
   bool transposed_a = false, transposed_b = false;
   bool persistent = false;  // each SM makes tile after tile, whose first copies arrive while the one before is stored
   bool tensor_copies = false;  // sm_90a: one thread asks for whole tiles (TMA)
+  bool tf32 = false;           // of f32: factors of 11 bits of significand
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -32,11 +33,14 @@ struct MatmulMeta {
     v("transposed_b", transposed_b);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
+    v("tf32", tf32);
   }
 };
 
 inline void matmul(KernelBuilder& k, const MatmulMeta& m) {
-  View c = k.view("c", m.type, {dyn, dyn});
+  const DType sums = m.type == i8 ? i32 : f32, result = m.type == i8 ? i32 : m.type;
+  const DotOptions options{.input_precision = m.tf32 ? InputPrecision::tf32 : InputPrecision::ieee};
+  View c = k.view("c", result, {dyn, dyn});
   View a = k.view("a", m.type, {dyn, dyn});
   View b = k.view("b", m.type, {dyn, dyn});
   const Scalar rows = cdiv(c.dim(0), m.block_m), columns = cdiv(c.dim(1), m.block_n);
@@ -53,9 +57,9 @@ inline void matmul(KernelBuilder& k, const MatmulMeta& m) {
     };
     auto [total] =
         k.for_range(0, depth, 1, {.num_stages = static_cast<int>(m.stages), .tensor_copies = m.tensor_copies},
-                    carry(k.zeros({m.block_m, m.block_n}, f32)),
-                    [&](Scalar i, Tile total) { return carry(dot(load_a(i), load_b(i), total)); });
-    c.partition({m.block_m, m.block_n}).store({tile.row, tile.column}, total.to(m.type));
+                    carry(k.zeros({m.block_m, m.block_n}, sums)),
+                    [&](Scalar i, Tile total) { return carry(dot(load_a(i), load_b(i), total, options)); });
+    c.partition({m.block_m, m.block_n}).store({tile.row, tile.column}, total.to(result));
   };
   if (m.persistent)
     k.for_range(k.program_id(0), (rows * columns).to(i32), k.num_programs(0), make);

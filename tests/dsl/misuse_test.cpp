@@ -93,6 +93,11 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f16), tile(k, {8, 2})); }, "dot: the operands are f8e4m3 and f16; convert one with .to(...)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f8e5m2), tile(k, {8, 2}, f16)); }, "dot: got f16 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}, bf16), tile(k, {8, 2})); }, "dot: the operands are f32 and bf16; convert one with .to(...)"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i8), tile(k, {4, 2}), tile(k, {8, 2})); }, "dot: the operands are i8 and f32; convert one with .to(...)"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i8), tile(k, {4, 2}, i8), tile(k, {8, 2})); }, "dot: got f32 tile [8, 2], expected i32; convert with .to(i32)"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 2}, i32)); }, "dot: got i32 tile [8, 2], expected f32; convert with .to(f32)"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i16), tile(k, {4, 2}, i16), tile(k, {8, 2}, i32)); }, "dot: got i16 tile [8, 4], expected f32, f16, bf16, fp8 or i8"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f16), tile(k, {4, 2}, f16), tile(k, {8, 2}), {.input_precision = InputPrecision::tf32}); }, "dot: InputPrecision::tf32 is of f32 operands, and these are f16; leave it out"},
     // Moves along an axis.
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), tile(k, {4})); }, "gather: indices are i32 or i64, got f32"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {4, 8}), tile(k, {8}, i32)); }, "gather: indices of shape [8] into [4, 8]: all dimensions but 1 must be the same; use .broadcast_to(shape)"},

@@ -159,6 +159,40 @@ TEST(Verify, EachDefectIsNamed) {
   }
 }
 
+// The operands' dtypes decide those of the sums, and whether there is a precision to choose.
+TEST(Verify, ProductsHaveTheSumsOfTheirFactors) {
+  const auto product = [](DType type, DType sums, DType given, bool tf32) {
+    KernelBuilder k("product");
+    const Tile factor = k.zeros({16, 16}, type);
+    dot(factor, factor, k.zeros({16, 16}, sums));
+    Program program = k.finish();
+    Op& op = *find(program.body, OpCode::dot);
+    program.values[op.operands[2]].dtype = program.values[op.results[0]].dtype = given;
+    if (tf32) set(op, AttrKey::input_precision, static_cast<int64_t>(InputPrecision::tf32));
+    for (Op& constant : program.body.ops) {
+      if (constant.code != OpCode::constant || constant.results[0] != op.operands[2]) continue;
+      constant.attrs.clear();
+      constant.attrs.push_back({is_float(given) ? AttrKey::value_float : AttrKey::value_int,
+                                is_float(given) ? AttrValue(0.0) : AttrValue(int64_t{0})});
+    }
+    return program;
+  };
+  const auto refused = [&](const Program& program) -> std::string {
+    try {
+      verify(program);
+    } catch (const std::runtime_error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused(product(i8, i32, i32, false)), "");
+  EXPECT_EQ(refused(product(f32, f32, f32, true)), "");
+  EXPECT_NE(refused(product(i8, i32, f32, false)).find("adds products of i8 to i32 [m, n]"), std::string::npos);
+  EXPECT_NE(refused(product(f32, f32, i32, false)).find("adds to f32 [m, n]"), std::string::npos);
+  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("has an input precision of f32 only"), std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, i32, true)).find("has an input precision of f32 only"), std::string::npos);
+}
+
 TEST(Verify, TheErrorNamesTheAuthorsLine) {
   Program program = test::every_op();
   Op& op = *find(program.body, OpCode::erf);

@@ -317,6 +317,32 @@ TEST(AuthorKernels, Matmul) {
   }
 }
 
+// i8 is exact; of f32 as tf32 11 bits of either factor count.
+TEST(AuthorKernels, MatmulOfOtherPrecisions) {
+  constexpr int64_t kM = 70, kN = 45, kK = 100;
+  for (const DType type : {i8, f32})
+    for (const bool rows : {false, true}) {
+      Tensor a(type, {kM, kK}), b = rows ? Tensor(type, {kN, kK}) : Tensor(type, {kK, kN});
+      Random random(17);
+      for (Tensor* factor : {&a, &b})
+        for (int64_t i = 0; i < factor->size(); ++i)
+          factor->set(i, type == i8 ? static_cast<double>(random.below(256) - 128) : random.normal());
+      Tensor c(type == i8 ? i32 : f32, {kM, kN});
+      run(matmul_kernel,
+          {.type = type, .block_m = 32, .block_n = 32, .warps = 2, .transposed_b = rows, .tf32 = type == f32},
+          {{"c", c}, {"a", a}, {"b", b}});
+      for (int64_t i = 0; i < kM; ++i)
+        for (int64_t j = 0; j < kN; ++j) {
+          double sum = 0, size = 0;
+          for (int64_t at = 0; at < kK; ++at) {
+            const double product = a.get(i * kK + at) * b.get(rows ? j * kK + at : at * kN + j);
+            sum += product, size += std::abs(product);
+          }
+          ASSERT_NEAR(c.get(i * kN + j), sum, type == i8 ? 0 : 0x1p-10 * size);
+        }
+    }
+}
+
 struct Heads {
   int64_t heads, queries, keys, dim, group;
   bool causal;

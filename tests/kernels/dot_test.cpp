@@ -5,6 +5,7 @@
 
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
+#include "tests/support/tf32.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -20,6 +21,8 @@ struct Product {
   int programs = 0;      // that make tile after tile; 0: one for each tile
   DType result = f32;
   DType second = f32;  // of b, where that is fp8; else b is of a's
+  bool tf32 = false;
+  bool tensor = false;  // copies of whole tiles
 };
 
 struct Matrix {
@@ -38,17 +41,21 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   const View out = view("c", p.result, dyn, p.n),
              left = p.columns ? view("a", type, p.k, p.m) : view("a", type, dyn, p.k),
              right = transposed ? view("b", second, p.n, p.k) : view("b", second, p.k, p.n);
+  const DType sum = type == i8 ? i32 : f32;
+  LoopOptions loop = pipelined(p.stages);
+  loop.tensor_copies = p.tensor;
+  const DotOptions options{.input_precision = p.tf32 ? InputPrecision::tf32 : InputPrecision::ieee};
   const int64_t columns = ceil_div(p.n, p.bn), tiles = ceil_div(p.m, p.bm) * columns;
   const Partition ta = p.columns ? left.partition({p.bk, p.bm}) : left.partition({p.bm, p.bk});
   const Partition tb = transposed ? right.partition({p.bn, p.bk}) : right.partition({p.bk, p.bn});
   const auto make = [&](const Scalar& tile) {
     const Scalar row = tile / static_cast<int32_t>(columns), column = tile % static_cast<int32_t>(columns);
-    auto [sums] = k.for_range(
-        0, ceil_div(p.k, p.bk), 1, pipelined(p.stages), carry(k.zeros({p.bm, p.bn}, f32)), [&](Scalar i, Tile sums) {
+    auto [sums] =
+        k.for_range(0, ceil_div(p.k, p.bk), 1, loop, carry(k.zeros({p.bm, p.bn}, sum)), [&](Scalar i, Tile sums) {
           const Tile factor = transposed ? tb.load({column, i}).permute({1, 0}) : tb.load({i, column});
           Tile rows = p.columns ? ta.load({i, row}).permute({1, 0}) : ta.load({row, i});
-          if (p.doubled) rows = rows * 2.0f;
-          return carry(dot(rows, factor, sums));
+          if (p.doubled) rows = type == i8 ? rows + rows : rows * 2.0f;
+          return carry(dot(rows, factor, sums, options));
         });
     out.partition({p.bm, p.bn}).store({row, column}, sums.to(p.result));
   };
@@ -59,7 +66,7 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   kernels::Step step{.program = k.finish(),
                      .launch = kernels::library_launch(p.programs ? p.programs : tiles, p.num_warps)};
   step.launch.num_ctas = p.num_ctas;
-  step.launch.no_alias = p.programs > 0;
+  step.launch.no_alias = p.programs > 0 || p.tensor;
   Tensor c(p.result, {p.m, p.n});
   Tensor mine = a, theirs = b;
   Arguments arguments;
@@ -70,20 +77,34 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   return {p.m, p.n, c.values()};
 }
 
+// Whole numbers of i8 are all of [-limit, limit).
+void fill_factor(Tensor& factor, uint64_t seed, int64_t limit) {
+  Random random(seed);
+  if (factor.type() != i8) {
+    factor.fill(random.normals(factor.size()));
+    return;
+  }
+  for (int64_t i = 0; i < factor.size(); ++i) factor.set_integer(i, random.below(2 * limit) - limit);
+}
+
 void check_product(DType type, const Product& p, bool transposed, uint64_t seed) {
   SCOPED_TRACE(std::string(name(type)) + " " + std::to_string(p.m) + "x" + std::to_string(p.n) + "x" +
                std::to_string(p.k) + " by " + std::to_string(p.bm) + "x" + std::to_string(p.bn) + "x" +
                std::to_string(p.bk) + (transposed ? " transposed " : " ") + std::to_string(p.num_ctas) + " CTAs of " +
                std::to_string(p.num_warps) + ", " + std::to_string(p.stages) + " stages" +
                (p.dynamic ? ", dynamic" : "") + (p.columns ? ", a by columns" : "") + (p.doubled ? ", 2 a" : "") +
-               ", " + std::to_string(p.programs) + " programs, result " + name(p.result));
-  const Tensor a =
-      (p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k})).fill(Random(seed).normals(p.m * p.k));
+               ", " + std::to_string(p.programs) + " programs, result " + name(p.result) + (p.tf32 ? ", tf32" : "") +
+               (p.tensor ? ", tensor copies" : ""));
+  Tensor a = p.columns ? Tensor(type, {p.k, p.m}) : Tensor(type, {p.m, p.k});
   const DType second = is_fp8(p.second) ? p.second : type;
-  const Tensor b =
-      (transposed ? Tensor(second, {p.n, p.k}) : Tensor(second, {p.k, p.n})).fill(Random(seed + 1).normals(p.n * p.k));
+  Tensor b = transposed ? Tensor(second, {p.n, p.k}) : Tensor(second, {p.k, p.n});
+  fill_factor(a, seed, p.doubled ? 64 : 128);
+  fill_factor(b, seed + 1, 128);
   const Matrix found = multiply(type, p, transposed, a, b);
-  const Values left = a.values(), right = b.values();
+  Values left = a.values(), right = b.values();
+  if (p.tf32)
+    for (Values* values : {&left, &right})
+      for (double& number : *values) number = to_tf32(static_cast<float>(number));
   double worst = 0;
   for (int64_t i = 0; i < p.m; ++i) {
     for (int64_t j = 0; j < p.n; ++j) {
@@ -94,13 +115,18 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
         sum += product;
         size += std::abs(product);
       }
-      worst = std::max(worst, std::abs(found.at(i, j) - sum) / size);
+      worst = std::max(worst, std::abs(found.at(i, j) - sum) / std::max(size, 1e-30));
     }
   }
   // Of the products' absolute sum: k roundings of f32 at most, 2^-24 each, and rarely all one way; and one to the result's type.
   // The tensor cores of sm_90a keep some 14 bits of sums of fp8.
-  const bool few_bits = is_fp8(type) && backend().name() == "cuda";
-  EXPECT_LE(worst, few_bits ? 1e-3 : p.result == f32 ? 2e-6 : p.result == f16 ? 5e-4 : 4e-3);
+  // Tensor copies of a GPU round f32 to tf32 in a way of their own; sums of i8 are exact.
+  const bool few_bits = (is_fp8(type) || (p.tf32 && p.tensor)) && backend().name() == "cuda";
+  EXPECT_LE(worst, type == i8 && p.result == i32 ? 0
+                   : few_bits                    ? 1e-3
+                   : p.result == f32             ? 2e-6
+                   : p.result == f16             ? 5e-4
+                                                 : 4e-3);
 }
 
 const std::vector<Product> kProducts = {{64, 64, 64, 32, 32, 32},      {50, 70, 90, 32, 32, 32},
@@ -219,6 +245,124 @@ TEST(Dot, FactorsOfFp8) {
         by.columns = true;
         check_product(first, by, transposed, seed += 2);
       }
+}
+
+// i8 by mma.sync, by threads, and by wgmma where both factors lie with k along their rows: from slots that either kind of
+// copies fills, from slots whose rows lie across k, and from registers.
+TEST(Dot, FactorsOfI8) {
+  uint64_t seed = 771;
+  for (const Product& p : std::vector<Product>{
+           {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
+           {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
+           {.m = 64, .n = 64, .k = 96, .bm = 32, .bn = 32, .bk = 16, .stages = 2},
+           {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
+           {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+           {.m = 48, .n = 24, .k = 224, .bm = 48, .bn = 24, .bk = 96, .num_warps = 2, .stages = 2},
+           {.m = 64, .n = 64, .k = 384, .bm = 64, .bn = 64, .bk = 128, .stages = 3},
+           {.m = 100, .n = 144, .k = 272, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 4, .tensor = true},
+           {.m = 192, .n = 96, .k = 96, .bm = 192, .bn = 96, .bk = 32, .stages = 2, .dynamic = true},
+           {.m = 64, .n = 48, .k = 64, .bm = 64, .bn = 24, .bk = 32, .stages = 3},
+           {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 32, .stages = 3},
+           {.m = 256, .n = 272, .k = 128, .bm = 128, .bn = 128, .bk = 64, .num_warps = 8, .stages = 3, .programs = 2}})
+    for (const bool transposed : {true, false}) {
+      Product by = p;
+      by.result = i32;
+      check_product(i8, by, transposed, seed += 2);
+      by.columns = true;
+      check_product(i8, by, transposed, seed += 2);
+      by.columns = false, by.doubled = true, by.result = f32;
+      check_product(i8, by, transposed, seed += 2);
+    }
+}
+
+// The largest number is reached, and one more wraps.
+TEST(Dot, SumsOfI8Wrap) {
+  constexpr int64_t kSide = 64, kDepth = 64;
+  KernelBuilder k("wrap");
+  const Partition tx = k.view("x", i8, {kSide, kDepth}).partition({kSide, 32}),
+                  ty = k.view("y", i8, {kSide, kDepth}).partition({kSide, 32}),
+                  tc = k.view("c", i32, {kSide, kSide}).partition({kSide, kSide});
+  auto [sums] = k.for_range(0, kDepth / 32, 1, pipelined(3), carry(tc.load({0, 0})), [&](Scalar i, Tile sums) {
+    return carry(dot(tx.load({0, i}), ty.load({0, i}).permute({1, 0}), sums));
+  });
+  tc.store({0, 0}, sums);
+  Tensor x(i8, {kSide, kDepth}), y(i8, {kSide, kDepth}), c(i32, {kSide, kSide});
+  for (int64_t i = 0; i < x.size(); ++i) x.set_integer(i, -128), y.set_integer(i, -128);
+  constexpr int64_t kProducts = 128 * 128 * kDepth;
+  for (int64_t i = 0; i < c.size(); ++i) c.set_integer(i, INT32_MAX - kProducts + i % 2);
+  Arguments arguments;
+  arguments.tensor("x", x);
+  arguments.tensor("y", y);
+  arguments.tensor("c", c);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  for (int64_t i = 0; i < c.size(); ++i) ASSERT_EQ(c.get_integer(i), i % 2 ? INT32_MIN : INT32_MAX) << i;
+}
+
+// tf32 by mma.sync, by threads, and by wgmma where tensor copies bring both factors with k along their rows.
+TEST(Dot, FactorsOfTf32) {
+  uint64_t seed = 971;
+  for (const Product& p : std::vector<Product>{
+           {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
+           {.m = 7, .n = 9, .k = 3, .bm = 4, .bn = 4, .bk = 4, .num_warps = 1},
+           {.m = 64, .n = 64, .k = 96, .bm = 32, .bn = 32, .bk = 8, .stages = 2},
+           {.m = 40, .n = 35, .k = 70, .bm = 32, .bn = 32, .bk = 32, .stages = 3},
+           {.m = 50, .n = 80, .k = 272, .bm = 32, .bn = 64, .bk = 64, .num_warps = 8, .stages = 3},
+           {.m = 48, .n = 24, .k = 120, .bm = 48, .bn = 24, .bk = 24, .num_warps = 2, .stages = 2},
+           {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3},
+           {.m = 64, .n = 64, .k = 192, .bm = 64, .bn = 64, .bk = 32, .stages = 3, .tensor = true},
+           {.m = 100, .n = 144, .k = 136, .bm = 128, .bn = 128, .bk = 32, .num_warps = 8, .stages = 4, .tensor = true},
+           {.m = 192, .n = 96, .k = 48, .bm = 192, .bn = 96, .bk = 16, .stages = 2, .tensor = true},
+           {.m = 64, .n = 80, .k = 64, .bm = 64, .bn = 40, .bk = 8, .stages = 3, .tensor = true},
+           {.m = 256,
+           .n = 272,
+           .k = 128,
+           .bm = 128,
+           .bn = 128,
+           .bk = 32,
+           .num_warps = 8,
+           .stages = 3,
+           .programs = 2,
+           .tensor = true}})
+    for (const bool transposed : {true, false}) {
+      Product by = p;
+      by.tf32 = true;
+      check_product(f32, by, transposed, seed += 2);
+      by.columns = true;
+      check_product(f32, by, transposed, seed += 2);
+      by.columns = false, by.doubled = true;
+      check_product(f32, by, transposed, seed += 2);
+    }
+}
+
+// The nearest number, ties away from zero; infinities and NaN stay.
+TEST(Dot, Tf32RoundsToNearest) {
+  constexpr int64_t kSide = 16;
+  const double tie = 1 + 0x1p-11;
+  const Values numbers = {1.0,          tie,   -tie,         1 + 0x1.fffffep-12, 1 + 0x1.8p-10, -1 - 0x1.8p-10,
+                          0x1.fffffep0, 1e-30, 0x1.002p-126, 0x1.fffp127,        INFINITY,      -INFINITY,
+                          NAN,          0.0,   3.0,          -0x1.003p5};
+  KernelBuilder k("rounded");
+  const auto whole = [&](const char* name) { return k.view(name, f32, {kSide, kSide}).partition({kSide, kSide}); };
+  const Partition out = whole("c");
+  out.store({0, 0}, dot(whole("x").load({0, 0}), whole("y").load({0, 0}), k.zeros({kSide, kSide}, f32),
+                        {.input_precision = InputPrecision::tf32}));
+  Tensor x(f32, {kSide, kSide}), y(f32, {kSide, kSide}), c(f32, {kSide, kSide});
+  for (Tensor* factor : {&x, &y}) factor->fill(Values(kSide * kSide, 0.0));
+  for (int64_t i = 0; i < kSide; ++i) x.set(i * kSide, numbers[i]), y.set(i, 1.0);
+  Arguments arguments;
+  arguments.tensor("x", x);
+  arguments.tensor("y", y);
+  arguments.tensor("c", c);
+  backend().run({.steps = {{.program = k.finish(), .launch = kernels::library_launch(1, 4)}}}, 1, arguments);
+  for (int64_t i = 0; i < kSide; ++i)
+    for (int64_t j = 0; j < kSide; ++j) {
+      const auto given = static_cast<float>(numbers[i]);
+      const double expected = to_tf32(given), found = c.get(i * kSide + j);
+      if (std::isnan(expected))
+        EXPECT_TRUE(std::isnan(found)) << i;
+      else
+        EXPECT_EQ(found, expected) << numbers[i];
+    }
 }
 
 // Two sums of one loop, one of two products: what a gated pair and a sum of products need.
@@ -404,9 +548,16 @@ TEST(Dot, PipelinedLoopsReadWhatTheyHaveStored) {
 }
 
 TEST(Dot, ClustersHaveTheWholeProduct) {
-  for (const DType type : {bf16, f32})
-    check_product(type, {.m = 32, .n = 32, .k = 32, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2}, false,
-                  51);
+  const Product product{.m = 32, .n = 32, .k = 32, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2};
+  for (const DType type : {bf16, f32}) check_product(type, product, false, 51);
+  for (const int stages : {1, 2})
+    for (const bool transposed : {false, true}) {
+      Product by = product;
+      by.k = 64, by.stages = stages, by.tf32 = true;
+      check_product(f32, by, transposed, 53);
+      by.bk = 32, by.tf32 = false, by.result = i32;
+      check_product(i8, by, transposed, 55);
+    }
 }
 
 // softmax(q k^T) v, one tile of each: the first product's sums are the second's factor.

@@ -1,4 +1,4 @@
-// Matrix products. Both factors are f32 in buffers. The registers of some rows and of neighbouring columns add up one
+// Matrix products. Both factors are f32 or i32 in buffers. The registers of some rows and of neighbouring columns add up one
 // product after the other, so each element's order is that of k, whatever the shape:
 //
 //   for rows by kRows, for columns by `across` registers:
@@ -30,6 +30,12 @@ void TileLowering::lowerDot(tile::DotOp op) {
     nest->loops.pop_back();
     --nest->inner;
   };
+  auto addProduct = [&](Value sum, Value left, Value right) -> Value {
+    if (isa<IntegerType>(getElementTypeOrSelf(sum)))
+      return arith::AddIOp::create(b, loc, sum, arith::MulIOp::create(b, loc, left, right));
+    constexpr auto kFused = arith::FastMathFlags::contract;
+    return arith::AddFOp::create(b, loc, sum, arith::MulFOp::create(b, loc, left, right, kFused), kFused);
+  };
   auto tileOfSums = [&] {
     nest->body.clear();
     const Coords here = identity();
@@ -53,9 +59,7 @@ void TileLowering::lowerDot(tile::DotOp op) {
     for (int64_t i = 0; i < rows; ++i) {
       Value left = registers.splat(loc, bufferLoad(a, {places[i * across][0], at}), lanes);
       for (int64_t j = 0; j < across; ++j) {
-        Value product = arith::MulFOp::create(b, loc, left, columns[j], arith::FastMathFlags::contract);
-        next.push_back(
-            arith::AddFOp::create(b, loc, loop.getRegionIterArg(next.size()), product, arith::FastMathFlags::contract));
+        next.push_back(addProduct(loop.getRegionIterArg(next.size()), left, columns[j]));
       }
     }
     scf::YieldOp::create(b, loc, next);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/layout/dot_layout.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 
 namespace ligerdsl::compiler::nvptx {
@@ -18,17 +19,41 @@ class Held {
   const llvm::SmallVector<mlir::Value> elements;
 };
 
-/// Two neighbours of 16 bits as one register, the first in the low half.
-inline mlir::Value pairOf(ThreadLowering& t, mlir::Value first, mlir::Value second) {
-  return mlir::LLVM::BitcastOp::create(t.b, t.loc, t.b.getI32Type(), t.pack({first, second}));
+/// Neighbours that fill a register of 32 bits, the first in its lowest bits.
+inline mlir::Value wordOf(ThreadLowering& t, llvm::ArrayRef<mlir::Value> neighbours) {
+  mlir::Type word = t.b.getI32Type();
+  if (neighbours.size() == 1) return t.bitcast(neighbours[0], word);
+  return mlir::LLVM::BitcastOp::create(t.b, t.loc, word, t.pack(neighbours));
 }
 
-/// A fragment of [16, 16] of a product's first factor, as mma.sync and wgmma take it.
+/// Numbers along k of a register of a fragment.
+inline int64_t perRegister(const Held& factor) {
+  return compiler::perRegister(factor.elements[0].getType().getIntOrFloatBitWidth() / 8);
+}
+
+/// A fragment of 16 rows and 32 bytes along k of a product's first factor, as mma.sync and wgmma take it.
 inline llvm::SmallVector<mlir::Value> fragmentOf(ThreadLowering& t, const Held& a, int64_t m, int64_t k) {
-  llvm::SmallVector<mlir::Value> pairs;
-  for (int64_t column : {0, 8})
-    for (int64_t row : {0, 8}) pairs.push_back(pairOf(t, a.at(m + row, k + column), a.at(m + row, k + column + 1)));
-  return pairs;
+  const int64_t each = perRegister(a);
+  llvm::SmallVector<mlir::Value> words;
+  for (int64_t begin : {k, k + 4 * each})
+    for (int64_t row : {m, m + 8}) {
+      llvm::SmallVector<mlir::Value> neighbours;
+      for (int64_t i = 0; i < each; ++i) neighbours.push_back(a.at(row, begin + i));
+      words.push_back(wordOf(t, neighbours));
+    }
+  return words;
+}
+
+/// The same of the second one: 32 bytes along k and 8 columns.
+inline llvm::SmallVector<mlir::Value> columnsFragmentOf(ThreadLowering& t, const Held& b, int64_t k, int64_t n) {
+  const int64_t each = perRegister(b);
+  llvm::SmallVector<mlir::Value> words;
+  for (int64_t begin : {k, k + 4 * each}) {
+    llvm::SmallVector<mlir::Value> neighbours;
+    for (int64_t i = 0; i < each; ++i) neighbours.push_back(b.at(begin + i, n));
+    words.push_back(wordOf(t, neighbours));
+  }
+  return words;
 }
 
 }  // namespace ligerdsl::compiler::nvptx

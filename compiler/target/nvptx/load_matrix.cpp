@@ -13,6 +13,7 @@ namespace {
 
 // Rows as units of 16 bytes.
 constexpr int kUnitBits = 8 * Swizzle::kUnit;
+constexpr int64_t kWordBits = 32;
 
 SmallVector<Value> loadOnce(ThreadLowering& t, const MatrixRead& read, Value pointer) {
   Type word = t.b.getI32Type();
@@ -34,12 +35,24 @@ SmallVector<Value> loadOnce(ThreadLowering& t, const MatrixRead& read, Value poi
   return words;
 }
 
+// The numbers that a register holds.
+SmallVector<Value> elementsOf(ThreadLowering& t, Value word, Type element, int64_t count) {
+  if (count == 1) return {t.bitcast(word, element)};
+  SmallVector<Value> elements;
+  Value all = t.bitcast(word, VectorType::get(count, element));
+  for (int64_t i = 0; i < count; ++i) elements.push_back(t.extract(all, i));
+  return elements;
+}
+
 }  // namespace
 
 std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescType type, Value buffer,
                                                RankedTensorType tile, ArrayRef<int64_t> begin) {
-  if (tile.getElementTypeBitWidth() != 16 || type.getRowPad() || type.getShape().size() != 2) return std::nullopt;
-  const std::optional<MatrixRead> read = matrixRead(layoutOf(tile));
+  if (type.getRowPad() || type.getShape().size() != 2 || !tile.getElementType().isIntOrFloat()) return std::nullopt;
+  const int64_t bits = tile.getElementTypeBitWidth();
+  // Of other numbers than those of 16 bits where they wait for products.
+  if (bits != 16 && (!type.getSwizzle() || (bits != 8 && bits != 32))) return std::nullopt;
+  const std::optional<MatrixRead> read = matrixRead(layoutOf(tile), bits / 8);
   if (!read) return std::nullopt;
   const auto inUnits = [&](ArrayRef<int64_t> dims) {
     return SmallVector<int64_t>{dims[0], dims[1] * type.getElementType().getIntOrFloatBitWidth() / kUnitBits};
@@ -48,11 +61,11 @@ std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescT
   auto rows = withLayout(RankedTensorType::get(inUnits(tile.getShape()), unit), read->rows);
   auto memory = tgpu::MemDescType::get(type.getContext(), inUnits(type.getShape()), unit, 0, type.getSwizzle());
   BufferAccess access(t, memory, buffer, rows, begin.empty() ? SmallVector<int64_t>{0, 0} : inUnits(begin));
-  auto pair = VectorType::get(2, t.elementType(tile));
+  const int64_t each = kWordBits / bits;
   SmallVector<Value> elements;
   for (int64_t reg = 0; reg < access.layout.registers(); ++reg)
     for (Value word : loadOnce(t, *read, access.pointer(reg)))
-      for (int64_t half : {0, 1}) elements.push_back(t.extract(t.bitcast(word, pair), half));
+      llvm::append_range(elements, elementsOf(t, word, t.elementType(tile), each));
   return elements;
 }
 

@@ -11,23 +11,36 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-void multiplyFragment(ThreadLowering& t, const Held& a, const Held& b, int64_t m, int64_t n, int64_t k, StringRef type,
+// An instruction by its types and what it multiplies along k: "k16", ".f32.bf16.bf16.f32".
+struct Mma {
+  int64_t depth;
+  std::string types;
+  Type sum;
+};
+
+Mma mmaOf(ThreadLowering& t, tile::DotOp op) {
+  const int64_t depth = mmaK(op.getFactorBytes());
+  if (op.isInt8()) return {depth, ".s32.s8.s8.s32", t.b.getI32Type()};
+  const std::string type = op.getTf32() ? "tf32" : op.getFactorType().isBF16() ? "bf16" : "f16";
+  return {depth, ".f32." + type + "." + type + ".f32", t.b.getF32Type()};
+}
+
+void multiplyFragment(ThreadLowering& t, const Held& a, const Held& b, int64_t m, int64_t n, int64_t k, const Mma& mma,
                       MutableArrayRef<Value> sums) {
   SmallVector<Value> operands = fragmentOf(t, a, m, k);
-  for (int64_t row : {0, 8}) operands.push_back(pairOf(t, b.at(k + row, n), b.at(k + row + 1, n)));
+  llvm::append_range(operands, columnsFragmentOf(t, b, k, n));
   llvm::append_range(operands, sums);
-  Type f32 = t.b.getF32Type();
-  auto four = LLVM::LLVMStructType::getLiteral(t.b.getContext(), {f32, f32, f32, f32});
+  auto four = LLVM::LLVMStructType::getLiteral(t.b.getContext(), {mma.sum, mma.sum, mma.sum, mma.sum});
+  const bool whole = mma.sum.isInteger();
   Value result = inlinePtx(t, four, operands,
-                           ("mma.sync.aligned.m16n8k16.row.col.f32." + type + "." + type +
-                            ".f32 {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};")
-                               .str(),
-                           "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f");
+                           "mma.sync.aligned.m16n8k" + std::to_string(mma.depth) + ".row.col" + mma.types +
+                               " {$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
+                           whole ? "=r,=r,=r,=r,r,r,r,r,r,r,r,r,r,r" : "=f,=f,=f,=f,r,r,r,r,r,r,f,f,f,f");
   for (auto [i, sum] : llvm::enumerate(sums)) sum = LLVM::ExtractValueOp::create(t.b, t.loc, result, int64_t(i));
 }
 
 void multiplyFragments(ThreadLowering& t, const Held& a, const Held& b, const LinearLayout& layout, int64_t depth,
-                       StringRef type, MutableArrayRef<Value> sums) {
+                       const Mma& mma, MutableArrayRef<Value> sums) {
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
     const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
     if (at[0] % kMmaM != 0 || at[1] % kMmaN != 0) continue;
@@ -35,13 +48,21 @@ void multiplyFragments(ThreadLowering& t, const Held& a, const Held& b, const Li
     for (int64_t row : {0, 8})
       for (int64_t column : {0, 1}) places.push_back(*layout.registerAt({at[0] + row, at[1] + column}));
     SmallVector<Value> four = llvm::map_to_vector(places, [&](int64_t place) { return sums[place]; });
-    for (int64_t k = 0; k < depth; k += kMmaK) multiplyFragment(t, a, b, at[0], at[1], k, type, four);
+    for (int64_t k = 0; k < depth; k += mma.depth) multiplyFragment(t, a, b, at[0], at[1], k, mma, four);
     for (auto [place, sum] : llvm::zip_equal(places, four)) sums[place] = sum;
   }
 }
 
-Value widened(ThreadLowering& t, Value number) {
-  return number.getType().isF32() ? number : arith::ExtFOp::create(t.b, t.loc, t.b.getF32Type(), number).getResult();
+// sum + left * right, in the sum's type.
+Value addProduct(ThreadLowering& t, Value left, Value right, Value sum) {
+  Type type = sum.getType();
+  const auto widened = [&](Value number) -> Value {
+    if (number.getType() == type) return number;
+    if (type.isInteger()) return arith::ExtSIOp::create(t.b, t.loc, type, number);
+    return arith::ExtFOp::create(t.b, t.loc, type, number);
+  };
+  if (!type.isInteger()) return math::FmaOp::create(t.b, t.loc, widened(left), widened(right), sum);
+  return arith::AddIOp::create(t.b, t.loc, sum, arith::MulIOp::create(t.b, t.loc, widened(left), widened(right)));
 }
 
 void multiplyInThreads(ThreadLowering& t, const Held& a, const Held& b, const LinearLayout& layout, int64_t depth,
@@ -49,25 +70,36 @@ void multiplyInThreads(ThreadLowering& t, const Held& a, const Held& b, const Li
   for (int64_t k = 0; k < depth; ++k)
     for (int64_t reg = 0; reg < layout.registers(); ++reg) {
       const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
-      sums[reg] = math::FmaOp::create(t.b, t.loc, widened(t, a.at(at[0], k)), widened(t, b.at(k, at[1])), sums[reg]);
+      sums[reg] = addProduct(t, a.at(at[0], k), b.at(k, at[1]), sums[reg]);
     }
 }
 
+// Of f32, the nearest number of tf32, ties away from zero, in the bits of an f32.
+Value roundedToTf32(ThreadLowering& t, Value number) {
+  Value bits = LLVM::CallIntrinsicOp::create(t.b, t.loc, t.b.getI32Type(), t.b.getStringAttr("llvm.nvvm.f2tf32.rna"),
+                                             ValueRange(number))
+                   .getResult(0);
+  return t.bitcast(bits, t.b.getF32Type());
+}
+
 // All numbers of fp8 are numbers of f16.
-Held factorOf(ThreadLowering& t, Value tile, TypeAttr format) {
-  const SmallVector<Value> elements = t.elements(tile);
-  return {layoutOf(tile), format ? decodedFp8(t, elements, format.getValue(), t.b.getF16Type()) : elements};
+Held factorOf(ThreadLowering& t, Value tile, TypeAttr format, bool tf32) {
+  SmallVector<Value> elements = t.elements(tile);
+  if (format) elements = decodedFp8(t, elements, format.getValue(), t.b.getF16Type());
+  if (tf32)
+    for (Value& element : elements) element = roundedToTf32(t, element);
+  return {layoutOf(tile), elements};
 }
 
 LogicalResult lowerDot(ThreadLowering& t, tile::DotOp op) {
-  const Held a = factorOf(t, op.getA(), op.getFormatAAttr()), b = factorOf(t, op.getB(), op.getFormatBAttr());
+  const Held a = factorOf(t, op.getA(), op.getFormatAAttr(), op.getTf32()),
+             b = factorOf(t, op.getB(), op.getFormatBAttr(), op.getTf32());
   const LinearLayout layout = layoutOf(op.getResult());
   SmallVector<Value> sums = t.elements(op.getSums());
   const int64_t depth = a.layout.shape()[1];
-  const Type element = getElementTypeOrSelf(op.getA().getType());
-  const std::optional<DotLayouts> fragments = mmaLayouts(shapeOf(layout, depth));
-  if (!element.isF32() && fragments && a.layout == fragments->a && b.layout == fragments->b)
-    multiplyFragments(t, a, b, layout, depth, element.isBF16() ? "bf16" : "f16", sums);
+  const std::optional<DotLayouts> fragments = mmaLayouts(shapeOf(layout, depth, op.getFactorBytes()));
+  if (!op.isIeeeF32() && fragments && a.layout == fragments->a && b.layout == fragments->b)
+    multiplyFragments(t, a, b, layout, depth, mmaOf(t, op), sums);
   else
     multiplyInThreads(t, a, b, layout, depth, sums);
   t.defineElements(op, sums);

@@ -20,10 +20,13 @@ namespace {
 // Assembly that changes sums in their registers, which are its first operands, or makes them: `fresh`.
 class SumsAssembly {
  public:
-  SumsAssembly(ThreadLowering& t, ArrayRef<Value> sums, bool fresh = false) : t(t), sums(sums.size()), fresh(fresh) {
+  SumsAssembly(ThreadLowering& t, ArrayRef<Value> sums, bool fresh = false)
+      : t(t), type(sums.front().getType()), sums(sums.size()), fresh(fresh) {
     if (!fresh) llvm::append_range(operands, sums);
   }
 
+  // Of sums: f32 or i32.
+  const char* constraint() const { return type.isInteger() ? "r" : "f"; }
   std::string operand(Value value, StringRef constraint) {
     operands.push_back(value);
     constraints += "," + constraint.str();
@@ -33,10 +36,10 @@ class SumsAssembly {
   SmallVector<Value> emit() {
     std::string all, tied;
     for (size_t i = 0; i < sums; ++i) {
-      all += std::string(i ? "," : "") + (fresh ? "=&f" : "=f");  // made while factors are read
+      all += std::string(i ? "," : "") + (fresh ? "=&" : "=") + constraint();  // made while factors are read
       if (!fresh) tied += "," + std::to_string(i);
     }
-    Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(sums, t.b.getF32Type()));
+    Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(sums, type));
     Value changed = inlinePtx(t, result, operands, lines, all + tied + constraints + ",~{memory}");
     SmallVector<Value> results;
     for (size_t i = 0; i < sums; ++i) results.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, changed, int64_t(i)));
@@ -45,6 +48,7 @@ class SumsAssembly {
 
  private:
   ThreadLowering& t;
+  Type type;
   SmallVector<Value> operands;
   size_t sums;
   bool fresh;
@@ -97,6 +101,8 @@ void addRegisters(const LinearLayout& layout, int64_t row, SmallVectorImpl<int64
 // As an instruction names the type of a factor.
 StringRef typeName(Type element, TypeAttr format) {
   if (format) return isa<Float8E5M2Type>(format.getValue()) ? "e5m2" : "e4m3";
+  if (element.isInteger(8)) return "s8";
+  if (element.isF32()) return "tf32";
   return element.isF16() ? "f16" : "bf16";
 }
 
@@ -108,10 +114,12 @@ std::string operandsFrom(int64_t first, int64_t count) {
 
 LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   if (!t.arch().wgmma) return op.emitOpError("needs sm_90a, got ") << t.options.arch;
-  if (op.getFormatA() && op.getA() && !factorInSlot(op.getA()))
-    return op.emitOpError("multiplies fp8 from shared memory only");
   const LinearLayout layout = layoutOf(op.getSums());
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPartB());
+  const Type element = part.getElementType();
+  const bool wide = element.getIntOrFloatBitWidth() == 16, whole = element.isInteger(8) && !op.getFormatB();
+  if (!wide && op.getA() && !factorInSlot(op.getA()))
+    return op.emitOpError("multiplies numbers of 8 and 32 bits from shared memory only");
   const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
   const int64_t groups = layout.warps() / kGroupWarps, powerOfTwo = layout.shape()[0] & -layout.shape()[0];
 
@@ -124,7 +132,7 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   }
   const SmallVector<Value> elements = t.elements(op.getSums());
   // Zeros are not put into registers while products are under way, which ptxas would wait for.
-  const bool fresh = matchPattern(op.getSums(), m_PosZeroFloat());
+  const bool fresh = matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
   SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
 
   SlotFactor b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
@@ -139,10 +147,9 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   } else {
     held.emplace(t, op.getA());
   }
-  const Type element = part.getElementType();
   const int64_t step = kMmaBytes / sharedElementBytes(element);
   const std::string opcode =
-      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) + ".f32." +
+      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) + (whole ? ".s32." : ".f32.") +
        typeName(element, op.getFormatAAttr()) + "." + typeName(element, op.getFormatBAttr()) + " ")
           .str();
   const std::string adds = assembly.operand(t.constant(1, 1), "b"),
@@ -161,8 +168,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
       }
       const int64_t sums = n / 2;  // of a thread, 64 n for 128 threads
       assembly.line(opcode + operandsFrom(number * sums, sums) + ", " + factors + ", " +
-                    assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) + ", 1, 1" +
-                    (op.getFormatB() ? "" : transposed + ", " + b.transposed()));
+                    assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) +
+                    (whole ? "" : ", 1, 1") + (wide ? transposed + ", " + b.transposed() : ""));
     }
   assembly.line("wgmma.commit_group.sync.aligned");
   SmallVector<Value> results(elements.size());
@@ -178,7 +185,7 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, SumsAssembly& assembly) 
   const LinearLayout& layout = held.layout;
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
     const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
-    if (at[0] % kMmaM != 0 || at[1] % kMmaK != 0) continue;
+    if (at[0] % kMmaM != 0 || at[1] % mmaK(2) != 0) continue;
     for (Value pair : fragmentOf(t, held, at[0], at[1])) assembly.operand(pair, "r");
   }
 }

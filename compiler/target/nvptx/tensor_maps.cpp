@@ -19,7 +19,10 @@ program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
   for (BlockArgument before : argument.getOwner()->getArguments().take_front(argument.getArgNumber()))
     map.slot += slotsOf(before.getType());
   const Type element = slot.getElementType();
-  map.type = element.isF16() ? DType::f16 : element.isBF16() ? DType::bf16 : DType::i8;  // codes of fp8
+  map.type = element.isF16()    ? DType::f16
+             : element.isBF16() ? DType::bf16
+             : element.isF32()  ? DType::f32  // rounded to tf32: products alone read what tensor copies bring
+                                : DType::i8;   // or codes of fp8
   map.swizzle = slot.getSwizzle();
   for (int64_t size : fill.shapeOf(part)) map.box.push_back(std::max<int64_t>(size, 1));  // 0: squeezed
   map.box.back() = map.swizzle / sharedElementBytes(slot.getElementType());

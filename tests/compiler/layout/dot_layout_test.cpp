@@ -1,4 +1,5 @@
-// The layouts of matrix products against the formulas of the PTX ISA (mma.m16n8k16), element by element.
+// The layouts of matrix products against the formulas of the PTX ISA (mma.m16n8k16, of i8 m16n8k32, of tf32 m16n8k8), element by
+// element.
 #include "compiler/layout/dot_layout.h"
 
 #include <gtest/gtest.h>
@@ -24,17 +25,30 @@ const std::vector<DotShape> kShapes = {
     {64, 8, 16, 4, 1, WarpPart::group},
     {256, 96, 32, 8, 1, WarpPart::group},
     {192, 256, 64, 4, 1, WarpPart::group},
+    {16, 8, 32, 1, 1, WarpPart::square, 1},
+    {80, 40, 96, 4, 1, WarpPart::square, 1},
+    {64, 64, 64, 4, 2, WarpPart::square, 1},
+    {128, 64, 128, 8, 1, WarpPart::group, 1},
+    {16, 8, 8, 1, 1, WarpPart::square, 4},
+    {48, 24, 24, 2, 1, WarpPart::square, 4},
+    {128, 64, 32, 8, 1, WarpPart::rows, 4},
+    {64, 96, 32, 4, 1, WarpPart::group, 4},
 };
 
 // Fragment coordinates of a lane's registers: lane = 4 group + thread.
 struct Place {
   int64_t row, column;
 };
-Place of_a(int64_t lane, int64_t reg, int64_t half) {
-  return {lane / 4 + 8 * (reg % 2), lane % 4 * 2 + half + 8 * (reg / 2)};
+// `i`: of the neighbours that a register holds.
+Place of_a(int64_t lane, int64_t reg, int64_t i, int64_t bytes) {
+  if (bytes == 1) return {lane / 4 + 8 * (reg % 2), lane % 4 * 4 + i + 16 * (reg / 2)};
+  if (bytes == 4) return {lane / 4 + 8 * (reg % 2), lane % 4 + 4 * (reg / 2)};
+  return {lane / 4 + 8 * (reg % 2), lane % 4 * 2 + i + 8 * (reg / 2)};
 }
-Place of_b(int64_t lane, int64_t reg, int64_t half) {
-  return {lane % 4 * 2 + half + 8 * reg, lane / 4};
+Place of_b(int64_t lane, int64_t reg, int64_t i, int64_t bytes) {
+  if (bytes == 1) return {lane % 4 * 4 + i + 16 * reg, lane / 4};
+  if (bytes == 4) return {lane % 4 + 4 * reg, lane / 4};
+  return {lane % 4 * 2 + i + 8 * reg, lane / 4};
 }
 Place of_sums(int64_t lane, int64_t reg) {
   return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
@@ -68,15 +82,16 @@ TEST(DotLayout, FragmentsAreThoseOfTheInstruction) {
     const std::optional<DotLayouts> layouts = mmaLayouts(shape);
     ASSERT_TRUE(layouts);
     for (const int64_t lane : {0, 1, 5, 14, 31}) {
-      for_fragments(layouts->a, kMmaM, kMmaK, [&](int64_t row, int64_t column, int64_t warp) {
+      const int64_t bytes = shape.bytes, depth = bytes == 1 ? 32 : bytes == 2 ? 16 : 8;
+      for_fragments(layouts->a, kMmaM, depth, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
-          for (int half = 0; half < 2; ++half)
-            expect_held(layouts->a, lane, warp, {row, column}, of_a(0, reg, half), of_a(lane, reg, half));
+          for (int i = 0; i < 4 / bytes; ++i)
+            expect_held(layouts->a, lane, warp, {row, column}, of_a(0, reg, i, bytes), of_a(lane, reg, i, bytes));
       });
-      for_fragments(layouts->b, kMmaK, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
+      for_fragments(layouts->b, depth, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 2; ++reg)
-          for (int half = 0; half < 2; ++half)
-            expect_held(layouts->b, lane, warp, {row, column}, of_b(0, reg, half), of_b(lane, reg, half));
+          for (int i = 0; i < 4 / bytes; ++i)
+            expect_held(layouts->b, lane, warp, {row, column}, of_b(0, reg, i, bytes), of_b(lane, reg, i, bytes));
       });
       for_fragments(layouts->sums, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
@@ -148,8 +163,14 @@ TEST(DotLayout, GroupsHaveTheRowsOfWgmma) {
                                                      {64, 12, 16, 4},
                                                      {64, 64, 24, 4},
                                                      {128, 256, 64, 4},
-                                                     {64, 64, 16, 4, 2}})
+                                                     {64, 64, 16, 4, 2},
+                                                     {64, 40, 32, 4, 1, WarpPart::group, 1},
+                                                     {64, 64, 16, 4, 1, WarpPart::group, 1}})
     EXPECT_FALSE(fitsWgmma(shape));
+  for (const DotShape& shape : std::vector<DotShape>{{64, 24, 32, 4, 1, WarpPart::group, 1},
+                                                     {64, 48, 32, 4, 1, WarpPart::group, 1},
+                                                     {64, 40, 8, 4, 1, WarpPart::group, 4}})
+    EXPECT_TRUE(fitsWgmma(shape));
 }
 
 TEST(DotLayout, EqualShapesHaveEqualSums) {

@@ -14,25 +14,27 @@ namespace {
 
 using Coordinates = LinearLayout::Coordinates;
 
-// What register `reg` of a lane holds after the instructions that bring `read`, as coordinates of the tile.
-Coordinates brought(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp) {
-  const int64_t pair = reg / 2, half = reg % 2, matrix = pair % read.matrices, instruction = pair / read.matrices;
-  const int64_t row = read.transposed ? lane % 4 * 2 + half : lane / 4;
-  const int64_t column = read.transposed ? lane / 4 : lane % 4 * 2 + half;
+// What register `reg` of a lane holds, of numbers of so many bytes, after the instructions that bring `read`, as coordinates of
+// the tile. An instruction knows pairs of bytes, four of a lane's register.
+Coordinates brought(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp, int64_t bytes) {
+  const int64_t each = 4 / bytes, word = reg / each, i = reg % each;
+  const int64_t matrix = word % read.matrices, instruction = word / read.matrices;
+  const int64_t row = read.transposed ? lane % 4 * 2 + i : lane / 4;
+  const int64_t column = read.transposed ? lane / 4 : lane % 4 * each + i;
   const Coordinates named = read.rows.coordinates({.reg = instruction, .lane = 8 * matrix + row, .warp = warp});
-  return {named[0], named[1] * 8 + column};
+  return {named[0], named[1] * (16 / bytes) + column};
 }
 
-void expect_read(const LinearLayout& tile, bool transposed) {
+void expect_read(const LinearLayout& tile, bool transposed, int64_t bytes = 2) {
   SCOPED_TRACE(tile.str());
-  const std::optional<MatrixRead> read = matrixRead(tile);
+  const std::optional<MatrixRead> read = matrixRead(tile, bytes);
   ASSERT_TRUE(read);
   EXPECT_EQ(read->transposed, transposed);
-  EXPECT_EQ(read->rows.registers() * read->matrices * 2, tile.registers());
+  EXPECT_EQ(read->rows.registers() * read->matrices * (4 / bytes), tile.registers());
   for (int64_t warp = 0; warp < tile.warps(); ++warp)
     for (int64_t lane = 0; lane < tile.lanes(); ++lane)
       for (int64_t reg = 0; reg < tile.registers(); ++reg)
-        ASSERT_EQ(brought(*read, reg, lane, warp), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
+        ASSERT_EQ(brought(*read, reg, lane, warp, bytes), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
             << "register " << reg << " of lane " << lane << " of warp " << warp;
 }
 
@@ -47,6 +49,21 @@ TEST(MatrixRead, BringsTheFragmentsOfProducts) {
     expect_read(layouts.a.permute({1, 0}), true);
     expect_read(layouts.b.permute({1, 0}), false);
   }
+}
+
+// Of other numbers, those that lie along k.
+TEST(MatrixRead, BringsOtherNumbersByRows) {
+  for (const int64_t bytes : {1, 4})
+    for (DotShape shape : kShapes) {
+      shape.bytes = bytes;
+      if (bytes == 1) shape.k *= 2;  // 32 bytes at least
+      const DotLayouts layouts = *mmaLayouts(shape);
+      expect_read(layouts.a, false, bytes);
+      expect_read(layouts.b.permute({1, 0}), false, bytes);
+      EXPECT_FALSE(matrixRead(layouts.b, bytes));
+      EXPECT_FALSE(matrixRead(layouts.a.permute({1, 0}), bytes));
+      EXPECT_FALSE(matrixRead(layouts.a, 2));
+    }
 }
 
 TEST(MatrixRead, OtherLayoutsAreNotRead) {

@@ -35,11 +35,14 @@ TEST(WgmmaDescriptor, AddressesTheElements) {
                           {24, 48},
                           {64, 128, 1},
                           {128, 32, 1},
-                          {32, 192, 1}}) {
+                          {32, 192, 1},
+                          {64, 32, 4},
+                          {128, 8, 4},
+                          {40, 48, 4}}) {
     const int64_t bytes = Swizzle::widest(part.rows, part.columns * part.number), step = kMmaBytes / part.number;
     ASSERT_GT(bytes, 0);
     for (const bool transposed : {false, true}) {
-      if (transposed && part.number == 1) continue;  // no instruction reads it
+      if (transposed && part.number != 2) continue;  // no instruction reads it
       SCOPED_TRACE(std::to_string(part.rows) + "x" + std::to_string(part.columns) + (transposed ? " transposed" : ""));
       const WgmmaFactor factor{Swizzle(part.rows, bytes), transposed, part.number};
       const int64_t m = transposed ? part.columns : part.rows, depth = transposed ? part.rows : part.columns;

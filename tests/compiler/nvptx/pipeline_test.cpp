@@ -443,6 +443,59 @@ TEST(NvptxPipeline, ProductsUnderWay) {
   expectAssembles(attend, "sm_90a", Known::whole);
 }
 
+// c = a b^T, both with k along the rows of a turn's tiles.
+PtxKernel::Build productOf(DType type, DType sums, int64_t depth, bool tensorCopies, DotOptions options = {}) {
+  return [=](KernelBuilder& k) {
+    View c = k.view("c", sums, {dyn, dyn}), a = k.view("a", type, {dyn, dyn}), b = k.view("b", type, {dyn, dyn});
+    const Scalar row = k.program_id(0);
+    LoopOptions loop = pipelined(3);
+    loop.tensor_copies = tensorCopies;
+    auto [total] =
+        k.for_range(0, cdiv(a.dim(1), depth), 1, loop, carry(k.zeros({64, 128}, sums)), [&](Scalar i, Tile total) {
+          const Tile right = b.partition({128, depth}).load({0, i}).permute({1, 0});
+          return carry(dot(a.partition({64, depth}).load({row, i}), right, total, options));
+        });
+    c.partition({64, 128}).store({row, 0}, total);
+  };
+}
+
+// The instruction of each type, 32 bytes of k at a time, from slots; by mma.sync whole fragments of rows by ldmatrix.
+TEST(NvptxPipeline, ProductsOfWholeNumbersAndTf32) {
+  const auto count = [](const PtxKernel::Build& build, const char* arch, const std::string& text) {
+    program::CompileOptions options;
+    options.arch = arch;
+    const PtxKernel kernel(build, Known::whole, options);
+    return kernel.count(text);
+  };
+  const std::string whole = "wgmma.mma_async.sync.aligned.m64n128k32.s32.s8.s8 ",
+                    wholeMma = ".m16n8k32.row.col.s32.s8.s8.s32 ";
+  for (const bool tensor : {false, true}) {
+    const auto build = productOf(i8, i32, 128, tensor);
+    EXPECT_EQ(count(build, "sm_90a", whole), 128 / 32);
+    EXPECT_EQ(count(build, "sm_90a", "mma.sync"), 0);
+    EXPECT_EQ(count(build, "sm_80", wholeMma), (128 / 32) * (64 / 16) * (128 / 8) / 4);
+    EXPECT_EQ(count(build, "sm_80", "prmt"), 0);
+    EXPECT_GT(count(build, "sm_80", "ldmatrix"), 0);
+    for (const char* arch : {"sm_80", "sm_90a"}) expectAssembles(build, arch, Known::whole);
+  }
+  const std::string tf32 = "wgmma.mma_async.sync.aligned.m64n128k8.f32.tf32.tf32 ",
+                    tf32Mma = ".m16n8k8.row.col.f32.tf32.tf32.f32 ";
+  const DotOptions rounded{.input_precision = InputPrecision::tf32};
+  for (const bool tensor : {false, true}) {
+    const auto build = productOf(f32, f32, 32, tensor, rounded);
+    EXPECT_EQ(count(build, "sm_90a", tf32), tensor ? 32 / 8 : 0);
+    EXPECT_EQ(count(build, "sm_90a", "cvt.rna.tf32.f32") == 0, tensor);
+    EXPECT_EQ(count(build, "sm_80", tf32Mma), (32 / 8) * (64 / 16) * (128 / 8) / 4);
+    EXPECT_GT(count(build, "sm_80", "ldmatrix"), 0);
+    for (const char* arch : {"sm_80", "sm_90a"}) expectAssembles(build, arch, Known::whole);
+  }
+  const PtxKernel kernel(productOf(f32, f32, 32, true, rounded), Known::whole);
+  const program::TensorMap ofA{.slot = 5, .type = DType::f32, .box = {64, 32}, .swizzle = 128};
+  program::TensorMap ofB{.slot = 10, .type = DType::f32, .box = {128, 32}, .swizzle = 128};
+  EXPECT_EQ(kernel.artifact.maps, (std::vector{ofB, ofA}));  // as they are loaded
+  EXPECT_EQ(count(productOf(f32, f32, 32, true), "sm_90a", "mma"), 0);
+}
+
 // Where warps meet in global memory as well, all wait for each other each turn: what one turn stores another thread may load or store in
 // the next.
 TEST(NvptxPipeline, TurnsThatMeetInMemory) {

@@ -65,3 +65,42 @@ func.func @narrow(%x: !narrow {tile.read_only}, %y: !narrow {tile.read_only}, %c
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
+
+!bytes = !tile.view<?x?xi8, strides = [?, 1], align = 16, stride_div = [16, 1]>
+!words = !tile.view<?x?xi32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// 32 bytes at a time: 32 numbers of i8, 8 of tf32.
+// CHECK-LABEL: func.func @eight_bits
+// CHECK: tile.dot {{.*}} : tensor<64x32xi8{{.*}}, tensor<32x64xi8{{.*}} -> tensor<64x64xi32
+// CHECK: tile.dot {{.*}} : tensor<64x32xi8{{.*}}, tensor<32x64xi8{{.*}} -> tensor<64x64xi32
+func.func @eight_bits(%x: !bytes {tile.read_only}, %y: !bytes {tile.read_only}, %c: !words, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0> : tensor<64x64xi32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xi32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !bytes -> tensor<64x64xi8>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 64] : !bytes -> tensor<64x64xi8>
+    %t = tile.permute %b [1, 0] : tensor<64x64xi8> -> tensor<64x64xi8>
+    %s = tile.dot %a, %t, %acc : tensor<64x64xi8>, tensor<64x64xi8> -> tensor<64x64xi32>
+    scf.yield %s : tensor<64x64xi32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xi32>, !words
+  return
+}
+
+// CHECK-LABEL: func.func @tf32
+// CHECK: tile.dot {{.*}} {tf32} : tensor<64x8xf32{{.*}}, tensor<8x64xf32
+// CHECK: tile.dot {{.*}} {tf32} : tensor<64x8xf32{{.*}}, tensor<8x64xf32
+func.func @tf32(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 16] : !c -> tensor<64x16xf32>
+    %b = tile.load_tile %y[%i, %c0] shape [16, 64] : !c -> tensor<16x64xf32>
+    %s = tile.dot %a, %b, %acc {tf32} : tensor<64x16xf32>, tensor<16x64xf32> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 2 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}

@@ -215,3 +215,51 @@ func.func @bounds(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   }
   return
 }
+
+// f32 is rounded to tf32 where it is copied, and goes to wgmma as it lies there.
+// CHECK-LABEL: func.func @tf32
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of <64x32xf32, swizzle = 128>, <64x32xf32, swizzle = 128>>
+// CHECK: tgpu.wgmma %{{.+}} ring %[[RING]][%{{.+}}] {part_a = 0 : i32, part_b = 1 : i32, permuted_b}
+// CHECK: return
+func.func @tf32(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 32] : !c -> tensor<64x32xf32>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 32] : !c -> tensor<64x32xf32>
+    %t = tile.permute %b [1, 0] : tensor<64x32xf32> -> tensor<32x64xf32>
+    %s = tile.dot %a, %t, %acc {tf32} : tensor<64x32xf32>, tensor<32x64xf32> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+
+// Where there is none of them, the product goes the other way: here another product of the loop is IEEE f32's.
+// REMARK: remark: [tile-prefetch-loads] num_stages = 4: no tensor copies: not all of the loop's products are wgmma's
+// REMARK: remark: [tile-prefetch-loads] num_stages = 4: the product is made by mma.sync, not by wgmma: only tensor copies round its f32 factors to tf32 on their way to shared memory
+// CHECK-LABEL: func.func @both_precisions
+// CHECK: tgpu.ring : <{{.}} async of
+// CHECK-NOT: tgpu.wgmma
+// CHECK: tile.dot {{.*}} {tf32}
+// CHECK-NOT: tgpu.wgmma
+// CHECK: return
+func.func @both_precisions(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %few = arith.constant dense<0.0> : tensor<64x32xf32>
+  %sums:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %less = %few) -> (tensor<64x64xf32>, tensor<64x32xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 32] : !c -> tensor<64x32xf32>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 32] : !c -> tensor<64x32xf32>
+    %t = tile.permute %b [1, 0] : tensor<64x32xf32> -> tensor<32x64xf32>
+    %s = tile.dot %a, %t, %acc {tf32} : tensor<64x32xf32>, tensor<32x64xf32> -> tensor<64x64xf32>
+    %d = tile.load_tile %y[%i, %c1] shape [32, 32] : !c -> tensor<32x32xf32>
+    %o = tile.dot %a, %d, %less : tensor<64x32xf32>, tensor<32x32xf32> -> tensor<64x32xf32>
+    scf.yield %s, %o : tensor<64x64xf32>, tensor<64x32xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums#0, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  tile.store_tile %sums#1, %c[%c0, %c1] shape [64, 32] : tensor<64x32xf32>, !c
+  return
+}

@@ -238,3 +238,80 @@ func.func @eight_bits_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_only
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
+
+!w = !tile.view<?x?xi32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// i8, which has no formats, and sums of i32.
+// CHECK-LABEL: func.func @whole_numbers
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x128xi8, swizzle = 128>, <64x128xi8, swizzle = 128>>
+// CHECK: %[[SUMS:.+]]:2 = scf.for
+// CHECK: %[[FLIGHT:.+]] = tgpu.wgmma %{{.+}} ring %[[RING]][%{{.+}}] {part_a = 0 : i32, part_b = 1 : i32, permuted_b} : tensor<64x64xi32
+// CHECK: tgpu.wgmma_wait %[[FLIGHT]] pending 1
+// CHECK: tgpu.wgmma_wait %[[SUMS]]#0 pending 0
+func.func @whole_numbers(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !w, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0> : tensor<64x64xi32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xi32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 128] : !e -> tensor<64x128xi8>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 128] : !e -> tensor<64x128xi8>
+    %t = tile.permute %b [1, 0] : tensor<64x128xi8> -> tensor<128x64xi8>
+    %s = tile.dot %a, %t, %acc : tensor<64x128xi8>, tensor<128x64xi8> -> tensor<64x64xi32>
+    scf.yield %s : tensor<64x64xi32>
+  } {tile.num_stages = 4 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xi32>, !w
+  return
+}
+
+// The first factor's rows lie across k; and a number of columns that wgmma does not know.
+// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its i8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: [m, k], and [n, k] that is permuted{{$}}
+// FP8: remark: [tile-assign-layouts] an i8 factor is read byte by byte: its neighbours along k are none in memory
+// FP8-NOT: byte by byte
+// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: n is 40, and of i8 it takes more than 32 columns by 16
+// CHECK-LABEL: func.func @whole_numbers_by_columns
+// CHECK-NOT: tgpu.wgmma
+// CHECK: tile.dot {{.*}} : tensor<64x32xi8, {{.*}} -> tensor<64x64xi32
+// CHECK-NOT: tgpu.wgmma
+func.func @whole_numbers_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !w, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0> : tensor<64x64xi32>
+  %few = arith.constant dense<0> : tensor<64x40xi32>
+  %sums:2 = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero, %less = %few) -> (tensor<64x64xi32>, tensor<64x40xi32>) : i64 {
+    %a = tile.load_tile %x[%i, %c0] shape [64, 64] : !e -> tensor<64x64xi8>
+    %rows = tile.permute %a [1, 0] : tensor<64x64xi8> -> tensor<64x64xi8>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 64] : !e -> tensor<64x64xi8>
+    %t = tile.permute %b [1, 0] : tensor<64x64xi8> -> tensor<64x64xi8>
+    %s = tile.dot %rows, %t, %acc : tensor<64x64xi8>, tensor<64x64xi8> -> tensor<64x64xi32>
+    %d = tile.load_tile %x[%c1, %i] shape [64, 32] : !e -> tensor<64x32xi8>
+    %e = tile.load_tile %y[%c1, %i] shape [40, 32] : !e -> tensor<40x32xi8>
+    %f = tile.permute %e [1, 0] : tensor<40x32xi8> -> tensor<32x40xi8>
+    %g = tile.dot %d, %f, %less : tensor<64x32xi8>, tensor<32x40xi8> -> tensor<64x40xi32>
+    scf.yield %s, %g : tensor<64x64xi32>, tensor<64x40xi32>
+  } {tile.num_stages = 3 : i64}
+  tile.store_tile %sums#0, %c[%c0, %c0] shape [64, 64] : tensor<64x64xi32>, !w
+  tile.store_tile %sums#1, %c[%c1, %c0] shape [64, 40] : tensor<64x40xi32>, !w
+  return
+}
+
+// No copies but tensor copies round f32 to tf32.
+// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: it rounds no f32 to tf32, nor do the loop's copies to shared memory; ask for tensor copies, which do
+// CHECK-LABEL: func.func @tf32
+// CHECK: tgpu.ring : <4 async of <64x32xf32, swizzle = 128>, <64x32xf32, swizzle = 128>>
+// CHECK-NOT: tgpu.wgmma
+// CHECK: tile.dot {{.*}} {tf32} : tensor<64x8xf32, {{.*}}, tensor<8x64xf32
+// CHECK-NOT: tgpu.wgmma
+func.func @tf32(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 32] : !c -> tensor<64x32xf32>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 32] : !c -> tensor<64x32xf32>
+    %t = tile.permute %b [1, 0] : tensor<64x32xf32> -> tensor<32x64xf32>
+    %s = tile.dot %a, %t, %acc {tf32} : tensor<64x32xf32>, tensor<32x64xf32> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}

@@ -11,6 +11,7 @@
 #include "tests/support/fp8.h"
 #include "tests/support/half.h"
 #include "tests/support/ptx/program.h"
+#include "tests/support/tf32.h"
 
 namespace ligerdsl::test::ptx {
 namespace {
@@ -390,6 +391,7 @@ void add_conversions(Table& t) {
     t[std::string("cvt.s8.") + from] = kByte<int8_t>;
     t[std::string("cvt.u8.") + from] = kByte<uint8_t>;
   }
+  t["cvt.rna.tf32.f32"] = {[](uint64_t a, uint64_t, uint64_t) { return bits(to_tf32(as<float>(a))); }, 1};
   t["cvt.rzi.s16.f32"] = {
       [](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return truncated<int16_t, as<float>>(a, b, c); }, 1};
   t["cvt.rzi.s32.f32"] = {

@@ -3,7 +3,21 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tests/support/tf32.h"
+
 namespace ligerdsl::test::ptx {
+namespace {
+
+void round_to_tf32(const Piece& piece) {
+  for (uint8_t* at = piece.to; at < piece.to + piece.bytes; at += sizeof(float)) {
+    float number;
+    std::memcpy(&number, at, sizeof number);
+    number = to_tf32(number);
+    std::memcpy(at, &number, sizeof number);
+  }
+}
+
+}  // namespace
 
 Mbarrier* Copies::land(size_t at) {
   const Copy copy = std::move(pending_[at]);
@@ -12,6 +26,7 @@ Mbarrier* Copies::land(size_t at) {
   for (const Piece& piece : copy.pieces) {
     std::memcpy(piece.to, piece.from ? piece.from : reinterpret_cast<const uint8_t*>(&piece.value),
                 static_cast<size_t>(piece.bytes));
+    if (copy.rounds_to_tf32) round_to_tf32(piece);
     std::memset(piece.to + piece.bytes, 0, static_cast<size_t>(piece.zeros));
   }
   if (!copy.barrier) return nullptr;

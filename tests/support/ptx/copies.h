@@ -27,6 +27,7 @@ struct Copy {
   Order passed;                   // to those who wait for the barrier, with .cluster scope
   std::string issued;             // for errors: the instruction
   const Agents* group = nullptr;  // of a warp's group: who counts `done` (several clusters run at a time)
+  bool rounds_to_tf32 = false;    // f32 that it brings
 };
 
 class Copies {

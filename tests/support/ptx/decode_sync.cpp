@@ -25,11 +25,15 @@ const std::vector<Rule>& rules() {
     return std::vector<Rule>{
         rule("shfl\\.sync\\.(bfly|up|down|idx)\\.b32", Kind::shuffle, 5, 5),
         rule("mma\\.sync\\.aligned\\.m16n8k16\\.row\\.col\\.f32\\.(f16\\.f16|bf16\\.bf16)\\.f32", Kind::multiply, 4, 4),
+        rule("mma\\.sync\\.aligned\\.m16n8k32\\.row\\.col\\.s32\\.s8\\.s8\\.s32", Kind::multiply, 4, 4),
+        rule("mma\\.sync\\.aligned\\.m16n8k8\\.row\\.col\\.f32\\.tf32\\.tf32\\.f32", Kind::multiply, 4, 4),
         rule("ldmatrix\\.sync\\.aligned\\.m8n8\\.x(1|2|4)(\\.trans)?" + shared + "\\.b16", Kind::load_matrix, 2, 2),
         rule("wgmma\\.mma_async\\.sync\\.aligned\\.m64n\\d+k16\\.f32\\.(f16\\.f16|bf16\\.bf16)", Kind::group_multiply,
              7, 8),
         rule("wgmma\\.mma_async\\.sync\\.aligned\\.m64n\\d+k32\\.f32\\.(e4m3|e5m2)\\.(e4m3|e5m2)", Kind::group_multiply,
              6, 6),
+        rule("wgmma\\.mma_async\\.sync\\.aligned\\.m64n\\d+k8\\.f32\\.tf32\\.tf32", Kind::group_multiply, 6, 6),
+        rule("wgmma\\.mma_async\\.sync\\.aligned\\.m64n\\d+k32\\.s32\\.s8\\.s8", Kind::group_multiply, 4, 4),
         rule("wgmma\\.fence\\.sync\\.aligned", Kind::group_fence, 0, 0),
         rule("wgmma\\.commit_group\\.sync\\.aligned", Kind::group_commit, 0, 0),
         rule("wgmma\\.wait_group\\.sync\\.aligned", Kind::group_wait, 1, 1),
@@ -105,12 +109,14 @@ void decode_operands(Instruction& i) {
     require(i.columns % 8 == 0 && i.columns <= 256, "wgmma has columns of 8, up to 256");
     require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2, "64 rows of sums in 128 threads");
     const bool registers = i.operands[1].kind == Operand::Kind::vector;
-    const bool fp8 = has(i, "k32");
-    require(i.operands.size() == (fp8         ? 6u
+    const bool wide = has(i, "k16"), whole = has(i, ".s32");
+    require(i.operands.size() == (whole       ? 4u
+                                  : !wide     ? 6u
                                   : registers ? 7u
                                               : 8u),
-            "a factor in registers is not transposed, nor one of fp8; one of 16 bits in memory may be");
-    require(!fp8 || !registers, "factors of fp8 in registers are not known");
+            "a factor in registers is not transposed, nor one of 8 or 32 bits; one of 16 bits in memory may be");
+    require(wide || !registers, "factors of 8 and 32 bits in registers are not known");
+    require(!whole || i.columns <= 32 || i.columns % 16 == 0, "wgmma has more than 32 columns of i8 by 16");
   }
   if (i.kind == Kind::tensor_load) {
     const size_t rank = i.opcode[i.opcode.find(".tensor.") + 8] - '0';

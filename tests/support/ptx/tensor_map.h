@@ -14,8 +14,8 @@ struct alignas(64) TensorMap {
   uint64_t address, sizes[5];
   int64_t strides[4];  // of all dimensions but the first, bytes
   int32_t box[5];
-  int32_t rank, element_bytes, swizzle;
-  uint64_t unused[2];
+  int32_t rank, element_bytes, swizzle, rounds_to_tf32;
+  int32_t unused[3];
 };
 static_assert(sizeof(TensorMap) == sizeof(runtime::cuda::TensorMap));
 
@@ -25,14 +25,15 @@ inline runtime::cuda::Result encode(runtime::cuda::TensorMap* to, int type, unsi
                                     const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {
   namespace cuda = runtime::cuda;
   constexpr uint64_t kMost = uint64_t{1} << 32, kMostStride = uint64_t{1} << 40;
-  const bool of_bytes = type == cuda::map_uint8;
-  const bool known = (of_bytes || type == cuda::map_float16 || type == cuda::map_bfloat16) && rank >= 1 && rank <= 5 &&
-                     interleave == 0 && outside == 0 && promotion >= 0 && promotion <= 3 && swizzle >= 1 &&
+  const bool of_bytes = type == cuda::map_uint8, of_tf32 = type == cuda::map_tfloat32;
+  const bool known = (of_bytes || of_tf32 || type == cuda::map_float16 || type == cuda::map_bfloat16) && rank >= 1 &&
+                     rank <= 5 && interleave == 0 && outside == 0 && promotion >= 0 && promotion <= 3 && swizzle >= 1 &&
                      swizzle <= 3;
   if (!known || reinterpret_cast<uintptr_t>(to) % 64 != 0) return cuda::error_invalid_value;
   TensorMap map{};
   map.address = reinterpret_cast<uintptr_t>(address);
-  map.rank = static_cast<int32_t>(rank), map.element_bytes = of_bytes ? 1 : 2, map.swizzle = 16 << swizzle;
+  map.rank = static_cast<int32_t>(rank), map.swizzle = 16 << swizzle;
+  map.element_bytes = of_bytes ? 1 : of_tf32 ? 4 : 2, map.rounds_to_tf32 = of_tf32;
   bool fits = map.address % 16 == 0;
   for (unsigned i = 0; i < rank; ++i) {
     fits = fits && sizes[i] >= 1 && sizes[i] <= kMost && box[i] >= 1 && box[i] <= 256 && steps[i] == 1;

@@ -100,6 +100,7 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
     int64_t lines = 1;
     for (int dim = 1; dim < map.rank; ++dim) lines *= map.box[dim];
     Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .issued = where(i)};
+    copy.rounds_to_tf32 = map.rounds_to_tf32 != 0;
     place.cta.shared.claim(place.at, width * lines, order_, copy.done, true);
     for (int64_t line = 0; line < lines; ++line) {
       bool has_line = true;

@@ -1,10 +1,8 @@
 // wgmma: every warp of a group of four makes its rows of the product. Sums and factors in registers, and bytes in shared
 // memory, are the tensor cores' from the instruction on until the warp has waited.
-#include <bit>
 #include <stdexcept>
 
-#include "tests/support/fp8.h"
-#include "tests/support/half.h"
+#include "tests/support/ptx/factor.h"
 #include "tests/support/ptx/warp.h"
 
 namespace ligerdsl::test::ptx {
@@ -65,20 +63,13 @@ void Warp::expect_alike(const Instruction& i, uint64_t left, uint64_t right) {
 
 void Warp::group_multiply(const Instruction& i) {
   if (!group_fenced_) throw std::runtime_error("wgmma without wgmma.fence before");
-  const bool is_f16 = i.opcode.find(".f16") != std::string::npos, is_fp8 = i.opcode.find("k32") != std::string::npos;
+  // wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
+  const Sums sums{word_of(i.opcode, 5) == "s32"};
+  const Factor first = factor_named(word_of(i.opcode, 6)), second = factor_named(word_of(i.opcode, 7));
   const bool in_registers = i.operands[1].kind == Operand::Kind::vector;
-  const int depth = is_fp8 ? 32 : 16;
-  const uint64_t bytes_of_number = is_fp8 ? 1 : 2;
-  const auto number = [&](uint64_t bits) {
-    const auto half = static_cast<uint16_t>(bits);
-    return static_cast<double>(is_f16 ? from_f16(half) : from_bf16(half));
-  };
-  // Of the first factor and of the second.
-  const std::string formats = i.opcode.substr(i.opcode.find(".f32.") + 5);
-  const auto of_code = [&](uint8_t code, bool second) {
-    const bool e5m2 = formats.substr(second ? 5 : 0, 4) == "e5m2";
-    return from_fp8(e5m2 ? kE5m2 : kE4m3, code);
-  };
+  const int depth = first.depth();
+  const auto number_bytes = static_cast<uint64_t>(first.bytes);
+  const bool wide = first.bytes == 2;  // may be transposed
   const auto the_same = [&](const Operand& o) {
     const Lanes& values = read(o, kAllLanes);
     for (uint64_t value : values)
@@ -86,16 +77,18 @@ void Warp::group_multiply(const Instruction& i) {
     return values[0];
   };
   const Epoch done = open_group(products_, "a wgmma of ");
-  const auto load = [&](const Descriptor& from, bool second, uint64_t at, uint64_t k) {
+  const auto load = [&](const Descriptor& from, const Factor& factor, uint64_t at, uint64_t k) {
     const uint64_t address = SharedMemory::kBase + from.address(at, k);
-    cta_.shared.borrow(address, bytes_of_number, order_, done);
+    cta_.shared.borrow(address, number_bytes, order_, done);
     const uint8_t* bytes = cta_.shared.bytes(address);
-    if (is_fp8) return of_code(bytes[0], second);
-    return number(bytes[0] | static_cast<uint64_t>(bytes[1]) << 8);
+    uint32_t bits = 0;
+    for (uint64_t byte = 0; byte < number_bytes; ++byte) bits |= uint32_t{bytes[byte]} << 8 * byte;
+    return factor.number(bits);
   };
   const auto is_set = [&](size_t operand) { return the_same(i.operands[operand]) != 0; };
   const size_t last = i.operands.size() - 1;
-  if (the_same(i.operands[4]) != 1 || the_same(i.operands[5]) != 1) throw std::runtime_error("factors are not negated");
+  if (!sums.whole && (the_same(i.operands[4]) != 1 || the_same(i.operands[5]) != 1))
+    throw std::runtime_error("factors are not negated");
   const uint64_t left = in_registers ? 0 : the_same(i.operands[1]), right = the_same(i.operands[2]);
   expect_alike(i, left, right);
   const uint64_t base = SharedMemory::kBase / kUnit;  // of the CTA's window, which descriptors count from
@@ -104,26 +97,26 @@ void Warp::group_multiply(const Instruction& i) {
     const auto& fragment = i.operands[1].parts;
     if (fragment.size() != 4) throw std::runtime_error("a factor in registers has four");
     for (int reg = 0; reg < 4; ++reg) {
-      const Lanes pairs = read(fragment[reg], kAllLanes);
+      const Lanes words = read(fragment[reg], kAllLanes);
       for (int lane = 0; lane < kLanes; ++lane)
-        for (int half = 0; half < 2; ++half)
-          a[lane / 4 + 8 * (reg % 2)][lane % 4 * 2 + half + 8 * (reg / 2)] = number(pairs[lane] >> 16 * half);
+        for (int n = 0; n < first.each(); ++n)
+          a[Factor::row(lane) + 8 * (reg % 2)][first.k(lane, n, reg / 2)] = first.at(words[lane], n);
     }
     for (const Operand& part : fragment) pending_[part.reg] = products_.committed + 1;
   } else {
-    const Descriptor from(left - base, bytes_of_number, !is_fp8 && is_set(last - 1));
+    const Descriptor from(left - base, number_bytes, wide && is_set(last - 1));
     for (int row = 0; row < kRows; ++row)
       for (int k = 0; k < depth; ++k)
         a[row][k] =
-            load(from, false, static_cast<uint64_t>(number_ % kGroupWarps * kRows + row), static_cast<uint64_t>(k));
+            load(from, first, static_cast<uint64_t>(number_ % kGroupWarps * kRows + row), static_cast<uint64_t>(k));
   }
-  const Descriptor from(right - base, bytes_of_number, !is_fp8 && is_set(last));
+  const Descriptor from(right - base, number_bytes, wide && is_set(last));
   const bool adds = is_set(3);
   for (int column = 0; column < i.columns; column += 8) {
     double b[kMostDepth][8];
     for (int k = 0; k < depth; ++k)
       for (int n = 0; n < 8; ++n)
-        b[k][n] = load(from, true, static_cast<uint64_t>(column + n), static_cast<uint64_t>(k));
+        b[k][n] = load(from, second, static_cast<uint64_t>(column + n), static_cast<uint64_t>(k));
     for (int reg = 0; reg < 4; ++reg) {
       const int at = i.operands[0].parts[column / 2 + reg].reg;
       if (adds && defined_[at] != kAllLanes) throw std::runtime_error("a sum is read before it is written");
@@ -131,9 +124,9 @@ void Warp::group_multiply(const Instruction& i) {
       pending_[at] = products_.committed + 1;
       for (int lane = 0; lane < kLanes; ++lane) {
         const int row = lane / 4 + 8 * (reg / 2), n = lane % 4 * 2 + reg % 2;
-        double sum = adds ? std::bit_cast<float>(static_cast<uint32_t>(registers_[at][lane])) : 0.0;
+        double sum = adds ? sums.number(registers_[at][lane]) : 0.0;
         for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][n];
-        registers_[at][lane] = std::bit_cast<uint32_t>(static_cast<float>(sum));
+        registers_[at][lane] = sums.bits(sum);
       }
     }
   }

@@ -1,52 +1,45 @@
 // Matrix products of a warp.
-#include <bit>
 #include <stdexcept>
 
-#include "tests/support/half.h"
+#include "tests/support/ptx/factor.h"
 #include "tests/support/ptx/warp.h"
 
 namespace ligerdsl::test::ptx {
-namespace {
 
-float number(uint64_t bits, bool is_f16) {
-  const auto half = static_cast<uint16_t>(bits);
-  return is_f16 ? from_f16(half) : from_bf16(half);
-}
-
-}  // namespace
-
-// PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type". A lane is 4 group + thread.
+// mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 void Warp::multiply(const Instruction& i) {
-  const bool is_f16 = i.opcode.find(".f16") != std::string::npos;
+  constexpr int kMostDepth = 32;
+  const Sums sum{word_of(i.opcode, 6) == "s32"};
+  const Factor factor = factor_named(word_of(i.opcode, 7));
+  const int depth = factor.depth();
   const auto &to = i.operands[0].parts, &left = i.operands[1].parts, &right = i.operands[2].parts,
              &sums = i.operands[3].parts;
   if (to.size() != 4 || left.size() != 4 || right.size() != 2 || sums.size() != 4)
-    throw std::runtime_error("fragments of m16n8k16 have 4, 4, 2 and 4 registers");
-  double a[16][16], b[16][8], d[16][8];
+    throw std::runtime_error("fragments of m16n8 have 4, 4, 2 and 4 registers");
+  double a[16][kMostDepth], b[kMostDepth][8], d[16][8];
   const auto at_sum = [](int lane, int reg) { return std::pair{lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2}; };
   for (int reg = 0; reg < 4; ++reg) {
-    const Lanes pairs = read(left[reg], kAllLanes), own = read(sums[reg], kAllLanes);
+    const Lanes words = read(left[reg], kAllLanes), own = read(sums[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane) {
-      for (int half = 0; half < 2; ++half)
-        a[lane / 4 + 8 * (reg % 2)][lane % 4 * 2 + half + 8 * (reg / 2)] = number(pairs[lane] >> 16 * half, is_f16);
+      for (int n = 0; n < factor.each(); ++n)
+        a[Factor::row(lane) + 8 * (reg % 2)][factor.k(lane, n, reg / 2)] = factor.at(words[lane], n);
       const auto [row, column] = at_sum(lane, reg);
-      d[row][column] = std::bit_cast<float>(static_cast<uint32_t>(own[lane]));
+      d[row][column] = sum.number(own[lane]);
     }
   }
   for (int reg = 0; reg < 2; ++reg) {
-    const Lanes pairs = read(right[reg], kAllLanes);
+    const Lanes words = read(right[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane)
-      for (int half = 0; half < 2; ++half)
-        b[lane % 4 * 2 + half + 8 * reg][lane / 4] = number(pairs[lane] >> 16 * half, is_f16);
+      for (int n = 0; n < factor.each(); ++n) b[factor.k(lane, n, reg)][Factor::row(lane)] = factor.at(words[lane], n);
   }
   for (int row = 0; row < 16; ++row)
     for (int column = 0; column < 8; ++column)
-      for (int k = 0; k < 16; ++k) d[row][column] += a[row][k] * b[k][column];
+      for (int k = 0; k < depth; ++k) d[row][column] += a[row][k] * b[k][column];
   for (int reg = 0; reg < 4; ++reg) {
     Lanes& out = write(to[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane) {
       const auto [row, column] = at_sum(lane, reg);
-      out[lane] = std::bit_cast<uint32_t>(static_cast<float>(d[row][column]));
+      out[lane] = sum.bits(d[row][column]);
     }
   }
 }

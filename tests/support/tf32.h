@@ -1,0 +1,17 @@
+// tf32: f32 with 11 bits of significand.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+namespace ligerdsl::test {
+
+// The nearest number, ties away from zero.
+inline float to_tf32(float number) {
+  constexpr int kBits = 11, kLeastExponent = -126;  // of numbers that are not subnormal
+  if (!std::isfinite(number) || number == 0) return number;
+  const int last = std::max(std::ilogb(number), kLeastExponent) + 1 - kBits;
+  return static_cast<float>(std::ldexp(std::round(std::ldexp(double{number}, -last)), last));
+}
+
+}  // namespace ligerdsl::test
