@@ -281,7 +281,9 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
       const Tile query = k.arange(m.tile_q).to(i64) + block.to(i64) * m.tile_q;
       const Scalar row = m.sequences ? head.to(i64) * view.stride(0)
                                      : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
-      return ligerdsl::load(view.ptr() + (query + row), query < view.dim(m.sequences ? 1 : 2), 0.0f).expand_dims(0);
+      // Beside the places of tensor copies there is no register for a number of each view of a sequence: all views have as many queries.
+      const Scalar count = m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
+      return ligerdsl::load(view.ptr() + (query + row), query < count, 0.0f).expand_dims(0);
     };
     std::optional<Tile> held_keys, held_values;
     if (!m.reload) held_keys = key_rows.load(at.batch, at.block, at.head);

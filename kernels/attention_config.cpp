@@ -169,10 +169,8 @@ Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t 
   return (o.sequences ? Size(o.sequences) : Size::rows()) * heads * ceil_div(Size(places), tile);
 }
 
-// Loops that load by tensor copies: of a GPU, two stages or more, and whole tensors.
-std::string refused_copies(const Machine& machine, const AttentionOptions& o, int stages, const std::string& prefix) {
-  if (o.sequences)
-    return "tensor copies are of whole tensors, not of one sequence's part; use " + prefix + "tensor_copies=false";
+// Loops that load by tensor copies: of a GPU, two stages or more.
+std::string refused_copies(const Machine& machine, int stages, const std::string& prefix) {
   if (!machine.is_gpu() || stages < 2)
     return "tensor copies are a GPU's, of two stages or more; use " + prefix + "stages=2 or " + prefix +
            "tensor_copies=false";
@@ -194,7 +192,7 @@ AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions
 
 std::string forward_valid(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
   std::string reason = unsupported(o);
-  if (reason.empty() && config.tensor_copies) reason = refused_copies(machine, o, config.stages, "");
+  if (reason.empty() && config.tensor_copies) reason = refused_copies(machine, config.stages, "");
   if (reason.empty() && config.tensor_copies && !config.ahead)
     reason = "tensor copies are of one loop that loads ahead; use ahead=true or tensor_copies=false";
   return reason.empty() ? refused(machine, o, forward_blocks(config), "") : reason;
@@ -253,8 +251,8 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
 
 std::string backward_valid(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
   std::string reason = unsupported(o);
-  if (reason.empty() && config.k_tensor_copies) reason = refused_copies(machine, o, config.k_stages, "k_");
-  if (reason.empty() && config.q_tensor_copies) reason = refused_copies(machine, o, config.q_stages, "q_");
+  if (reason.empty() && config.k_tensor_copies) reason = refused_copies(machine, config.k_stages, "k_");
+  if (reason.empty() && config.q_tensor_copies) reason = refused_copies(machine, config.q_stages, "q_");
   if (reason.empty()) reason = refused(machine, o, key_blocks(config), "k_");
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }

@@ -32,7 +32,8 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
           .tile_k = config.tile_k,
           .stages = config.stages,
           .num_warps = config.num_warps,
-          .persistent = config.persistent};
+          .persistent = config.persistent,
+          .tensor_copies = config.tensor_copies};
 }
 
 // As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Programs that go on from tile

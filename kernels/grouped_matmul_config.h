@@ -11,8 +11,9 @@ struct GroupedMatmulConfig {
   int tile_k = 64;                 // of a and b in one turn
   int stages = 3;                  // loads in flight: the turn at work and those on their way
   int num_warps = 8;
-  int min_ctas_per_sm = 0;  // 2: one may begin a tile while the other one stores; 0: no floor
-  bool persistent = false;  // each multiprocessor makes tile after tile
+  int min_ctas_per_sm = 0;     // 2: one may begin a tile while the other one stores; 0: no floor
+  bool persistent = false;     // each multiprocessor makes tile after tile
+  bool tensor_copies = false;  // a and b come by copies of whole tiles
 
   template <class V>
   void visit(V&& v) {
@@ -23,6 +24,7 @@ struct GroupedMatmulConfig {
     v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 2}), Bits::same);
     v("persistent", persistent, Bits::same);
+    v("tensor_copies", tensor_copies, Bits::same);
   }
 };
 

@@ -365,7 +365,7 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
       record_step("linear_exponentials", o.type, &exponentials, meta, library_launch(each, made.config.num_warps));
   Meta again = meta;
   again.makes_again = true;
-  again.product.tensor_copies = false;  // a loop in a condition in a loop
+  again.product.tensor_copies = false;  // few rows are made again
   made.again =
       record_step("linear_exponentials_again", o.type, &exponentials, again,
                   library_launch(machine.is_gpu() ? min(each, Size(machine.sms)) : each, made.config.num_warps));

@@ -92,7 +92,7 @@ CudaKernel::CudaKernel(std::shared_ptr<const PrimaryContext> context, program::A
 void CudaKernel::refuse_parameters() const {
   const size_t maps = artifact_.maps.size();
   for (const program::TensorMap& map : artifact_.maps)
-    if (map.box.size() < 2 || map.box.size() > program::TensorMap::kMostDims ||
+    if (map.box.size() < 2 || map.dims() > program::TensorMap::kMostDims ||
         map.slot + 2 * map.box.size() >= artifact_.slots)
       fail(Status::internal_error,
            artifact_.entry + ": a tensor map of other than an argument of two to five dimensions");

@@ -1,5 +1,8 @@
 #include "runtime/tensor_map.h"
 
+#include <algorithm>
+#include <limits>
+
 namespace ligerdsl::runtime {
 namespace {
 
@@ -22,6 +25,8 @@ const char* why_not_mapped(const program::TensorMap& map, const uint64_t* slots)
       return "its rows overlap, or are 2^40 bytes or more apart";
     if (stride * size_of(map.type) % kVector != 0) return "its rows are no multiple of 16 bytes apart";
   }
+  if (map.sliced >= 0 && view.stride(map.sliced) >= program::TensorMap::kSliceStep)
+    return "the rows of its slices are 2^34 elements or more apart";
   return nullptr;
 }
 
@@ -32,13 +37,22 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
   const MappedView view(map, slots);
   uint64_t sizes[kMost], strides[kMost];  // elements; bytes, of all but the first
   unsigned box[kMost], each[kMost];
+  const auto bytes = [&](int64_t stride) { return static_cast<uint64_t>(stride * size_of(map.type)); };
   for (size_t i = 0; i < view.rank; ++i) {
     const size_t dim = view.rank - 1 - i;
     sizes[i] = static_cast<uint64_t>(view.size(dim));
-    if (i > 0) strides[i - 1] = static_cast<uint64_t>(view.stride(dim) * size_of(map.type));
+    if (i > 0) strides[i - 1] = bytes(view.stride(dim));
     box[i] = static_cast<unsigned>(map.box[dim]);
-    each[i] = 1;
   }
+  if (map.sliced >= 0) {
+    constexpr uint64_t kAll = std::numeric_limits<int32_t>::max();
+    const int64_t row = view.stride(map.sliced);
+    sizes[view.rank - 1 - map.sliced] = program::TensorMap::kSliceRows;
+    sizes[view.rank] = sizes[view.rank + 1] = kAll;
+    strides[view.rank - 1] = bytes(row), strides[view.rank] = bytes(program::TensorMap::kSliceStep - row);
+    box[view.rank] = box[view.rank + 1] = 1;
+  }
+  std::fill(std::begin(each), std::end(each), 1);
   const int swizzle = map.swizzle == 128  ? cuda::map_swizzle_128
                       : map.swizzle == 64 ? cuda::map_swizzle_64
                                           : cuda::map_swizzle_32;
@@ -46,7 +60,7 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
                    : map.type == DType::bf16 ? cuda::map_bfloat16
                    : map.type == DType::f32  ? cuda::map_tfloat32
                                              : cuda::map_uint8;
-  return api.encode_map(to, type, static_cast<unsigned>(view.rank), reinterpret_cast<void*>(view.address()), sizes,
+  return api.encode_map(to, type, static_cast<unsigned>(map.dims()), reinterpret_cast<void*>(view.address()), sizes,
                         strides, box, each, cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes,
                         cuda::map_outside_is_zero);
 }

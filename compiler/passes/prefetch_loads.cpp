@@ -81,8 +81,8 @@ class LoopPrefetcher {
         wgmma(arch.wgmma),
         factors(at, loads, threads, ctas) {}
 
-  /// What the loop around this one has become, where it was replaced as well; null otherwise.
-  scf::ForOp replacedAround() const { return around; }
+  /// What is around the loop and was replaced as well.
+  ArrayRef<CarriedThrough::Replaced> replacedAround() const { return around; }
 
   void run() {
     if (depth < 1) return remarkNoTensorCopies("they take two stages or more");
@@ -125,10 +125,12 @@ class LoopPrefetcher {
                      << ": shared memory holds the tiles of " << fittingStages
                      << " iterations; use smaller tiles or fewer stages";
       std::optional<TurnSequence> sequence = sequenceAround();
-      LoopRing ring(at, factors, {ctas, wgmma, crowded, comeByTensorCopies(sequence ? sequence->outer : loop)});
+      Operation* before = loop->getParentOp();
+      LoopRing ring(at, factors, {ctas, wgmma, crowded, comeByTensorCopies(sequence ? &*sequence : nullptr)});
       remarkLeftProducts(sequence ? ring.stage(loads, *sequence, fittingStages)
                                   : ring.stage(loads, stationary, fittingStages));
-      if (sequence) around = sequence->outer;
+      llvm::append_range(around, ring.replaced());
+      if (sequence) around.push_back({before, sequence->outer});
     } else {
       remarkNoRoom(bytes, carried);
       remarkLeftProducts(loop);
@@ -315,10 +317,12 @@ class LoopPrefetcher {
     return bytes;
   }
 
-  // Whether the loop asks for it and it is possible, with a ring in front of `outermost`.
-  bool comeByTensorCopies(scf::ForOp outermost) {
+  // Whether the loop asks for it and it is possible, with a ring in front of the outermost loop.
+  bool comeByTensorCopies(const TurnSequence* sequence) {
     if (!asksForTensorCopies()) return false;
-    std::string why = LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, fittingStages, outermost);
+    const SmallVector<Operation*> loops = CarriedThrough::around(loop);
+    Operation* outermost = loops.empty() ? loop : loops.front();
+    std::string why = LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, fittingStages, sequence);
     constexpr int64_t kBarrierBytes = 8;
     const int64_t barriers = llvm::alignTo(fittingStages * kBarrierBytes, kLeastAlignment);
     if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(outermost))
@@ -410,10 +414,11 @@ class LoopPrefetcher {
   }
 
   PipelinedLoop at;
-  scf::ForOp loop, around;
+  scf::ForOp loop;
   int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
   const program::GpuTuning& tuning;
   int64_t sharedRoom = 0;  // of sharedBytes, in all CTAs, what others left
+  SmallVector<CarriedThrough::Replaced> around;
   SmallVector<MemoryAccess> writes;
   SmallVector<tile::LoadTileOp> loads;       // issued ahead
   SmallVector<tile::LoadTileOp> stationary;  // what is the same in every iteration
@@ -451,13 +456,13 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
     for (size_t i = 0; i < loops.size(); ++i) {
       scf::ForOp loop = loops[i];
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
-      Operation* around = loop->getParentOp();
       LoopPrefetcher prefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
                                 sharedBytes, leastForExchanges);
       prefetcher.run();
-      if (scf::ForOp replaced = prefetcher.replacedAround())
+      for (const CarriedThrough::Replaced& around : prefetcher.replacedAround())
         std::replace_if(
-            loops.begin() + i, loops.end(), [&](scf::ForOp other) { return other == around; }, replaced);
+            loops.begin() + i, loops.end(), [&](scf::ForOp other) { return other.getOperation() == around.before; },
+            dyn_cast<scf::ForOp>(around.now));
     }
   }
 

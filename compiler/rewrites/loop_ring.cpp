@@ -3,6 +3,7 @@
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/sliced_view.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/remarks.h"
@@ -128,14 +129,17 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
   constexpr int64_t kMostRows = 256;  // of a copy
   const tile::ViewType view = load.getView().getType();
   const ArrayRef<int64_t> shape = load.getTileShape();
-  auto argument = dyn_cast<BlockArgument>(load.getView());
+  const SlicedView sliced = slicedView(load.getView());
   auto kernel = load->getParentOfType<func::FuncOp>();
   if (!factors.contains(load) || !slotOf(load).getSwizzle())
     return "what is loaded at " + placeOf(load) + " is no factor of a product alone, or has no swizzled rows";
   const int64_t rows = slotOf(load).getShape()[0];
-  if (!argument || argument.getOwner() != &kernel.getBody().front() || shape.size() > program::TensorMap::kMostDims ||
-      shape.back() == 0 || view.getStrides().back() != 1)
+  if (!sliced.argument || sliced.dim + 1 == static_cast<int32_t>(shape.size()))
+    return "tensor copies are of slices along one dimension, any but the last";
+  if (shape.size() > program::TensorMap::kMostDims || shape.back() == 0 || view.getStrides().back() != 1)
     return "tensor copies are of tiles of a kernel's views of five dimensions at most, the last of stride 1";
+  if (sliced.dim >= 0 && shape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
+    return "tensor copies are of slices of views of three dimensions at most";
   if (rows > kMostRows)
     return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(rows) +
            "; use smaller tiles";
@@ -152,7 +156,8 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
   return "";
 }
 
-std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count, scf::ForOp outermost) const {
+std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count,
+                                        const TurnSequence* sequence) const {
   if (!options.wgmma) return "the architecture has no wgmma";
   const WarpgroupProducts made(
       at.loop, [&](Value factor) { return isInSlot(factor); }, /*roundsF32=*/true);
@@ -161,8 +166,10 @@ std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_
   if (made.empty() || made.count() != dots)
     return "not all of the loop's products are wgmma's, of a second factor in shared memory";
   if (made.mayOverlap() && count < 3) return "they take three stages or more";
-  if (outermost->getParentOfType<LoopLikeOpInterface>())  // its memory barriers count phases from 0 once
-    return "the loop stands in another one and does not go on from turn to turn";
+  const SmallVector<Operation*> around = CarriedThrough::around(at.loop);
+  if (sequence && around.size() > 1)
+    return "the loop and the one around it, from whose tile to tile it goes on, stand in another one";
+  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>)) return "the loop stands in one that does not count";
   for (tile::LoadTileOp load : loads)
     if (std::string why = whyNoTensorCopy(load); !why.empty()) return why;
   return "";
@@ -195,17 +202,22 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
   llvm::append_range(stationary, once);
   prepare(loads, count);
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
+  const SmallVector<Operation*> loops = CarriedThrough::around(at.loop);
+  const bool goesOn = options.tensor && !loops.empty();
+  if (goesOn) rewriter.setInsertionPoint(loops.front());
   ring = ringOf(rewriter, parts, slots, options.tensor);
-  Value iteration = at.loop.getLowerBound(), zero = number(rewriter, 0);
+  SmallVector<Value> inits = firstPlace(rewriter);
+  if (goesOn) inits.assign(around.emplace(rewriter, at.loop, inits).values());
+  Value iteration = at.loop.getLowerBound(), zero = number(rewriter, 0), filled = inits[0];
   if (!stationary.empty()) {
     stationaryRing = ringOf(rewriter, partsOf(stationary), 1, /*tensor=*/false);
     fill(rewriter, stationaryRing, partsOf(stationary), iteration, zero, /*open=*/true);
   }
-  SmallVector<Value> inits = firstPlace(rewriter);
   llvm::append_range(inits, at.loadAt(rewriter, small, iteration));
   for (int64_t slot = 0; slot < slots - 1; ++slot) {
     if (slot > 0) iteration = at.ahead(rewriter, iteration);
-    fill(rewriter, ring, parts, iteration, number(rewriter, slot), /*open=*/false);
+    if (slot > 0) filled = goesOn ? nextSlot(rewriter, filled, 1) : number(rewriter, slot);
+    fill(rewriter, ring, parts, iteration, filled, /*open=*/false);
   }
 
   if (overlapping && !options.tensor) await(rewriter, at.loop.getLoc(), slots - 2);
@@ -213,8 +225,10 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
     tgpu::RingAwaitOp::create(rewriter, at.loop.getLoc(), stationaryRing, Value(), Value(),
                               rewriter.getI32IntegerAttr(0), /*for_wgmma=*/true);
 
+  const unsigned own = at.loop.getNumResults();
   scf::ForOp replaced =
       replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
+  if (goesOn) around->leave(replaced, replaced.getResults().slice(own, placeValues()));
   rewriter.setInsertionPointAfter(replaced);
   await(rewriter, replaced->getLoc(), 0);
   if (products) products->replace(replaced, overlapping);

@@ -1,6 +1,7 @@
 // Loads of a pipelined loop that become reads of a ring (tgpu.ring), which copies fill some iterations ahead.
 #pragma once
 
+#include "compiler/rewrites/carried_through.h"
 #include "compiler/rewrites/product_factors.h"
 #include "compiler/rewrites/turn_sequence.h"
 #include "compiler/rewrites/warpgroup_products.h"
@@ -24,10 +25,10 @@ class LoopRing {
   /// What a slot holds of a tile.
   tgpu::MemDescType slotOf(tile::LoadTileOp load) const;
 
-  /// Why these loads cannot come by tensor copies to so many slots of a ring that is made in front of `outermost`. Empty where
-  /// they can.
+  /// Why these loads cannot come by tensor copies to so many slots of a ring that is made in front of the outermost loop, or of the
+  /// sequence's. Empty where they can.
   std::string whyNoTensorCopies(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t slots,
-                                mlir::scf::ForOp outermost) const;
+                                const TurnSequence* sequence) const;
 
   /// `loads` become reads of slots, those that can; the others are carried in registers, an iteration ahead. What is
   /// `stationary` is copied once. Gives the loop that takes the place.
@@ -35,6 +36,11 @@ class LoopRing {
                          int64_t slots);
   /// The same of loads that can all be staged, with copies that go on from one iteration of the loop around to the next.
   mlir::scf::ForOp stage(llvm::ArrayRef<tile::LoadTileOp> loads, TurnSequence& sequence, int64_t slots);
+
+  /// Loops and branches around that have been replaced with what carries the ring's place, as memory barriers count phases from 0 once.
+  llvm::ArrayRef<CarriedThrough::Replaced> replaced() const {
+    return around ? around->replaced() : llvm::ArrayRef<CarriedThrough::Replaced>();
+  }
 
  private:
   bool isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const;
@@ -68,7 +74,8 @@ class LoopRing {
   llvm::SmallVector<tile::LoadTileOp> staged, small, stationary;
   mlir::Value ring, stationaryRing;
   std::optional<WarpgroupProducts> products;  // that wgmma makes of the ring's slots
-  bool overlapping = false;                   // these are under way while those of the next turn start
+  std::optional<CarriedThrough> around;
+  bool overlapping = false;  // these are under way while those of the next turn start
 };
 
 }  // namespace ligerdsl::compiler

@@ -38,13 +38,22 @@ inline std::string to_string(const Remark& remark) {
 }
 
 // How copies of whole tiles find those of a view: the kernel takes it behind its slots, as 128 bytes (CUtensorMap).
+//
+// Of slices along one dimension, that begin and end where only the device knows, the map has two dimensions more, so that what lies
+// behind a slice's end is outside of it. That dimension has 2^30 rows, of which a slice has the last ones: of slice [begin, begin + size),
+// row i is 2^30 - size + i. The next dimension goes on by as many rows as there are in front of the slice's end, begin + size. The last one
+// goes back by 2^30 rows: 2^30 of its steps of 2^34 elements less a row, as addresses have 64 bits.
 struct TensorMap {
-  static constexpr size_t kMostDims = 5;
+  static constexpr size_t kMostDims = 5, kSliceDims = 2;
+  static constexpr int64_t kSliceRows = int64_t{1} << 30, kSliceStep = int64_t{1} << 34;
 
   uint32_t slot = 0;         // of the view's pointer; a size and then a stride of each dimension follow
   DType type = DType::f32;   // of its elements; what is copied of f32 is rounded to tf32
   std::vector<int64_t> box;  // elements of a copy along each dimension; the last ones are neighbours in memory
   int32_t swizzle = 0;       // bytes of a line whose 16-byte units are exchanged
+  int32_t sliced = -1;       // the dimension that copies are of slices of; none: of all
+
+  size_t dims() const { return box.size() + (sliced < 0 ? 0 : kSliceDims); }
   bool operator==(const TensorMap&) const = default;
 };
 

@@ -255,17 +255,21 @@ void write(Writer& out, const std::vector<TensorMap>& maps) {
     out.u8(static_cast<uint8_t>(map.type));
     out.numbers(map.box);
     out.i32(map.swizzle);
+    out.i32(map.sliced);
   });
 }
 
 std::vector<TensorMap> readMaps(Reader& in) {
-  return in.list(13, [&] {
+  return in.list(17, [&] {
     TensorMap map;
     map.slot = in.u32();
     map.type = in.enumerator<DType>(static_cast<uint8_t>(std::size(kDTypes) - 1));
     map.box = in.numbers();
-    if (map.box.empty() || map.box.size() > TensorMap::kMostDims) in.fail("a tensor map has 1 to 5 dimensions");
     map.swizzle = in.i32();
+    map.sliced = in.i32();
+    if (map.box.empty() || map.dims() > TensorMap::kMostDims) in.fail("a tensor map has 1 to 5 dimensions");
+    if (map.sliced + 1 >= static_cast<int32_t>(map.box.size()) && map.sliced >= 0)
+      in.fail("a tensor map is of slices along any dimension but the last");
     return map;
   });
 }

@@ -246,20 +246,38 @@ TEST(AttentionSequences, Schedules) {
   }
 }
 
-TEST(AttentionSequences, NoTensorCopies) {
-  const AttentionOptions options = Trial{.lengths = kUsual}.options();
-  EXPECT_NE(kernels::attention_forward_kernel.valid(machine(), options, {.ahead = true, .tensor_copies = true})
-                .find("tensor_copies=false"),
-            std::string::npos);
-  EXPECT_NE(kernels::attention_backward_kernel.valid(machine(), options, {.q_tensor_copies = true})
-                .find("q_tensor_copies=false"),
-            std::string::npos);
+const MetaValues kCopiedForward{{"ahead", "true"}, {"reload", "true"}, {"tensor_copies", "true"}},
+    kCopiedBackward{
+        {"k_reload", "true"}, {"k_tensor_copies", "true"}, {"q_reload", "true"}, {"q_tensor_copies", "true"}};
+
+TEST(AttentionSequences, TensorCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 851;
+  const Trial trial{.lengths = kUsual, .forward = kCopiedForward, .backward = kCopiedBackward};
+  struct Window {
+    int64_t left, right;
+  };
+  for (const auto& [left, right] : {Window{-1, -1}, {-1, 0}, {17, 0}, {70, 3}}) {
+    Trial other = trial;
+    other.left = left, other.right = right;
+    other.check(seed += 9);
+  }
+  Trial wide = trial;
+  wide.dim = 128, wide.right = 0, wide.heads_first = true, wide.gap = 8;
+  wide.forward["keys"] = wide.forward["queries"] = "128", wide.forward["num_warps"] = "8";
+  wide.check(seed += 9);
+  Trial empty = trial;
+  empty.lengths = {{0, 0}, {0, 70}, {70, 0}, {0, 0}, {3, 3}, {0, 0}};
+  empty.check(seed += 9);
+  Trial unaligned = trial;  // which tensor maps cannot describe
+  unaligned.gap = 3;
+  unaligned.check(seed += 9);
 }
 
 // Neighbours may hold anything: no bit of a sequence depends on them.
-TEST(AttentionSequences, SequencesDoNotMeet) {
-  const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}}, .right = 0};
-  const Trial alone{.lengths = {{50, 70}}, .right = 0};
+void sequences_do_not_meet(const MetaValues& forward, const MetaValues& backward) {
+  const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}}, .right = 0, .forward = forward, .backward = backward};
+  const Trial alone{.lengths = {{50, 70}}, .right = 0, .forward = forward, .backward = backward};
   Trial::Tensors t = trial.tensors(41), one = alone.tensors(51);
   const auto rows_of = [&](const Values& all, int64_t first, int64_t count, int64_t heads) {
     return trial.which().rows(all, first, count, heads);
@@ -283,6 +301,11 @@ TEST(AttentionSequences, SequencesDoNotMeet) {
   EXPECT_EQ(rows_of(t.d_v.values(), 20, 70, 1), one.d_v.values());
 }
 
+TEST(AttentionSequences, SequencesDoNotMeet) {
+  sequences_do_not_meet({}, {});
+  if (machine().is_gpu()) sequences_do_not_meet(kCopiedForward, kCopiedBackward);
+}
+
 // Whatever the bounds are, nothing outside of the results is written, nothing outside of the arguments is read (the interpreter, the emulator
 // and sanitizers see to that), and the first sequence with wrong ones is told.
 TEST(AttentionSequences, BoundsThatAreWrong) {
@@ -302,8 +325,14 @@ TEST(AttentionSequences, BoundsThatAreWrong) {
                                   {{0, far, -far, 40}, right, 0},
                                   {{INT64_MIN, INT64_MAX, 0, 40}, {INT64_MIN, INT64_MAX, INT64_MIN, 0}, 0},
                                   {right, {40, 30, 20, 10}, 0}};
-  for (const Wrong& wrong : all) {
-    const Trial trial{.lengths = alike({10, 10, 20}), .dim = 16, .right = 0, .index_type = i64, .gap = 8};
+  std::vector<Trial> trials(all.size(),
+                            {.lengths = alike({10, 10, 20}), .dim = 16, .right = 0, .index_type = i64, .gap = 8});
+  Trial copied = trials[0];
+  copied.dim = 64, copied.forward = kCopiedForward, copied.backward = kCopiedBackward;
+  if (machine().is_gpu()) trials.insert(trials.end(), all.size(), copied);
+  for (size_t number = 0; number < trials.size(); ++number) {
+    const Trial& trial = trials[number];
+    const Wrong& wrong = all[number % all.size()];
     Trial::Tensors t = trial.tensors(77);
     t.cu_q.fill(wrong.queries), t.cu_k.fill(wrong.keys);
     trial.run_forward(t);

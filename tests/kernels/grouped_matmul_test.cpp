@@ -17,9 +17,9 @@ using kernels::GroupedMatmulOptions;
 constexpr GroupedFactors kFactors[] = {GroupedFactors::nt, GroupedFactors::nn, GroupedFactors::tn};
 
 struct Trial {
-  GroupedMatmulOptions options;  // all but sizes
-  int64_t k, n;                  // of nt and nn; width and columns of tn
-  std::vector<int64_t> sizes;    // of the groups
+  GroupedMatmulOptions options;    // all but sizes
+  int64_t k, n;                    // of nt and nn; width and columns of tn
+  std::vector<int64_t> sizes;      // of the groups
   int64_t before = 0, behind = 0;  // rows that no group has
   MetaValues config = {};
   int sms = 0;  // of a small machine
@@ -58,9 +58,13 @@ struct Trial {
     kernels::Machine on = machine();
     if (sms) on.sms = sms;
     const auto& kernel = kernels::grouped_matmul_kernel;
-    backend().run(
-        kernel.build(on, options, kernel.chosen(on, options, config)), rows(),
-        Arguments().tensor("a", t.a).tensor("b", t.b).tensor("c", t.c).tensor("offsets", t.offsets).tensor("error", t.error));
+    backend().run(kernel.build(on, options, kernel.chosen(on, options, config)), rows(),
+                  Arguments()
+                      .tensor("a", t.a)
+                      .tensor("b", t.b)
+                      .tensor("c", t.c)
+                      .tensor("offsets", t.offsets)
+                      .tensor("error", t.error));
   }
   Values expected(const Tensors& t) const {
     const Values a = t.a.values(), b = t.b.values(), was = t.c.values();
@@ -88,8 +92,8 @@ struct Trial {
   }
   void check(uint64_t seed, int64_t gap = 0) {
     SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(rows()) + " rows of " +
-                 std::to_string(sizes.size()) + " groups, " + std::to_string(k) + " by " + std::to_string(n) + " seed " +
-                 std::to_string(seed));
+                 std::to_string(sizes.size()) + " groups, " + std::to_string(k) + " by " + std::to_string(n) +
+                 " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     const Values wanted = expected(t);
     run(t);
@@ -116,12 +120,11 @@ TEST(GroupedMatmul, EveryOrderAndType) {
 TEST(GroupedMatmul, EmptyGroups) {
   uint64_t seed = 301;
   for (const GroupedFactors factors : kFactors)
-    for (const std::vector<int64_t>& sizes :
-         std::vector<std::vector<int64_t>>{{0, 40, 0, 0, 9, 0}, {0, 0, 0}, {70}, {0}, {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}})
+    for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{
+             {0, 40, 0, 0, 9, 0}, {0, 0, 0}, {70}, {0}, {1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1}})
       for (const bool adds : {false, true}) {
         if (adds && factors != GroupedFactors::tn) continue;
-        const GroupedMatmulOptions options{
-            .factors = factors, .type = bf16, .c_type = adds ? f32 : bf16, .adds = adds};
+        const GroupedMatmulOptions options{.factors = factors, .type = bf16, .c_type = adds ? f32 : bf16, .adds = adds};
         Trial{.options = options, .k = 24, .n = 40, .sizes = sizes}.check(seed += 9);
       }
 }
@@ -147,15 +150,25 @@ TEST(GroupedMatmul, RowsOfNoGroupAreZeroWhateverTheyHold) {
     }
 }
 
+const MetaValues kTensorCopies{{"tile_m", "64"}, {"tile_n", "64"},        {"num_warps", "4"},
+                               {"stages", "3"},  {"persistent", "false"}, {"tensor_copies", "true"}};
+
 // Neighbours of a group may hold anything: no tile has rows of two.
-TEST(GroupedMatmul, GroupsDoNotMeet) {
+void groups_do_not_meet(const MetaValues& config) {
   for (const GroupedFactors factors : kFactors) {
-    Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32}, .k = 24, .n = 40, .sizes = {21, 30, 19}};
+    Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
+                .k = 24,
+                .n = 40,
+                .sizes = {21, 30, 19},
+                .config = config};
     Trial::Tensors t = trial.tensors(41, 0);
     const Values wanted = trial.expected(t);
     const double nan = std::numeric_limits<double>::quiet_NaN();
     for (int64_t row = 0; row < 70; ++row)
-      if (row < 21 || row >= 51) t.a.set(row * 24, nan);
+      if (row < 21 || row >= 51) {
+        t.a.set(row * 24, nan);
+        if (trial.of_weights()) t.b.set(row * 40, INFINITY);
+      }
     trial.run(t);
     const Values found = t.c.values();
     const int64_t first = trial.of_weights() ? 24 * 40 : 21 * 40, count = trial.of_weights() ? 24 * 40 : 30 * 40;
@@ -163,6 +176,38 @@ TEST(GroupedMatmul, GroupsDoNotMeet) {
         theirs(wanted.begin() + first, wanted.begin() + first + count);
     EXPECT_TRUE(close_normwise(mine, theirs, gate_r(f32, 30) * backend().summation_slack()));
   }
+}
+
+TEST(GroupedMatmul, GroupsDoNotMeet) {
+  groups_do_not_meet({});
+  if (machine().is_gpu()) groups_do_not_meet(kTensorCopies);
+}
+
+// Groups that are no multiple of a tile or of a turn, empty ones, more stages than turns, tile after tile; rows that tensor maps cannot
+// describe.
+TEST(GroupedMatmul, TensorCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1301;
+  MetaValues wide = kTensorCopies;
+  wide["tile_m"] = wide["tile_n"] = "128", wide["num_warps"] = "8", wide["stages"] = "4", wide["persistent"] = "true";
+  for (const GroupedFactors factors : kFactors)
+    for (const MetaValues& config : {kTensorCopies, wide})
+      for (const int64_t gap : {0, 8, 3})
+        Trial{.options = {.factors = factors, .type = bf16, .c_type = gap ? bf16 : f32},
+              .k = 136,
+              .n = 72,
+              .sizes = {72, 0, 5, 131, 64},
+              .before = 3,
+              .behind = 2,
+              .config = config,
+              .sms = 2}
+            .check(seed += 9, gap);
+  Trial added{.options = {.factors = GroupedFactors::tn, .type = f16, .c_type = f32, .adds = true},
+              .k = 72,
+              .n = 136,
+              .sizes = {65, 0, 3},
+              .config = kTensorCopies};
+  added.check(seed);
 }
 
 // Warpgroups' tiles and single warps', more stages than turns, tile after tile on few multiprocessors.
@@ -174,7 +219,11 @@ TEST(GroupedMatmul, Schedules) {
                                     {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
                                     {{"tile_m", "128"}, {"tile_n", "128"}, {"stages", "3"}, {"min_ctas_per_sm", "2"}},
                                     {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}},
-                                    {{"tile_m", "64"}, {"tile_n", "128"}, {"num_warps", "4"}, {"stages", "4"}, {"persistent", "true"}}}
+                                    {{"tile_m", "64"},
+                                     {"tile_n", "128"},
+                                     {"num_warps", "4"},
+                                     {"stages", "4"},
+                                     {"persistent", "true"}}}
           : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
                                     {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
   for (const GroupedFactors factors : kFactors)
@@ -194,7 +243,10 @@ TEST(GroupedMatmul, ManyGroups) {
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < 150; ++i) sizes.push_back(i * i % 7 % 4);
   for (const GroupedFactors factors : kFactors)
-    Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32}, .k = 16, .n = 24, .sizes = sizes}
+    Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32},
+          .k = 16,
+          .n = 24,
+          .sizes = sizes}
         .check(seed += 9);
 }
 
@@ -216,15 +268,22 @@ TEST(GroupedMatmul, OffsetsThatAreWrong) {
     int64_t group;
   };
   const int64_t far = int64_t{1} << 40;
-  const std::vector<Wrong> all = {{{0, 20, 10, 40}, 1},     {{-1, 10, 20, 40}, 0},   {{0, 10, 20, 41}, 2},
-                                  {{0, 50, 60, 70}, 0},     {{40, 30, 20, 10}, 0},   {{0, far, -far, 40}, 0},
-                                  {{INT64_MIN, INT64_MAX, 0, 40}, 0}, {{0, 40, 0, 40}, 1}};
+  const std::vector<Wrong> all = {{{0, 20, 10, 40}, 1},
+                                  {{-1, 10, 20, 40}, 0},
+                                  {{0, 10, 20, 41}, 2},
+                                  {{0, 50, 60, 70}, 0},
+                                  {{40, 30, 20, 10}, 0},
+                                  {{0, far, -far, 40}, 0},
+                                  {{INT64_MIN, INT64_MAX, 0, 40}, 0},
+                                  {{0, 40, 0, 40}, 1}};
   for (const GroupedFactors factors : kFactors)
-    for (const Wrong& wrong : all) {
+    for (size_t number = 0; number < all.size() * (machine().is_gpu() ? 2 : 1); ++number) {
+      const Wrong& wrong = all[number % all.size()];
       Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
                   .k = 24,
                   .n = 40,
-                  .sizes = {10, 10, 20}};
+                  .sizes = {10, 10, 20},
+                  .config = number < all.size() ? MetaValues() : kTensorCopies};
       Trial::Tensors t = trial.tensors(77, 8);
       t.offsets.fill(wrong.offsets);
       trial.run(t);

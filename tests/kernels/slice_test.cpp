@@ -1,5 +1,6 @@
 // Slices of views at numbers that a program reads: what they give, hold, and never touch.
 #include <algorithm>
+#include <cmath>
 
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
@@ -13,8 +14,17 @@ struct Range {
 
 // Begins and ends that the view has, and that it has not.
 std::vector<Range> ranges(int64_t size) {
-  return {{0, size}, {3, 3}, {5, size - 2}, {1, 2}, {-4, 7}, {6, size + 9}, {size + 1, size + 5}, {9, 4},
-          {-9, -2}, {INT64_MIN, INT64_MAX}, {INT64_MAX, INT64_MIN}};
+  return {{0, size},
+          {3, 3},
+          {5, size - 2},
+          {1, 2},
+          {-4, 7},
+          {6, size + 9},
+          {size + 1, size + 5},
+          {9, 4},
+          {-9, -2},
+          {INT64_MIN, INT64_MAX},
+          {INT64_MAX, INT64_MIN}};
 }
 
 int64_t clamped_begin(const Range& range, int64_t size) {
@@ -57,10 +67,13 @@ TEST(Slice, IsTheElementsThatTheViewHas) {
         const int64_t rows = 21, size = axis == 0 ? rows : columns;
         const std::vector<Range> all = ranges(size);
         const auto programs = static_cast<int64_t>(all.size());
-        Tensor x = Tensor::rows(type, rows, columns, gap_of(number++)), y(type, {programs, rows, columns}), sizes(i64, {programs});
-        for (int64_t i = 0; i < x.size(); ++i) is_integer(type) ? x.set_integer(i, i) : x.set(i, static_cast<double>(i % 200));
-        backend().run({.steps = {copy_slice(type, axis, rows, columns)}}, programs,
-                      Arguments().tensor("y", y).tensor("x", x).tensor("numbers", numbers_of(all)).tensor("sizes", sizes));
+        Tensor x = Tensor::rows(type, rows, columns, gap_of(number++)), y(type, {programs, rows, columns}),
+               sizes(i64, {programs});
+        for (int64_t i = 0; i < x.size(); ++i)
+          is_integer(type) ? x.set_integer(i, i) : x.set(i, static_cast<double>(i % 200));
+        backend().run(
+            {.steps = {copy_slice(type, axis, rows, columns)}}, programs,
+            Arguments().tensor("y", y).tensor("x", x).tensor("numbers", numbers_of(all)).tensor("sizes", sizes));
         const auto value = [&](const Tensor& t, int64_t at) {
           return is_integer(type) ? static_cast<double>(t.get_integer(at)) : t.get(at);
         };
@@ -110,6 +123,91 @@ TEST(Slice, StoresStayWithinIt) {
       }
     EXPECT_TRUE(y.untouched_outside());
   }
+}
+
+// Products of a slice along the rows of x, factors of which come by tensor copies where there are any: of tile after tile with w, from the one
+// in front of the slice to the one behind it, or of the slice, transposed, with itself, whose rows lie along the turns.
+struct Products {
+  static constexpr int64_t kRows = 200, kTile = 64, kTiles = kRows / kTile + 3, kMatrices = 3;
+  bool turned;
+  bool nested;  // of a slice without the first two rows and the last one
+
+  int64_t first() const { return nested ? 2 : 0; }
+  int64_t size() const { return nested ? kRows - 3 : kRows; }
+  int64_t results() const { return turned ? 1 : kTiles; }
+
+  kernels::Step step() const {
+    KernelBuilder k("products_of_slices");
+    View y = k.view("y", f32, {dyn, kTile, kTile}), x = k.view("x", bf16, {kMatrices, dyn, kTile}),
+         w = k.view("w", bf16, {kTile, kTile}), numbers = k.view("numbers", i64, {dyn, 2});
+    const Scalar program = k.program_id(0), p = program / static_cast<int32_t>(results()),
+                 tile = program % static_cast<int32_t>(results()) - 1, matrix = p % static_cast<int32_t>(kMatrices);
+    const View all = nested ? x.slice(1, first(), first() + size()) : x;
+    const Partition rows = all.slice(1, numbers.load({p, 0}), numbers.load({p, 1})).partition({squeeze, kTile, kTile});
+    const Partition weights = w.partition({kTile, kTile});
+    auto [sums] =
+        k.for_range(turned ? -1 : 0, turned ? kTiles - 1 : 1, 1, LoopOptions{.num_stages = 3, .tensor_copies = true},
+                    carry(k.zeros({kTile, kTile}, f32)), [&](const Scalar& turn, const Tile& sums) {
+                      const Tile block = rows.load({matrix, turned ? turn : tile, turned ? k.constant(0, i32) : turn});
+                      return carry(turned ? dot(block.permute({1, 0}), rows.load({matrix, turn, 0}), sums)
+                                          : dot(block, weights.load({turn, 0}), sums));
+                    });
+    y.partition({squeeze, kTile, kTile}).store({program, 0, 0}, sums);
+    return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 4)};
+  }
+
+  // Of a matrix as it is inside of the slice.
+  Values expected(const Values& x, const Values& w, int64_t matrix, int64_t begin, int64_t end) const {
+    const auto at = [&](int64_t row, int64_t column) {
+      const bool inside = row >= 0 && row < end - begin;
+      return inside ? x[(matrix * kRows + first() + begin + row) * kTile + column] : 0;
+    };
+    Values sums(results() * kTile * kTile, 0.0);
+    for (int64_t i = 0; i < results() * kTile; ++i)
+      for (int64_t j = 0; j < kTile; ++j)
+        for (int64_t n = 0; n < (turned ? kTiles * kTile : kTile); ++n)
+          sums[i * kTile + j] += turned ? at(n, i) * at(n, j) : at(i - kTile, n) * w[n * kTile + j];
+    return sums;
+  }
+};
+
+// Whatever lies beside a slice, it is not what its tiles hold.
+TEST(Slice, ProductsOfItsTiles) {
+  constexpr int64_t kTile = Products::kTile, kRows = Products::kRows;
+  for (const bool turned : {false, true})
+    for (const bool nested : {false, true}) {
+      SCOPED_TRACE(std::string(turned ? "turned" : "") + (nested ? " nested" : ""));
+      const Products products{turned, nested};
+      const std::vector<Range> all = ranges(products.size());
+      const auto programs = static_cast<int64_t>(all.size());
+      Tensor w(bf16, {kTile, kTile});
+      for (int64_t i = 0; i < w.size(); ++i) w.set(i, static_cast<double>(i * 7 % 5 - 2));
+      for (int64_t first = 0; first < programs; first += Products::kMatrices) {
+        // Each slice has a matrix of its own.
+        const int64_t count = std::min(Products::kMatrices, programs - first);
+        const std::vector<Range> some(all.begin() + first, all.begin() + first + count);
+        Tensor x = Tensor(bf16, {Products::kMatrices, kRows, kTile}, {(kRows + 1) * (kTile + 8), kTile + 8, 1});
+        for (int64_t i = 0; i < x.size(); ++i) x.set(i, i % 2 ? INFINITY : NAN);
+        for (int64_t p = 0; p < count; ++p)
+          for (int64_t row = clamped_begin(some[p], products.size()); row < clamped_end(some[p], products.size());
+               ++row)
+            for (int64_t column = 0; column < kTile; ++column)
+              x.set((p * kRows + products.first() + row) * kTile + column,
+                    static_cast<double>((row * 3 + column) % 7 - 3));
+        Tensor some_y(f32, {count * products.results(), kTile, kTile});
+        backend().run(
+            {.steps = {products.step()}}, count * products.results(),
+            Arguments().tensor("y", some_y).tensor("x", x).tensor("w", w).tensor("numbers", numbers_of(some)));
+        const Values values = x.values(), found = some_y.values();
+        for (int64_t p = 0; p < count; ++p) {
+          const Values wanted = products.expected(values, w.values(), p, clamped_begin(some[p], products.size()),
+                                                  clamped_end(some[p], products.size()));
+          const Values mine(found.begin() + p * static_cast<int64_t>(wanted.size()),
+                            found.begin() + (p + 1) * static_cast<int64_t>(wanted.size()));
+          EXPECT_EQ(mine, wanted) << some[p].begin << " to " << some[p].end;
+        }
+      }
+    }
 }
 
 // A program that moves a window: what it wrote by one slice it reads by another one, whose tiles other threads hold.

@@ -7,6 +7,7 @@
 #include "runtime/resource_remarks.h"
 #include "runtime/tensor_map.h"
 #include "support.h"
+#include "tests/support/ptx/tensor_map.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -171,6 +172,40 @@ TEST(TensorMap, OfFourDimensions) {
     std::copy(std::begin(each.strides), std::end(each.strides), slots + 6);
     EXPECT_STREQ(runtime::why_not_mapped(map, slots), each.why);
   }
+}
+
+// Every row of a slice has the address that it has in the view, and those in front of it and behind it are outside of the map.
+TEST(TensorMap, OfSlices) {
+  const program::TensorMap map{.slot = 0, .type = DType::bf16, .box = {64, 1, 64}, .swizzle = 128, .sliced = 0};
+  EXPECT_EQ(map.dims(), 5u);
+  constexpr uint64_t kAddress = 0x7f1200003000;
+  const uint64_t slots[7] = {kAddress, 100, 8, 64, 520, 64, 1};
+  ASSERT_EQ(runtime::why_not_mapped(map, slots), nullptr);
+  runtime::cuda::Api api{};
+  api.encode_map = ligerdsl::test::ptx::encode;
+  runtime::cuda::TensorMap encoded;
+  ASSERT_EQ(runtime::encode_map(api, map, slots, &encoded), runtime::cuda::success);
+  ligerdsl::test::ptx::TensorMap found;
+  memcpy(&found, &encoded, sizeof found);
+  EXPECT_EQ(found.rank, 5);
+  EXPECT_EQ(found.address, kAddress);
+  EXPECT_EQ(std::vector<int32_t>(found.box, found.box + 5), (std::vector<int32_t>{64, 1, 64, 1, 1}));
+  constexpr uint64_t kRows = program::TensorMap::kSliceRows;
+  for (const auto& [begin, end] : {std::pair<uint64_t, uint64_t>{0, 100}, {37, 80}, {99, 100}, {50, 50}}) {
+    const uint64_t size = end - begin;
+    for (uint64_t row = 0; row < size; ++row) {
+      const uint64_t places[] = {kRows - size + row, end, kRows};  // strides are of all dimensions but the first
+      EXPECT_LT(places[0], found.sizes[2]);
+      uint64_t at = found.address;
+      for (int i = 0; i < 3; ++i) at += places[i] * static_cast<uint64_t>(found.strides[1 + i]);
+      EXPECT_EQ(at, kAddress + (begin + row) * 520 * 2);
+    }
+    EXPECT_EQ(kRows - size + size, found.sizes[2]);
+    EXPECT_LT(end, found.sizes[3]);
+    EXPECT_LT(kRows, found.sizes[4]);
+  }
+  const uint64_t far[7] = {kAddress, 100, 8, 64, uint64_t{1} << 34, 64, 1};
+  EXPECT_STREQ(runtime::why_not_mapped(map, far), "the rows of its slices are 2^34 elements or more apart");
 }
 
 TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {

@@ -1,6 +1,7 @@
 // load_tile, store_tile, prefetch_tile, view_ptr and slice. Where and under which masks memory is touched is TileAccess's
 // business.
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/target/nvptx/slice_bounds.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/Matchers.h"
@@ -230,15 +231,11 @@ LogicalResult lowerSlice(ThreadLowering& t, tile::SliceOp op) {
   Pieces slots = t.pieces(op.getView());
   const tile::ViewType view = op.getView().getType();
   const size_t axis = op.getAxis();
-  Value& size = slots[1 + axis];
-  const auto clamped = [&](Value number, Value least) -> Value {
-    return arith::MinSIOp::create(t.b, t.loc, arith::MaxSIOp::create(t.b, t.loc, number, least), size);
-  };
-  Value begin = clamped(t.scalar(op.getBegin()), t.constant(0, 64)), end = clamped(t.scalar(op.getEnd()), begin);
-  Value step = arith::MulIOp::create(t.b, t.loc, slots[1 + view.getRank() + axis],
-                                     t.constant(view.getElementBytes(), 64));
+  const auto [begin, end] = sliceBounds(t, op);
+  Value step =
+      arith::MulIOp::create(t.b, t.loc, slots[1 + view.getRank() + axis], t.constant(view.getElementBytes(), 64));
   slots[0] = arith::AddIOp::create(t.b, t.loc, slots[0], arith::MulIOp::create(t.b, t.loc, begin, step));
-  size = arith::SubIOp::create(t.b, t.loc, end, begin);
+  slots[1 + axis] = arith::SubIOp::create(t.b, t.loc, end, begin);
   t.define(op, slots);
   return success();
 }

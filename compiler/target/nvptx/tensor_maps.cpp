@@ -1,6 +1,7 @@
 #include "compiler/target/nvptx/tensor_maps.h"
 
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/sliced_view.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -13,10 +14,10 @@ size_t slotsOf(Type type) {
 }
 
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
-  auto argument = cast<BlockArgument>(fill.getViews()[part]);
+  const SlicedView view = slicedView(fill.getViews()[part]);
   const tgpu::MemDescType slot = fill.getRing().getType().part(part);
   program::TensorMap map;
-  for (BlockArgument before : argument.getOwner()->getArguments().take_front(argument.getArgNumber()))
+  for (BlockArgument before : view.argument.getOwner()->getArguments().take_front(view.argument.getArgNumber()))
     map.slot += slotsOf(before.getType());
   const Type element = slot.getElementType();
   map.type = element.isF16()    ? DType::f16
@@ -25,6 +26,7 @@ program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
                                 : DType::i8;   // or codes of fp8
   map.swizzle = slot.getSwizzle();
   for (int64_t size : fill.shapeOf(part)) map.box.push_back(std::max<int64_t>(size, 1));  // 0: squeezed
+  map.sliced = view.dim;
   map.box.back() = map.swizzle / sharedElementBytes(slot.getElementType());
   return map;
 }

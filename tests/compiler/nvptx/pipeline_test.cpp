@@ -551,6 +551,31 @@ TEST(NvptxPipeline, TensorCopies) {
   EXPECT_TRUE(PtxKernel(product, Known::nothing).artifact.maps.empty());
 }
 
+// Of slices along the first of two dimensions or of three, by maps of two dimensions more.
+TEST(NvptxPipeline, TensorCopiesOfSlices) {
+  const auto product = [](KernelBuilder& k) {
+    View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn, dyn}),
+         bounds = k.view("bounds", i64, {2});
+    const Scalar row = k.program_id(0), begin = bounds.load({0}), end = bounds.load({1});
+    const View of_a = a.slice(0, begin, end), of_b = b.slice(1, begin, end).slice(1, 3, end);
+    auto [sums] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 3, .tensor_copies = true},
+                              carry(k.zeros({64, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
+                                const Tile left = of_a.partition({64, 64}).load({row, i}),
+                                           right = of_b.partition({squeeze, 64, 128}).load({row, i, 0});
+                                return carry(dot(left, right, sums));
+                              });
+    c.partition({64, 128}).store({row, 0}, sums);
+  };
+  const PtxKernel kernel(product, Known::whole);
+  const program::TensorMap of_a{.slot = 5, .type = DType::bf16, .box = {64, 64}, .swizzle = 128, .sliced = 0},
+      of_b{.slot = 10, .type = DType::bf16, .box = {1, 64, 64}, .swizzle = 128, .sliced = 1};
+  EXPECT_EQ(kernel.artifact.maps, (std::vector{of_a, of_b}));
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.4d"), 3) << kernel.ptx;
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.5d"), 3 * 2) << kernel.ptx;
+  EXPECT_EQ(kernel.count("cp.async.cg"), 0) << kernel.ptx;
+  expectAssembles(product, "sm_90a", Known::whole);
+}
+
 TEST(NvptxPipeline, KernelsThatShareWorkByTheGridSaySo) {
   EXPECT_TRUE(PtxKernel(sumOfRows).artifact.persistent);
   PtxKernel oneShot([](KernelBuilder& k) {

@@ -93,8 +93,8 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
   return
 }
 
-// What is in the way: too few stages, no stages, a factor that is scaled in registers, stores that may reach a factor, a loop around whose
-// iterations do not follow each other.
+// What is in the way: too few stages, no stages, a factor that is scaled in registers, stores that may reach a factor, a loop around that
+// does not count.
 // CHECK-LABEL: func.func @two_stages
 // CHECK: tgpu.ring : <2 async of
 // REMARK: num_stages = 2: no tensor copies: they take three stages or more
@@ -199,7 +199,16 @@ func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: no tensor copies: the loop stands in another one and does not go on from turn to turn
+// A loop whose turns do not go on from tile to tile: its first copies wait for the tile before, the ring's place goes on, through the branch
+// as well.
+// CHECK-LABEL: func.func @bounds
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
+// CHECK: scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32)
+// CHECK: tgpu.ring_fill %[[RING]][%[[SLOT]]] at
+// CHECK: %[[LEFT:.+]]:3 = scf.for {{.+}} iter_args(%{{.+}} = %{{.+}}, %{{.+}} = %[[SLOT]], %{{.+}} = %[[PARITY]])
+// CHECK: tgpu.ring_await %[[RING]]
+// CHECK: tgpu.ring_release %[[RING]]
+// CHECK: scf.yield %[[LEFT]]#1, %[[LEFT]]#2
 func.func @bounds(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -213,6 +222,113 @@ func.func @bounds(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
     } {tile.num_stages = 4 : i64, tile.tensor_copies}
     tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   }
+  return
+}
+// CHECK-LABEL: func.func @branch
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
+// CHECK: scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32)
+// CHECK: %[[PLACE:.+]]:2 = scf.if
+// CHECK: tgpu.ring_fill %[[RING]][%[[SLOT]]] at
+// CHECK: %[[LEFT:.+]]:3 = scf.for {{.+}} iter_args(%{{.+}} = %{{.+}}, %{{.+}} = %[[SLOT]], %{{.+}} = %[[PARITY]])
+// CHECK: scf.yield %[[LEFT]]#1, %[[LEFT]]#2
+// CHECK: else
+// CHECK-NEXT: scf.yield %[[SLOT]], %[[PARITY]]
+// CHECK: scf.yield %[[PLACE]]#0, %[[PLACE]]#1
+func.func @branch(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %some = arith.cmpi ne, %tile, %c1 : i64
+    scf.if %some {
+      %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+        %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+        %b = tile.load_tile %y[%i, %tile] shape [64, 64] : !x -> tensor<64x64xbf16>
+        %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+        scf.yield %s : tensor<64x64xf32>
+      } {tile.num_stages = 4 : i64, tile.tensor_copies}
+      tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+    }
+  }
+  return
+}
+// REMARK: no tensor copies: the loop stands in one that does not count
+func.func @uncounted(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %last = scf.while (%tile = %c0) : (i64) -> i64 {
+    %more = arith.cmpi slt, %tile, %n : i64
+    scf.condition(%more) %tile : i64
+  } do {
+  ^bb0(%tile: i64):
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %b = tile.load_tile %y[%i, %tile] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64, tile.tensor_copies}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+    %next = arith.addi %tile, %c1 : i64
+    scf.yield %next : i64
+  }
+  return
+}
+
+// Slices along one dimension but the last, of views of up to three: others come by 16 bytes.
+!three = !tile.view<?x?x64xbf16, strides = [?, ?, 1], align = 16, stride_div = [8, 8, 1]>
+!four = !tile.view<?x?x?x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
+// CHECK-LABEL: func.func @slices
+// CHECK: tgpu.ring : <4 tensor of
+func.func @slices(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, %n: i64, %m: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %u = tile.slice %x, 0 from %n to %m : !x -> !x
+  %v = tile.slice %y, 1 from %n to %m : !three -> !three
+  %w = tile.slice %v, 1 from %n to %m : !three -> !three
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %u[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %b = tile.load_tile %w[%c1, %i, %c0] shape [0, 64, 64] : !three -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// CHECK-LABEL: func.func @slices_of_four_dimensions
+// CHECK: tgpu.ring : <4 async of
+// REMARK: no tensor copies: tensor copies are of slices of views of three dimensions at most
+func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.read_only}, %c: !c, %n: i64, %m: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %v = tile.slice %y, 1 from %n to %m : !four -> !four
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %b = tile.load_tile %v[%c1, %i, %c1, %c0] shape [0, 64, 0, 64] : !four -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  return
+}
+// CHECK-LABEL: func.func @slices_along_two_dimensions
+// CHECK: tgpu.ring : <4 async of
+// REMARK: no tensor copies: tensor copies are of slices along one dimension, any but the last
+func.func @slices_along_two_dimensions(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, %n: i64, %m: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  %v = tile.slice %y, 1 from %n to %m : !three -> !three
+  %w = tile.slice %v, 0 from %n to %m : !three -> !three
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+    %b = tile.load_tile %w[%c1, %i, %c0] shape [0, 64, 64] : !three -> tensor<64x64xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+    scf.yield %s : tensor<64x64xf32>
+  } {tile.num_stages = 4 : i64, tile.tensor_copies}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
 

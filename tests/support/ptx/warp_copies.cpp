@@ -104,11 +104,11 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
     place.cta.shared.claim(place.at, width * lines, order_, copy.done, true);
     for (int64_t line = 0; line < lines; ++line) {
       bool has_line = true;
-      int64_t offset = 0;
+      uint64_t offset = 0;  // wraps
       for (int64_t dim = 1, rest = line; dim < map.rank; rest /= map.box[dim++]) {
         const int64_t at = static_cast<int32_t>(places[dim][lane]) + rest % map.box[dim];
         has_line = has_line && at >= 0 && at < static_cast<int64_t>(map.sizes[dim]);
-        offset += at * map.strides[dim - 1];
+        offset += static_cast<uint64_t>(at) * static_cast<uint64_t>(map.strides[dim - 1]);
       }
       for (int64_t unit = 0; unit < width; unit += kUnit) {
         const uint64_t plain = place.at + line * width + unit;
