@@ -45,7 +45,8 @@ TEST(ReducePartials, SumsOfRowsInAnyType) {
         out.fill(expected);
         for (int64_t i = 0; i < n * cols; ++i) expected[i % cols] += in.get(i);
         kernels::Operation operation;
-        operation.steps.push_back(kernels::reduce_partials(machine(), "out", f32, accumulate, cols, from));
+        operation.steps.push_back(
+            kernels::reduce_partials(machine(), {{.from = from, .cols = cols, .accumulate = accumulate}}));
         backend().run(operation, n, Arguments().tensor("out", out).tensor("partials", in));
         EXPECT_TRUE(close_normwise(out.values(), expected, gate_r(f32, n))) << name(from) << " " << n;
       }
