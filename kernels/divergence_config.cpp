@@ -42,13 +42,14 @@ std::string valid(const Machine&, const DivergenceOptions& o, const DivergenceCo
   return refused(o.type, o.cols, config);
 }
 
-Operation build(const Machine&, const DivergenceOptions& o, const DivergenceConfig& config) {
+Operation build(const Machine& machine, const DivergenceOptions& o, const DivergenceConfig& config) {
   DivergenceMeta meta{o};
   const TileShape tile = config.tile(o.type, o.cols);
   meta.rows = tile.rows;
   meta.block = tile.cols;
   meta.tiles = config.tiles;
   meta.stages = config.stages;
+  meta.relative_log = !machine.is_gpu();
   const Size programs = ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
   const Launch launch = library_launch(programs, config.num_warps);
   // The steps of one program are cross-entropy's.
