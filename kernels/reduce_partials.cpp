@@ -87,7 +87,8 @@ Tile modulated_total(KernelBuilder& k, const PartialSums& m, const SumViews& v, 
 
 void sum_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Scalar& program) {
   const auto tiles = static_cast<int32_t>(tiles_of_row(m));
-  const Scalar group = program / tiles, column = program % tiles;
+  const Scalar group = is_of_groups(m) ? program / tiles : Scalar();
+  const Scalar column = is_of_groups(m) ? program % tiles : program;
   Tile total = m.modulation.empty() ? total_of(k, m, v, group, column) : modulated_total(k, m, v, column);
   if (!m.weight.empty()) {
     const Tile weight = v.weight.partition({m.tile_cols}).load({column}).to(f32);
