@@ -81,7 +81,8 @@ Operation backward(const Machine& machine, const ColumnSumsOptions& o, const Col
   const Size parts = machine.is_gpu() ? partials.of_rows : partials.of_rows * many;
   meta.partial = true;
   add_up(parts * blocks);
-  op.steps.push_back(reduce_partials(machine, "d_bias", o.out_type, o.accumulate, o.cols));
+  op.steps.push_back(
+      reduce_partials(machine, {{.out = "d_bias", .type = o.out_type, .cols = o.cols, .accumulate = o.accumulate}}));
   if (!machine.is_gpu()) op.steps.back().launch.grid[0] = op.steps.back().launch.grid[0] * many;
   op.workspace = {{.name = "partials", .dtype = DType::f32, .shape = {parts, o.cols}, .room = {partials.most, o.cols}}};
   return op;

@@ -36,7 +36,7 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
   if (m.with_d_loss)
     d_loss = each ? k.view("d_loss", m.d_loss_type, {dyn, m.cols}) : k.view("d_loss", m.d_loss_type, {1});
   if (needs_counts(m)) counts = k.view("counts", f32, {4});
-  const DivergenceTerms terms(k, m);
+  const DivergenceTerms terms(k, m, m.relative_log);
   const Scalar factor = share(k, m, input, counts);
   Scalar d_factor = factor;
   if (m.with_d_loss && !each) d_factor = factor * d_loss.load({0}).to(f32);

@@ -52,9 +52,10 @@ struct DivergenceOptions {
 
 struct DivergenceMeta : DivergenceOptions {
   int64_t rows = 1;
-  int64_t block = 1024;  // columns of a tile
-  int64_t tiles = 1;     // side by side, of a program
-  int stages = 1;        // of them that are on their way at once
+  int64_t block = 1024;       // columns of a tile
+  int64_t tiles = 1;          // side by side, of a program
+  int stages = 1;             // of them that are on their way at once
+  bool relative_log = false;  // DivergenceTerms
 };
 
 // Whether rows need what cross_entropy_count counts.

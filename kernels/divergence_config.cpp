@@ -20,6 +20,12 @@ DivergenceConfig blocks(const Machine& machine, const DivergenceOptions& o) {
   DivergenceConfig config;
   config.vectors = static_cast<int>(vectors_of(machine, o));
   config.num_warps = !machine.is_gpu() ? 8 : o.kind == Divergence::jsd ? 1 : 16;
+  // Measured on an H100, f32, 4096 x 128256: the loss alone 1.334 ms, 1.427 in sixteen warps of two vectors.
+  const bool reads_alone = o.kind == Divergence::kl && !o.with_gradient && o.reduction != Reduction::none;
+  if (machine.is_gpu() && reads_alone && size_of(o.type) == 4 && size_of(o.target_type) == 4) {
+    config.vectors = 4;
+    config.num_warps = 8;
+  }
   if (o.kind == Divergence::jsd && machine.is_gpu())
     config.tiles = static_cast<int>(kColumnsOfProgram / config.columns(o.type, o.cols));
   return config;
@@ -42,13 +48,14 @@ std::string valid(const Machine&, const DivergenceOptions& o, const DivergenceCo
   return refused(o.type, o.cols, config);
 }
 
-Operation build(const Machine&, const DivergenceOptions& o, const DivergenceConfig& config) {
+Operation build(const Machine& machine, const DivergenceOptions& o, const DivergenceConfig& config) {
   DivergenceMeta meta{o};
   const TileShape tile = config.tile(o.type, o.cols);
   meta.rows = tile.rows;
   meta.block = tile.cols;
   meta.tiles = config.tiles;
   meta.stages = config.stages;
+  meta.relative_log = !machine.is_gpu();
   const Size programs = ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
   const Launch launch = library_launch(programs, config.num_warps);
   // The steps of one program are cross-entropy's.

@@ -30,22 +30,17 @@ Tile weighed(const Tile& weight, const Tile& t) {
   return where(weight == 0.0f, 0.0f, weight * t);
 }
 
-// e^d - 1, relative error below 2e-6: near 0, where the difference would cancel, the series.
+// e^d - 1, relative error below 2e-6: near 0, where the difference would cancel, a polynomial fitted to (e^d - 1) / d.
 Tile less_one(const Tile& power, const Tile& d) {
-  const Tile series = fma(fma(fma(fma(fma(d, 1.0f / 720, 1.0f / 120), d, 1.0f / 24), d, 1.0f / 6), d, 0.5f), d, 1.0f);
-  return where(abs(d) < 0.25f, series * d, power - 1.0f);
-}
-
-// log(1 + t), relative error below 1e-6: near 0 the series of 2 atanh(t / (2 + t)).
-Tile log_of_one_plus(const Tile& t) {
-  const Tile w = t + 1.0f, s = fast_div(t + t, abs(w) + 1.0f), square = s * s;  // s: twice the series' variable
-  const Tile series = fma(fma(fma(square, 1.0f / 448, 1.0f / 80), square, 1.0f / 12), square, 1.0f);
-  return where(abs(t) < 0.3f, s * series, fast_log(w));
+  const Tile p =
+      fma(fma(fma(fma(d, 8.348847739e-3f, 4.177529365e-2f), d, 1.666664183e-1f), d, 4.999983013e-1f), d, 1.0f);
+  return where(abs(d) < 0.25f, p * d, power - 1.0f);
 }
 
 }  // namespace
 
-DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o) : kind_(o.kind) {
+DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative)
+    : kind_(o.kind), relative_(relative) {
   quick_ = size_of(o.type) == 2 && size_of(o.target_type) == 2;
   if (kind_ == Divergence::jsd) beta_ = k.scalar("beta", f32);
   if (kind_ == Divergence::kl) least_ = k.scalar("eps", f32);
@@ -82,11 +77,21 @@ Tile DivergenceTerms::logarithm(const Tile& x) const {
   return quick_ ? fast_log(x) : log(x);
 }
 
+// log(1 + t), relative error below 1e-6. What w = 1 + t has rounded away, c, makes log w + c / w, for which log w + c stands: the
+// further w is from 1, the less c is beside log w. Without a relative log w near 0 the series of 2 atanh(t / (2 + t)).
+Tile DivergenceTerms::log_of_one_plus(const Tile& t) const {
+  const Tile w = t + 1.0f;
+  if (relative_) return fast_log(w) + where(abs(t) < 1.0f, t - (w - 1.0f), 0.0f);
+  const Tile s = fast_div(t + t, abs(w) + 1.0f), square = s * s;  // s: twice the series' variable
+  const Tile series = fma(fma(fma(square, 1.0f / 448, 1.0f / 80), square, 1.0f / 12), square, 1.0f);
+  return where(abs(t) < 0.3f, s * series, fast_log(w));
+}
+
 DivergenceTerm DivergenceTerms::jensen_shannon(const Tile& x, const Tile& y) const {
   const Tile bounded = max(x, kLogTiny), d = max(y, kLogTiny) - bounded;
   const Tile q = fast_exp(bounded), ratio = fast_exp(d);
   const Tile log_w = quick_ ? fast_log(fma(ratio, beta_, 1.0f - beta_)) : log_of_one_plus(beta_ * less_one(ratio, d));
-  const Tile gradient = (q * (1.0f - beta_)) * -log_w;
+  const Tile gradient = (q * (beta_ - 1.0f)) * log_w;
   return {fma(q * ratio * beta_, d - log_w, gradient), where(x < kLogTiny, 0.0f, gradient), q};
 }
 

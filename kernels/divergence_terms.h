@@ -13,7 +13,8 @@ struct DivergenceTerm {
 // Declares the kernel's arguments that formulas take: beta of jsd, eps of kl.
 class DivergenceTerms {
  public:
-  DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o);
+  // `relative`: fast_log is right to a few ulp near 1, too, as a CPU's is.
+  DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative);
 
   DivergenceTerm operator()(const Tile& x, const Tile& y) const;
   // e^x as the terms take it.
@@ -21,10 +22,11 @@ class DivergenceTerms {
 
  private:
   Tile logarithm(const Tile& x) const;
+  Tile log_of_one_plus(const Tile& t) const;
   DivergenceTerm jensen_shannon(const Tile& x, const Tile& y) const;
 
   Divergence kind_;
-  bool quick_;
+  bool quick_, relative_;
   Scalar beta_, least_;
 };
 

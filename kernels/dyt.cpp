@@ -59,7 +59,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   std::optional<NormRows> d_x;
   if (!m.without_d_x) d_x.emplace(k.view("d_x", m.type, {dyn, m.cols}), m);
   View alpha_partials, weight_partials, bias_partials;
-  if (m.want_d_alpha) alpha_partials = k.view("alpha_partials", f32, {dyn});
+  if (m.want_d_alpha) alpha_partials = k.view("alpha_partials", f32, {dyn, 1});
   if (m.want_d_weight) weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
   if (m.want_d_bias) bias_partials = k.view("bias_partials", f32, {dyn, m.cols});
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m), x_rows(k.view("x", m.type, {dyn, m.cols}), m);
@@ -92,51 +92,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   const Scalar of_alpha = sum((m.lanes ? d_alpha : d_alpha.expand_dims(0)) * w);
   if (m.want_d_weight) weight_partials.partition({squeeze, m.block}).store({part, column}, of_weight);
   if (m.want_d_bias) bias_partials.partition({squeeze, m.block}).store({part, column}, of_bias);
-  if (m.want_d_alpha) alpha_partials.store({k.program_id(0)}, of_alpha);
-}
-
-// Lane r of `rows` lanes adds partials r, r + rows, ... in order; the lanes are added last.
-void dyt_reduce(KernelBuilder& k, const DytMeta& m) {
-  struct Sum {
-    View out, partials;
-  };
-  std::vector<Sum> columns;
-  const auto add = [&](const char* out, const char* partials) {
-    columns.push_back({k.view(out, m.d_weight_type, {m.cols}), k.view(partials, f32, {dyn, m.cols})});
-  };
-  if (m.want_d_weight) add("d_weight", "weight_partials");
-  if (m.want_d_bias) add("d_bias", "bias_partials");
-  Sum all;
-  if (m.want_d_alpha) all = {k.view("d_alpha", m.d_weight_type, {1}), k.view("alpha_partials", f32, {dyn})};
-
-  const Scalar program = k.program_id(0);
-  const auto sum_columns = [&] {
-    const auto tiles = [&](size_t i) { return columns[i].partials.partition({m.rows, m.block}); };
-    const Tile zeros = k.zeros({m.rows, m.block}, f32);
-    auto [first, second] = k.for_range(
-        0, cdiv(columns[0].partials.dim(0), m.rows), 1, carry(zeros, zeros), [&](Scalar i, Tile first, Tile second) {
-          return carry(first + tiles(0).load({i, program}),
-                       columns.size() > 1 ? second + tiles(1).load({i, program}) : second);
-        });
-    const Tile totals[] = {sum(first, 0), sum(second, 0)};
-    for (size_t i = 0; i < columns.size(); ++i) {
-      const auto target = columns[i].out.partition({m.block});
-      const Tile total = m.accumulate ? totals[i] + target.load({program}) : totals[i];
-      target.store({program}, total.to(m.d_weight_type));
-    }
-  };
-  const auto sum_all = [&] {
-    constexpr int64_t kBlock = 512;  // less than the other tiles: any number of partials suits (argument_facts.h)
-    auto [lanes] =
-        k.for_range(0, cdiv(all.partials.dim(0), kBlock), 1, carry(k.zeros({kBlock}, f32)),
-                    [&](Scalar i, Tile acc) { return carry(acc + all.partials.partition({kBlock}).load({i})); });
-    Scalar total = sum(lanes);
-    if (m.accumulate) total = total + all.out.load({0});
-    all.out.store({0}, total.to(m.d_weight_type));
-  };
-  if (columns.empty()) return sum_all();
-  if (!m.want_d_alpha) return sum_columns();
-  k.if_(program < static_cast<int32_t>(ceil_div(m.cols, m.block)), sum_columns, sum_all);
+  if (m.want_d_alpha) alpha_partials.store({k.program_id(0), 0}, of_alpha);
 }
 
 }  // namespace ligerdsl::kernels

@@ -47,12 +47,8 @@ void dyt_forward(KernelBuilder& k, const DytMeta& m);
 
 // Arguments: [d_x], [alpha_partials], [weight_partials], [bias_partials], d_y, x, alpha, weight. d_x may be exactly d_y.
 // A program goes down a block of columns through its part of the rows: weight_partials and bias_partials [parts, H] f32,
-// alpha_partials [programs] f32.
+// alpha_partials [programs, 1] f32.
 void dyt_backward(KernelBuilder& k, const DytMeta& m);
-
-// [d_weight], [d_bias] [H] and [d_alpha] [1] d_weight_type = sums of the partials: a program for each block of columns, and
-// one more for d_alpha.
-void dyt_reduce(KernelBuilder& k, const DytMeta& m);
 
 // Rows: rows of x. The backward's parameters are arguments of its last launch; its scratch is the partials.
 Operation dyt_forward(const Machine& machine, const DytOptions& options);

@@ -15,16 +15,6 @@ std::string valid(const Machine& machine, const DytOptions& o, const ColumnSumsC
   return refused_column_tile(machine, o.type, o.cols, config.rows, config.columns(o.type), o.sums());
 }
 
-Step reduce_step(const Machine& machine, const DytOptions& o) {
-  const TileShape tile = partials_tile(machine);
-  DytMeta meta{o};
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  const int64_t columns = o.want_d_weight || o.want_d_bias ? ceil_div(o.cols, tile.cols) : 0;
-  return record_step("dyt_reduce", o.d_weight_type, &dyt_reduce, meta,
-                     library_launch(columns + int64_t{o.want_d_alpha}, tile.num_warps));
-}
-
 Operation build(const Machine& machine, const DytOptions& o, const ColumnSumsConfig& config) {
   DytMeta meta{o};
   meta.rows = config.rows;
@@ -36,16 +26,19 @@ Operation build(const Machine& machine, const DytOptions& o, const ColumnSumsCon
   Operation op = operation_of(record_step(dyt_backward_kernel.name, o.type, &dyt_backward, meta,
                                           library_launch(parts.of_rows * blocks, config.num_warps)));
   if (o.sums() == 0) return op;
-  op.steps.push_back(reduce_step(machine, o));
-  const auto columns = [&](const char* name) {
-    op.workspace.push_back(
-        {.name = name, .dtype = f32, .shape = {parts.of_rows, o.cols}, .room = {parts.most, o.cols}});
+  std::vector<PartialSums> sums;
+  const auto add = [&](const char* out, const char* partials, int64_t cols, int64_t programs) {
+    sums.push_back(
+        {.out = out, .partials = partials, .type = o.d_weight_type, .cols = cols, .accumulate = o.accumulate});
+    op.workspace.push_back({.name = partials,
+                            .dtype = f32,
+                            .shape = {parts.of_rows * programs, cols},
+                            .room = {parts.most * programs, cols}});
   };
-  if (o.want_d_weight) columns("weight_partials");
-  if (o.want_d_bias) columns("bias_partials");
-  if (o.want_d_alpha)
-    op.workspace.push_back(
-        {.name = "alpha_partials", .dtype = f32, .shape = {parts.of_rows * blocks}, .room = {parts.most * blocks}});
+  if (o.want_d_weight) add("d_weight", "weight_partials", o.cols, 1);
+  if (o.want_d_bias) add("d_bias", "bias_partials", o.cols, 1);
+  if (o.want_d_alpha) add("d_alpha", "alpha_partials", 1, blocks);
+  op.steps.push_back(reduce_partials(machine, std::move(sums)));
   return op;
 }
 

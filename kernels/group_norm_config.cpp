@@ -318,12 +318,7 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o, co
 
 // The last launch.
 Step reduce_step(const Machine& machine, const GroupNormOptions& o) {
-  LayerNormOptions sums;
-  sums.cols = o.channels;
-  sums.gradients = o.gradients;
-  sums.d_weight_type = o.d_weight_type;
-  sums.accumulate = o.accumulate;
-  return layer_norm_reduce_step(machine, sums);
+  return reduce_partials(machine, layer_norm_sums(o.gradients, o.d_weight_type, o.channels, o.accumulate));
 }
 
 void add_partials(Operation* op, const GroupNormOptions& o, LayerNormGradients which, const PartialCount& parts) {

@@ -179,30 +179,4 @@ void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
     partials[i].partition({squeeze, m.block}).store({part, column}, sum(sums[i], 0));
 }
 
-// A program owns `block` columns. Lane r of its `rows` lanes adds partials r, r + rows, ... in order; the lanes are
-// added last.
-void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m) {
-  const ParameterGradients gradients(m.gradients);
-  std::vector<View> outputs;
-  if (gradients.weight) outputs.push_back(k.view("d_weight", m.d_weight_type, {m.cols}));
-  if (gradients.bias) outputs.push_back(k.view("d_bias", m.d_weight_type, {m.cols}));
-  std::vector<NormRows> partials;
-  for (const View& view : gradients.partials(k, m.cols)) partials.emplace_back(view, m);
-
-  Scalar column = k.program_id(0);
-  Tile zeros = k.zeros({m.rows, m.block}, f32);
-  Scalar blocks = cdiv(partials[0].tiles.view().dim(0), m.rows);
-  const std::vector<Tile> sums =
-      sums_over(k, 0, blocks, 1, {}, zeros, outputs.size(), [&](const Scalar& i, std::vector<Tile> sums) {
-        for (size_t j = sums.size(); j-- > 0;) sums[j] = sums[j] + partials[j].load(i, column);
-        return sums;
-      });
-  for (size_t i = 0; i < sums.size(); ++i) {
-    Tile total = sum(sums[i], 0);
-    auto target = outputs[i].partition({m.block});
-    if (m.accumulate) total = total + target.load({column});
-    target.store({column}, total.to(m.d_weight_type));
-  }
-}
-
 }  // namespace ligerdsl::kernels

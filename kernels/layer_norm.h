@@ -69,10 +69,6 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
 // [weight_partials], [bias_partials], d_y, and for d_weight x (or sum), mean, rstd.
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 
-// d_weight, d_bias = sums of the partials. Arguments: [d_weight], [d_bias] [H] d_weight_type, [weight_partials],
-// [bias_partials].
-void layer_norm_reduce(KernelBuilder& k, const LayerNormMeta& m);
-
 // Rows: rows of x. The backward's d_weight and d_bias are arguments of its last launch; its scratch is
 // "weight_partials" and "bias_partials", as far as they are wanted.
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);

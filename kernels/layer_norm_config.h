@@ -3,6 +3,7 @@
 
 #include "kernels/config.h"
 #include "kernels/layer_norm.h"
+#include "kernels/reduce_partials.h"
 #include "kernels/row_config.h"
 
 namespace ligerdsl::kernels {
@@ -16,7 +17,7 @@ extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // sum = x +
 // whole vectors of lanes.
 BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config);
 
-// d_weight, d_bias = sums of the partials [parts, cols].
-Step layer_norm_reduce_step(const Machine& machine, const LayerNormOptions& options);
+// d_weight and d_bias of weight_partials and bias_partials, as far as they are wanted.
+std::vector<PartialSums> layer_norm_sums(LayerNormGradients gradients, DType type, int64_t cols, bool accumulate);
 
 }  // namespace ligerdsl::kernels

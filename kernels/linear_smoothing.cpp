@@ -69,7 +69,7 @@ LinearSmoothing linear_smoothing(const Machine& machine, DType type, DType head_
   };
   made.weight_sums = sums(head_type);
   made.x_sums = sums(type);
-  made.finish = reduce_partials(machine, "sums", f32, false, cols);
+  made.finish = reduce_partials(machine, {{.out = "sums", .cols = cols}});
   const ClassMeta meta{options};
   const auto of_classes = [&](const char* name, void (*build)(KernelBuilder&, const ClassMeta&)) {
     return record_step(name, f32, build, meta, library_launch(ceil_div(options.classes, meta.block), 8));

@@ -69,7 +69,13 @@ class CountedRow {
  public:
   CountedRow(KernelBuilder& k, const LogitDivergenceMeta& m, const Arguments& args, const Logits& student,
              const Logits& teacher, const Scalar& row)
-      : k_(k), m_(m), args_(args), student_(student), teacher_(teacher), row_(row), terms_(k, terms_of(m)) {
+      : k_(k),
+        m_(m),
+        args_(args),
+        student_(student),
+        teacher_(teacher),
+        row_(row),
+        terms_(k, terms_of(m), m.relative_log) {
     scale_ = k.constant(1.0f, f32);
     if (m.tempered) scale_ = 1.0f / args.temperature;
     set_share();

@@ -42,9 +42,10 @@ struct LogitDivergenceOptions {
 };
 
 struct LogitDivergenceMeta : LogitDivergenceOptions {
-  int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
-  bool looped = false;   // wider rows: passes over blocks of the row
-  BlockLanes lanes;      // how a block is dealt
+  int64_t block = 1024;       // columns of a tile: the whole row unless `looped`
+  bool looped = false;        // wider rows: passes over blocks of the row
+  BlockLanes lanes;           // how a block is dealt
+  bool relative_log = false;  // DivergenceTerms
 };
 
 // Whether rows need what cross_entropy_count counts.

@@ -27,6 +27,7 @@ std::string valid(const Machine& machine, const LogitDivergenceOptions& o, const
 
 Operation build(const Machine& machine, const LogitDivergenceOptions& o, const RowConfig& config) {
   LogitDivergenceMeta meta{o};
+  meta.relative_log = !machine.is_gpu();
   meta.looped = !config.whole();
   meta.block = config.columns(o.type, o.classes);
   meta.lanes =

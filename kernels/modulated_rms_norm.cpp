@@ -8,7 +8,8 @@
 //   dh_k = sum over the rows of stretch k of dy
 //
 // So one sum of products serves weight and scale. Bytes, s = sizeof(T): 3 n H s, 5 n H s where no program holds a row,
-// and f32 rows of partial sums: one per program for the weight, two per modulation and program that shares it.
+// and f32 rows of partial sums: two per modulation and program that shares it, and one per program for the weight where a
+// program has several modulations.
 #include "kernels/modulated_rms_norm.h"
 
 #include <vector>
@@ -34,8 +35,8 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   if (!m.without_d_x) d_x.emplace(k.view("d_x", m.type, {dyn, m.cols}), tiling);
   View weight_partials, scale_partials, shift_partials;
   if (m.want_d_weight) weight_partials = k.view("weight_partials", f32, {dyn, m.cols});
-  if (m.want_d_scale) scale_partials = k.view("scale_partials", f32, {dyn, m.cols});
-  if (m.want_d_shift) shift_partials = k.view("shift_partials", f32, {dyn, m.cols});
+  if (m.want_d_scale) scale_partials = k.view("scale_partials", f32, {dyn, dyn, m.cols});
+  if (m.want_d_shift) shift_partials = k.view("shift_partials", f32, {dyn, dyn, m.cols});
   const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), tiling), x_rows(k.view("x", m.type, {dyn, m.cols}), tiling);
   NormWeight weight{.block = m.block};
   if (m.has_weight) weight.view = k.view("weight", m.weight_type, {m.cols});
@@ -83,8 +84,11 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
           }
           return carry(products, sum_d_y);
         });
-    if (m.want_d_scale) scale_partials.partition({1, m.block}).store({part, column}, products);
-    if (m.want_d_shift) shift_partials.partition({1, m.block}).store({part, column}, sum_d_y);
+    const auto keep_part = [&](const View& of, const Tile& sums) {
+      of.partition({squeeze, 1, m.block}).store({modulation, part % parts, column}, sums);
+    };
+    if (m.want_d_scale) keep_part(scale_partials, products);
+    if (m.want_d_shift) keep_part(shift_partials, sum_d_y);
     return products * scaled;
   };
   const auto keep = [&](const Tile& d_weight) {
@@ -97,45 +101,6 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
         return carry(m.want_d_weight ? sum + more : sum);
       });
   keep(d_weight);
-}
-
-// A program owns `block` columns of one modulation. Lane r of its `rows` lanes adds partials r, r + rows, ... in order; the
-// lanes are added last.
-void modulated_rms_norm_reduce(KernelBuilder& k, const ModulatedRmsNormMeta& m) {
-  NormWeight weight{.block = m.block};
-  const auto blocks = static_cast<int32_t>(ceil_div(m.cols, m.block));
-  const Scalar modulation = k.program_id(0) / blocks, column = k.program_id(0) % blocks;
-  struct Sum {
-    View out, partials;
-    bool of_scale;
-  };
-  std::vector<Sum> sums;
-  const auto add = [&](const char* out, const char* partials, bool of_scale) {
-    sums.push_back({k.view(out, m.d_scale_type, {dyn, m.cols}), k.view(partials, f32, {dyn, m.cols}), of_scale});
-  };
-  if (m.want_d_scale) add("d_scale", "scale_partials", true);
-  if (m.want_d_shift) add("d_shift", "shift_partials", false);
-  if (m.want_d_scale && m.has_weight) {
-    weight.view = k.view("weight", m.weight_type, {m.cols});
-    if (m.has_offset) weight.offset = k.scalar("offset", f32);
-  }
-  for (const Sum& sum_of : sums) {
-    const Scalar parts = sum_of.partials.dim(0) / m.modulations;
-    const Tile lane = k.arange(m.rows).to(i64).expand_dims(1),
-               place = k.arange(m.block).to(i64).expand_dims(0) + column.to(i64) * m.block;
-    const Tile in_row = place < m.cols;
-    auto [lanes] =
-        k.for_range(0, cdiv(parts, m.rows), 1, carry(k.zeros({m.rows, m.block}, f32)), [&](Scalar i, Tile acc) {
-          const Tile part = lane + i.to(i64) * m.rows;
-          const Tile at = (part + modulation.to(i64) * parts) * m.cols + place;
-          return carry(acc + load(sum_of.partials.ptr() + at, (part < parts) && in_row, 0.0f));
-        });
-    Tile total = sum(lanes, 0).expand_dims(0);
-    if (sum_of.of_scale && m.has_weight) total = total * weight.load(column);
-    const auto target = sum_of.out.partition({1, m.block});
-    if (m.accumulate) total = total + target.load({modulation, column});
-    target.store({modulation, column}, total.to(m.d_scale_type));
-  }
 }
 
 }  // namespace ligerdsl::kernels

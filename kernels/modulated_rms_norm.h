@@ -44,22 +44,16 @@ struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
   int stages = 1;        // loads in flight: 2 reads the next row while this one is worked on
   int64_t turn = 1;      // rows that a program takes at a time
   bool shared = true;    // several programs share a modulation, else each takes one after the other
-
-  // Adding up the partials: partials and columns of a tile.
-  int64_t rows = 16;
 };
 
 // Arguments: d_x, [weight_partials], [scale_partials], [shift_partials], d_y, x, [weight], scale, rstd, [offset].
 //   d_x, d_y, x [n, H] type; scale [K, H] scale_type, K = modulations; rstd [n] f32; offset f32 scalar.
-// d_x may be exactly d_y. weight_partials [programs, H], scale_partials and shift_partials [K parts, H] f32: what the rows
-// of each program add to d_weight, and those of each modulation to d_scale but for the weight, and to d_shift.
+// d_x may be exactly d_y. weight_partials [programs, H], scale_partials and shift_partials [K, parts, H] f32: what the rows
+// of each program add to d_weight, and those of each modulation to d_scale but for the weight, and to d_shift: what d_weight
+// is the sum of, too, after each has been multiplied by 1 + scale.
 void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m);
 
-// d_scale, d_shift from their partials. Arguments: [d_scale], [d_shift] [K, H] d_scale_type, [scale_partials],
-// [shift_partials], [weight], [offset].
-void modulated_rms_norm_reduce(KernelBuilder& k, const ModulatedRmsNormMeta& m);
-
-// Rows: rows of x. The gradients of parameters are arguments of the last launches; the backward's scratch are the partials.
+// Rows: rows of x. The gradients of parameters are arguments of the last launch; the backward's scratch are the partials.
 Operation modulated_rms_norm_forward(const Machine& machine, const ModulatedRmsNormOptions& options);
 Operation modulated_rms_norm_backward(const Machine& machine, const ModulatedRmsNormOptions& options);
 

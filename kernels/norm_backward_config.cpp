@@ -41,19 +41,23 @@ Operation rms_norm(const Machine& machine, const RmsNormOptions& o, const NormBa
       machine, RmsNormMeta{o}, config,
       {.by_rows = {name, &rms_norm_backward},
        .by_columns = {"rms_norm_d_weight", &rms_norm_d_weight},
-       .reduce = [&] { return reduce_partials(machine, "d_weight", o.d_weight_type, o.accumulate, o.cols); },
+       .reduce =
+           [&] {
+             return reduce_partials(
+                 machine, {{.out = "d_weight", .type = o.d_weight_type, .cols = o.cols, .accumulate = o.accumulate}});
+           },
        .partials = {"partials"}});
 }
 
 Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const NormBackwardConfig& config) {
   const char* name = o.residual ? fused_add_layer_norm_backward_kernel.name : layer_norm_backward_kernel.name;
+  const std::vector<PartialSums> sums = layer_norm_sums(o.gradients, o.d_weight_type, o.cols, o.accumulate);
   std::vector<std::string> partials;
-  if (o.gradients != LayerNormGradients::bias) partials.push_back("weight_partials");
-  if (o.gradients != LayerNormGradients::weight) partials.push_back("bias_partials");
+  for (const PartialSums& of : sums) partials.push_back(of.partials);
   return norm_backward(machine, LayerNormMeta{o}, config,
                        {.by_rows = {name, &layer_norm_backward},
                         .by_columns = {"layer_norm_d_weight", &layer_norm_d_weight},
-                        .reduce = [&] { return layer_norm_reduce_step(machine, o); },
+                        .reduce = [&] { return reduce_partials(machine, sums); },
                         .partials = std::move(partials)});
 }
 
@@ -75,13 +79,14 @@ Cost layer_norm_cost(const LayerNormOptions& o, int64_t rows) {
 
 }  // namespace
 
-Step layer_norm_reduce_step(const Machine& machine, const LayerNormOptions& o) {
-  const TileShape tile = partials_tile(machine);
-  LayerNormMeta meta{o};
-  meta.rows = tile.rows;
-  meta.block = tile.cols;
-  return record_step("layer_norm_reduce", o.d_weight_type, &layer_norm_reduce, meta,
-                     library_launch(ceil_div(o.cols, meta.block), tile.num_warps));
+std::vector<PartialSums> layer_norm_sums(LayerNormGradients gradients, DType type, int64_t cols, bool accumulate) {
+  std::vector<PartialSums> sums;
+  const auto add = [&](const char* out, const char* partials) {
+    sums.push_back({.out = out, .partials = partials, .type = type, .cols = cols, .accumulate = accumulate});
+  };
+  if (gradients != LayerNormGradients::bias) add("d_weight", "weight_partials");
+  if (gradients != LayerNormGradients::weight) add("d_bias", "bias_partials");
+  return sums;
 }
 
 const RmsNormBackward rms_norm_backward_kernel{

@@ -1,7 +1,8 @@
-// out_j = sum over p of partials[p, j], in a fixed order: the second stage of parameter gradients.
+// The second stage of parameters' gradients: sums of partial sums, of several parameters in one launch.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "kernels/launch.h"
 #include "kernels/tile_shape.h"
@@ -9,26 +10,36 @@
 
 namespace ligerdsl::kernels {
 
-// Partials added side by side, columns of a program, and its warps.
-TileShape partials_tile(const Machine& machine);
-
-struct ReducePartialsMeta {
-  DType type = f32;         // of out
-  DType from = f32;         // of partials
-  std::string out = "out";  // name of the output argument
-  std::string partials = "partials";
+// out[j] = sum over p of partials[p, j], in a fixed order. Arguments are given by their names; an empty name is of none.
+struct PartialSums {
+  std::string out = "out";            // [cols] of `type`
+  std::string partials = "partials";  // [p, cols] of `from`; sums of a launch may have them in common
+  DType type = f32, from = f32;
+  int64_t cols = 4096;
   bool accumulate = false;  // out += the sum; f32 only
-  bool scaled = false;      // every partial is multiplied by a number of its own; 0 leaves it out, whatever it is
-  int64_t n = 4096;         // width of out
-  int64_t rows = 16;        // partials added side by side
-  int64_t cols = 64;
+  std::string scale;        // [p] f32, factors of the partials: 0 leaves one out, whatever it is
+
+  // partials [groups, p, cols], out [groups, cols]: a sum for each group. 0: no groups.
+  int64_t groups = 0;
+  int64_t most = 0;        // partials of a group; 0: any number
+  std::string modulation;  // [groups, cols]: out [cols] is the sum of all groups, each times 1 + modulation
+  DType modulation_type = f32;
+  std::string weight;  // [cols], a factor of the sum
+  DType weight_type = f32;
+  std::string weight_offset;  // f32 scalar that is added to the weight
+
+  // Of a program: partials and groups side by side, columns. reduce_partials chooses them.
+  int64_t tile_rows = 16, tile_groups = 1, tile_cols = 64;
 };
 
-// Arguments: out [n] of `type`, partials [p, n] of `from`, [scale] [p] f32.
+struct ReducePartialsMeta {
+  std::vector<PartialSums> sums;
+};
+
+// Arguments: those that the sums name.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
-// The step that turns a scratch buffer [p, cols] into `out` [cols].
-Step reduce_partials(const Machine& machine, const std::string& out, DType type, bool accumulate, int64_t cols,
-                     DType from = f32, const std::string& partials = "partials", bool scaled = false);
+// One launch that makes all of these sums of scratch buffers. A program has a tile of columns of one row of one of them.
+Step reduce_partials(const Machine& machine, std::vector<PartialSums> sums);
 
 }  // namespace ligerdsl::kernels

@@ -2,7 +2,8 @@
 //   exp    x = i ln2 + f, |f| <= ln2/2; e^f by polynomial (nvptx: ex2.approx of the reduced argument); scaled by 2^i
 //   exp2   the same without the change of base; approximate: a shorter polynomial and one power of two, which is 0 or
 //          infinity at the ends of the range
-//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2); log(1 + f) = f - f^2/2 + f^3 P(f)
+//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2); log(1 + f) = f - f^2/2 + f^3 P(f);
+//          approximate with AVX-512: f + f^2 P(f), P shorter, 4e-7 of the result, near 1 too
 //   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
 //   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: not where a thread has |x| < 0.6 only)
 //   sin    x = q pi/2 + r, |r| <= pi/4, by three products where |x| < 2^15, else by 96 bits of 2/pi, those that decide
@@ -334,6 +335,12 @@ Value Expander::logLimits(Value x, Value result) {
 
 Value Expander::log(Value x) {
   if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.ftz.f", x), f(kLn2High + kLn2Low));
+  if (avx512 && fast) {
+    auto [exponent, r] = splitAvx512(x);
+    Value p = polynomial(r, {-5.000020862e-01f, 3.333100677e-01f, -2.497680634e-01f, 2.008122057e-01f,
+                             -1.735570431e-01f, 1.431383342e-01f, -6.900248677e-02f});
+    return fma(exponent, f(kLn2High + kLn2Low), fma(mul(r, r), p, r));
+  }
   return logWith(x, Value());
 }
 

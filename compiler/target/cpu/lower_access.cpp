@@ -344,7 +344,9 @@ Value TileLowering::bufferLoad(Buffer* buffer, const Coords& coords) {
 
 void TileLowering::bufferStore(Buffer* buffer, const Coords& coords, Value value) {
   int64_t lanes = anyLanes(coords) ? nest->lanes : 1;
+  const bool around = std::exchange(nest->streams, false);  // buffers are read again
   store(bufferAddress(buffer, coords), buffer->element, value, {}, lanes, 0);
+  nest->streams = around;
 }
 
 }  // namespace ligerdsl::compiler::cpu

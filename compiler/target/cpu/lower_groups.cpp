@@ -310,10 +310,12 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   --nest->inner;
 }
 
-// Whether the stores of the group go around the caches; null if it does anything else, or not all of them may.
+// Whether the stores of the group go around the caches; null if it has none, or not all of them may. Sums and buffers of its
+// own stay where they are.
 Value TileLowering::streamsOf(const Group& group) {
   Value all;
   for (const Sink& sink : group.sinks) {
+    if (sink.kind == SinkKind::materialise || sink.kind == SinkKind::reduce) continue;
     if (sink.kind != SinkKind::storeTile || !accesses[sink.op].streams) return {};
     all = both(all, accesses[sink.op].streams);
   }
@@ -342,16 +344,31 @@ void TileLowering::laneLoops(const Group& group) {
     nest->laneEnd = i64(nest->shape[nest->laneDim]);
   }
   if (Value streams = streamsOf(group)) {
-    auto branch = scf::IfOp::create(b, loc, TypeRange{}, streams, /*addThenBlock=*/true, /*addElseBlock=*/true);
+    SmallVector<Value> before;
+    for (const Reduction& reduction : reductions) llvm::append_range(before, reduction.registers);
+    const auto set = [&](ValueRange values) {
+      for (Reduction& reduction : reductions)
+        for (Value& value : reduction.registers) {
+          value = values.front();
+          values = values.drop_front();
+        }
+    };
+    auto branch = scf::IfOp::create(b, loc, ValueRange(before).getTypes(), streams, /*addThenBlock=*/true,
+                                    /*addElseBlock=*/true);
     laneAnchor = branch;
     for (bool around : {true, false}) {
       b.setInsertionPointToStart(&(around ? branch.getThenRegion() : branch.getElseRegion()).front());
       nest->streams = around;
+      set(before);
       laneLoop(group, reductions, begin, range.full, copies, true);
-      scf::YieldOp::create(b, loc);
+      SmallVector<Value> after;
+      for (const Reduction& reduction : reductions) llvm::append_range(after, reduction.registers);
+      scf::YieldOp::create(b, loc, after);
     }
     b.setInsertionPointAfter(branch);
-    for (const Sink& sink : group.sinks) streamed.insert(views[cast<tile::StoreTileOp>(sink.op).getView()].large);
+    set(branch.getResults());
+    for (const Sink& sink : group.sinks)
+      if (auto store = dyn_cast<tile::StoreTileOp>(sink.op)) streamed.insert(views[store.getView()].large);
   } else {
     laneLoop(group, reductions, begin, range.full, copies, true);
   }

@@ -403,8 +403,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const auto machine = context_->machine();
     const StepNames names{.views = {{"d_bias", kDBias}, {"partials", kLogits}, {"scale", kFactor}}};
     const auto sum = [&](bool accumulate) {
-      return kernels::reduce_partials(machine, "d_bias", DType::f32, accumulate, d_.n_classes, product_type_,
-                                      "partials", exponentials_.has_value());
+      return kernels::reduce_partials(machine, {{.out = "d_bias",
+                                                 .from = product_type_,
+                                                 .cols = d_.n_classes,
+                                                 .accumulate = accumulate,
+                                                 .scale = exponentials_.has_value() ? "scale" : ""}});
     };
     if (!d_.accumulate) first_d_bias_ = step(sum(false), names);
     next_d_bias_ = step(sum(true), names);

@@ -143,6 +143,20 @@ TEST(CpuMath, BesideOne) {
   }
 }
 
+// Near 1 the approximate logarithm has few errors beside itself, too, which kernels of a CPU may build on.
+TEST(CpuMath, ApproximateLogarithmNearOne) {
+  std::vector<float> x;
+  for (int i = -500000; i <= 500000; ++i)
+    if (i != 0) x.push_back(1 + static_cast<float>(i) * 1e-6f);
+  for (const std::string& cpu : cpus()) {
+    const std::vector<float> logs = evaluate([](Tile t) { return fast_log(t); }, x, cpu);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double expected = std::log(double{x[i]});
+      ASSERT_LE(std::fabs(logs[i] - expected), 6e-7 * std::fabs(expected)) << cpu << " log of " << x[i];
+    }
+  }
+}
+
 // Bases from the whole range, with exponents for which the power is a number: what is worst is a large product.
 TEST(CpuMath, Powers) {
   std::mt19937_64 random(7);

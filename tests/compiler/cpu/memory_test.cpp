@@ -251,6 +251,43 @@ TEST(CpuMemory, LargeResultsGoAroundTheCaches) {
   }
 }
 
+// A store that shares its loop with a sum, or with a buffer that another loop reads, goes around the caches too; the sums do not
+// depend on whether it did.
+TEST(CpuMemory, SumsBesideStoresAroundTheCaches) {
+  constexpr int64_t rows = 8, cols = 256, many = int64_t{1} << 20;
+  for (int axis : {0, 1}) {
+    SCOPED_TRACE(axis);
+    auto build = [=](KernelBuilder& k) {
+      View y = k.view("y", f32, {dyn, cols}), x = k.view("x", f32, {dyn, cols}), sums = k.view("sums", f32, {dyn});
+      Tile e = exp(x.partition({rows, cols}).load({0, 0}));
+      y.partition({rows, cols}).store({0, 0}, e);
+      sums.partition({axis == 0 ? cols : rows}).store({0}, sum(e, axis));
+    };
+#if defined(__x86_64__)
+    EXPECT_NE(llvmOf(build, aliasing({1, 2, 3})).find("!nontemporal"), std::string::npos);
+#endif
+    CpuKernel kernel(build, aliasing({1, 2, 3}));
+    std::vector<float> x = randomFloats(rows * cols), before;
+    for (int64_t offset : {0, 1}) {  // at lines, and not
+      auto* y = static_cast<float*>(std::aligned_alloc(64, (rows * cols + 16) * sizeof(float)));
+      std::vector<float> sums(cols);
+      kernel.run(Slots().view(y + offset, {many, cols}).view(x.data(), {many, cols}).view(sums.data(), {cols}));
+      std::vector<double> expected(cols);
+      for (int64_t i = 0; i < rows * cols; ++i) {
+        ASSERT_NEAR(y[offset + i], std::exp(x[i]), 1e-6 * std::exp(x[i])) << i;
+        expected[axis == 0 ? i % cols : i / cols] += std::exp(x[i]);
+      }
+      for (int64_t i = 0; i < (axis == 0 ? cols : rows); ++i)
+        ASSERT_NEAR(sums[i], expected[i], 1e-5 * expected[i]) << i;
+      if (offset > 0) {
+        EXPECT_EQ(sums, before);
+      }
+      before = sums;
+      std::free(y);
+    }
+  }
+}
+
 // A tile that two loops read: while it is computed with, the next one is fetched.
 TEST(CpuMemory, TilesReadTwiceAreFetchedAhead) {
   auto build = [](bool twice, bool backwards) {
