@@ -14,7 +14,7 @@
 namespace ligerdsl::program {
 namespace {
 
-constexpr uint32_t kVersion = 4;
+constexpr uint32_t kVersion = 5;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {

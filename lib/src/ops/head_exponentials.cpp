@@ -87,8 +87,9 @@ void HeadExponentials::multiply_blocks(const Call& call, const LinearLayout& lay
   Views& v = *views;
   const BoundTensor logits = v[kLogits], first = v[kFirstBlock];
   const int64_t of_first = std::min(int64_t{1} << layout.block_shift, classes_);
+  // Whole vectors, as stores like them: what is between a row of the only block and the next may be written.
   v[kLogits] = {.data = first.data,
-                .dims = {1, first.dims[0], first.dims[1]},
+                .dims = {1, first.dims[0], kernels::round_up(first.dims[1], vector_width(type_))},
                 .strides = {0, first.strides[0], 1},
                 .rank = 3,
                 .dtype = first.dtype,

@@ -124,7 +124,8 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
   for (int64_t i = 0; i < o_.tile_numbers; ++i)
     l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
-  if (o_.in_blocks) l.block_shift = std::bit_width(static_cast<uint64_t>(o_.classes - 1));  // one block
+  if (o_.in_blocks)  // one block, of a tile at least
+    l.block_shift = std::bit_width(static_cast<uint64_t>(std::max(o_.classes, o_.tile_columns) - 1));
   return l;
 }
 
@@ -221,10 +222,11 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows) const {
       const int64_t parts = more > 0 ? ceil_div(more, fit) : 0;
       const int64_t again = parts > 0 ? std::min(fit, round_up(ceil_div(more, parts), o_.tile_rows)) : 0;
       double time = time_of(columns, o_.cols, chunk);
-      for (int64_t done = 0; done < more; done += again) {
-        const int64_t part = std::min(again, more - done);
-        time += time_of(part, columns, o_.cols) + time_of(columns, o_.cols, part + add);
-      }
+      const auto of_rows = [&](int64_t part) {
+        return time_of(part, columns, o_.cols) + time_of(columns, o_.cols, part + add);
+      };
+      if (more > 0) time += static_cast<double>(more / again) * of_rows(again);
+      if (more > 0 && more % again > 0) time += of_rows(more % again);
       time *= static_cast<double>(ceil_div(o_.classes, columns));
       if (time < least) best = {columns, chunk, again}, least = time;
     }
