@@ -2,7 +2,6 @@
 #pragma once
 
 #include <bit>
-#include <string>
 
 #include "ligerdsl/dsl.h"
 

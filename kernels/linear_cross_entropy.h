@@ -30,7 +30,7 @@ struct LinearCrossEntropy {
   // moments = sum of u 2^u without the label's; with a gradient e = 2^u, times the softcap's slope.
   // Arguments: [e [n, columns] type], sums, tops, [deviations], [moments] [n, tiles of columns] f32, [bests] of these i32; x [n, H],
   // weight [columns, H] type; base [n], [label_logit] [n] f32; labels [n]; [bias], [column_weight] [columns];
-  // first_column i64; [softcap], [temperature].
+  // first_column i64; [softcap], [temperature]. in_blocks: e [blocks, n, 2^block_shift], and block_shift i32.
   Step exponentials;
   // Rows: tiles. The same of those that have a row where `again` [n] i32 is not 0.
   Step again;
@@ -40,7 +40,8 @@ struct LinearCrossEntropy {
   // Rows: rows of x. What cross_entropy_rows stores, but for the gradient: factor, and in e the label's, such that
   // d_c = factor e_c. Arguments: as cross_entropy_rows without logits and bias, d_logits being e; sums [n, tiles], base,
   // label_logit [n] f32; tops and bests, deviations, moments as wanted; with a gradient factor [n] f32, with smoothing too
-  // smooth [n] f32 (linear_smoothing.h's factor, and d_c without it); [scaled [n, H] type (out), x].
+  // smooth [n] f32 (linear_smoothing.h's factor, and d_c without it); [scaled [n, H] type (out), x]. in_blocks: e as e_first
+  // [n, columns], its first block, and e_others [blocks, n, 2^block_shift], and block_shift i32.
   Step rows;
 
   MatmulConfig config;  // of the tiles

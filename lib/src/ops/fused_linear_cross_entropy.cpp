@@ -244,17 +244,18 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return chunks_.layout(call.sizes[op::dim_N],
                           d_weight.present && (d_weight.dims[0] == 1 || d_weight.strides[0] == d_weight.dims[1]));
   }
-  // Under a limit products of the library's own make what a library of the device's maker would make a third slower.
+  // Under a limit that logits do not fit, products of the library's own make what a library of the device's maker would make a
+  // third slower; from an lse too, which then is one of the same logits.
   int32_t choice_of_products() const {
-    const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO && in_blocks() &&
+    const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO && d_.max_workspace_bytes < kDefaultLogits &&
+                     has_exponentials() && may_use_d_weight(d_, product_type_) &&
                      kernels::has_fast_products(context_->machine(), product_type_);
     return own ? LIGERDSL_PRODUCTS_KERNELS : d_.products;
   }
   bool in_blocks() const { return takes_exponentials() && may_use_d_weight(d_, product_type_); }
 
-  bool takes_exponentials() const {
-    return !from_lse_ && kernels::has_exponentials(kernel_options(d_, product_type_, false));
-  }
+  bool has_exponentials() const { return kernels::has_exponentials(kernel_options(d_, product_type_, false)); }
+  bool takes_exponentials() const { return !from_lse_ && has_exponentials(); }
   // Whether products add the gradients of smoothing.
   bool smooths() const { return takes_exponentials() && d_.label_smoothing != 0 && with_gradient(d_); }
   // Whether products by the library's own kernels make gradients from an lse, without storing logits: where what makes the
@@ -523,7 +524,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kLogits] = logits, v[kWeight] = weight;
   }
 
-  // Exponentials in blocks of a chunk of so many rows: the first as a matrix, and the others, which are not there where one holds
+  // Exponentials in blocks of a chunk of so many rows: the first as a matrix, and of the others there is none where one holds
   // all classes.
   void select_blocks(const LinearLayout& layout, int64_t count, Views* views) const {
     Views& v = *views;
@@ -531,7 +532,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kFirstBlock] =
         layout.in_d_weight ? make_view(logits.data, product_type_, count, layout.columns, layout.columns) : logits;
     const int64_t columns = v[kFirstBlock].dims[1], stride = v[kFirstBlock].strides[0];
-    const int64_t others = layout.in_d_weight ? kernels::ceil_div(d_.n_classes, columns) - 1 : 1;
+    const int64_t others = layout.in_d_weight ? kernels::ceil_div(d_.n_classes, columns) - 1 : 0;
     v[kOtherBlocks] = {.data = layout.in_d_weight ? v[kDWeightWanted].data : logits.data,
                        .dims = {others, count, columns},
                        .strides = {others > 1 ? count * stride : 0, count > 1 ? stride : 0, 1},

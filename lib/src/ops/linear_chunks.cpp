@@ -14,8 +14,7 @@ namespace {
 using kernels::ceil_div;
 using kernels::round_up;
 
-constexpr int64_t kDefaultLogits = int64_t{1} << 30;  // bytes of a chunk's logits: 4,096 rows of 128,256 classes
-constexpr int64_t kChunkAlign = 128;                  // rows or columns: a multiple of every matrix library's tile
+constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every matrix library's tile
 constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
 constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
 constexpr int64_t kRowNumbers = 4;    // of a row of exponentials: base, again, factor, smooth
@@ -28,6 +27,7 @@ constexpr int64_t kChunkSizes = 16;                  // of chunks that are compa
 // In terms of a product's depth, of which a GPU's multiprocessors do 100 in a microsecond: what its begin and end take, and to read
 // and write a byte of every element of the tiles that they make at the same time.
 constexpr int64_t kLaunchDepth = 256, kAddDepth = 128;
+constexpr double kAgain = 1.1;  // of the flop that are made again: their products are smaller
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -196,10 +196,9 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
 }
 
 // What a product takes, in terms of the depth of a product that fills the device once.
-double LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) const {
-  const auto tiles = static_cast<double>(ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns)),
-             at_once = static_cast<double>(o_.tiles_at_once);
-  return std::max(tiles / at_once, 1.0) * static_cast<double>(depth) + kLaunchDepth;
+int64_t LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) const {
+  const int64_t tiles = ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns);
+  return ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth;
 }
 
 // Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again where a chunk's numbers of tiles
@@ -221,13 +220,18 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows) const {
       if (more > 0 && fit < 1) continue;
       const int64_t parts = more > 0 ? ceil_div(more, fit) : 0;
       const int64_t again = parts > 0 ? std::min(fit, round_up(ceil_div(more, parts), o_.tile_rows)) : 0;
-      double time = time_of(columns, o_.cols, chunk);
-      const auto of_rows = [&](int64_t part) {
-        return time_of(part, columns, o_.cols) + time_of(columns, o_.cols, part + add);
+      const auto first_pass = [&](int64_t part) {
+        return static_cast<double>(time_of(part, o_.classes, o_.cols) + time_of(part, o_.cols, o_.classes));
       };
-      if (more > 0) time += static_cast<double>(more / again) * of_rows(again);
-      if (more > 0 && more % again > 0) time += of_rows(more % again);
-      time *= static_cast<double>(ceil_div(o_.classes, columns));
+      const auto second_pass = [&](int64_t part) {
+        return static_cast<double>(time_of(part, columns, o_.cols) + time_of(columns, o_.cols, part + add));
+      };
+      const auto all = [](int64_t total, int64_t each, const auto& time) {
+        const double whole = each > 0 ? static_cast<double>(total / each) * time(each) : 0;
+        return each > 0 && total % each > 0 ? whole + time(total % each) : whole;
+      };
+      const double of_block = static_cast<double>(time_of(columns, o_.cols, chunk)) + all(more, again, second_pass);
+      const double time = all(rows, chunk, first_pass) + static_cast<double>(ceil_div(o_.classes, columns)) * of_block;
       if (time < least) best = {columns, chunk, again}, least = time;
     }
   }
@@ -252,7 +256,7 @@ int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t firs
 bool LinearChunks::saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const {
   const auto of = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
   const double again = of(rows - in_d_weight.chunk, rows), sums = of(o_.few_rows, other.chunk);
-  return other.chunk < o_.few_rows || again <= sums;
+  return other.chunk < o_.few_rows || kAgain * again <= sums;
 }
 
 bool LinearChunks::may_go_by_vocabulary() const {

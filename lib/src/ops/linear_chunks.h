@@ -22,6 +22,7 @@
 namespace ligerdsl::lib {
 
 inline constexpr size_t kMostTileNumbers = 5;
+inline constexpr int64_t kDefaultLogits = int64_t{1} << 30;  // bytes of a chunk's logits: 4,096 rows of 128,256 classes
 
 enum class ChunkRule { by_workspace, published };
 
@@ -116,7 +117,7 @@ class LinearChunks {
     int64_t columns = 0, chunk = 0, again = 0;
   };
   LinearLayout in_d_weight(int64_t rows) const;
-  double time_of(int64_t rows, int64_t columns, int64_t depth) const;
+  int64_t time_of(int64_t rows, int64_t columns, int64_t depth) const;
   bool saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const;
   LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
   int64_t sums_of(int64_t rows, int64_t chunk) const;
