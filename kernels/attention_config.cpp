@@ -111,7 +111,7 @@ constexpr Tiles kCopiedTiles[] = {{64,
 const Tiles& tiles_of(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   for (const Tiles& copied : kCopiedTiles)
-    if (arch && arch->wgmma && !o.softcap && !o.sequences && o.dim == copied.most_width) return copied;
+    if (arch && arch->wgmma && !o.softcap && o.dim == copied.most_width) return copied;
   return *std::find_if(std::begin(kTiles), std::end(kTiles) - 1,
                        [&](const Tiles& tiles) { return width_of(o) <= tiles.most_width; });
 }
