@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/oracle/cross_entropy.h"
-#include "tests/kernels/linear_call.h"
+#include "tests/kernels/linear/linear_call.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "tests/kernels/linear_head.h"
+#include "tests/kernels/linear/linear_head.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "kernels/oracle/divergence.h"
-#include "tests/kernels/linear_call.h"
+#include "tests/kernels/linear/linear_call.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {

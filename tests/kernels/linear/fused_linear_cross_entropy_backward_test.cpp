@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "tests/kernels/linear_head.h"
+#include "tests/kernels/linear/linear_head.h"
 
 namespace ligerdsl::test {
 namespace {

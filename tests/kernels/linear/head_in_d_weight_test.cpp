@@ -1,5 +1,5 @@
 // Heads under a limit of memory whose exponentials stand where d_weight will be (lib/src/ops/linear_chunks.h).
-#include "tests/kernels/linear_head.h"
+#include "tests/kernels/linear/linear_head.h"
 
 namespace ligerdsl::test {
 namespace {
