@@ -268,7 +268,7 @@ std::vector<TensorMap> readMaps(Reader& in) {
     map.swizzle = in.i32();
     map.sliced = in.i32();
     if (map.box.empty() || map.dims() > TensorMap::kMostDims) in.fail("a tensor map has 1 to 5 dimensions");
-    if (map.sliced + 1 >= static_cast<int32_t>(map.box.size()) && map.sliced >= 0)
+    if (map.sliced >= static_cast<int32_t>(map.box.size()) - 1 && map.sliced >= 0)
       in.fail("a tensor map is of slices along any dimension but the last");
     return map;
   });
