@@ -21,6 +21,7 @@
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/NVVM/NVVMToLLVMIRTranslation.h"
 #include "mlir/Transforms/Passes.h"
+#include "program/gpu_arch.h"
 
 using namespace mlir;
 
@@ -41,7 +42,8 @@ std::vector<program::Span> CompileTrace::spans() const {
   double begin = first * 1e3;
   for (const program::PhaseTime& phase : times) {
     const double end = begin + phase.milliseconds * 1e3;
-    spans.push_back({phase.name, "", static_cast<int64_t>(begin), static_cast<int64_t>(end) - static_cast<int64_t>(begin)});
+    spans.push_back(
+        {phase.name, "", static_cast<int64_t>(begin), static_cast<int64_t>(end) - static_cast<int64_t>(begin)});
     begin = end;
   }
   return spans;
@@ -102,6 +104,19 @@ class DiagnosticText {
   ScopedDiagnosticHandler handler;
 };
 
+bool addsToMemory(const program::CompileOptions& options) {
+  const program::GpuArch* arch =
+      options.target == program::Target::nvptx ? program::find_gpu_arch(options.arch) : nullptr;
+  return arch && arch->adds_vectors(options);
+}
+
+LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options) {
+  PassManager passes(module.getContext());
+  timePasses(passes);
+  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass(addsToMemory(options)));
+  return passes.run(module);
+}
+
 LogicalResult simplify(ModuleOp module) {
   PassManager passes(module.getContext());
   timePasses(passes);
@@ -142,7 +157,8 @@ program::Artifact compile(const program::Program& program, const program::Compil
     artifact.slots += program::slotCount(program.values[argument.value]);
 
   // What was edited has been simplified before.
-  LogicalResult done = edited ? success() : simplify(*module);
+  LogicalResult done = expandAdds(*module, options);
+  if (succeeded(done) && !edited) done = simplify(*module);
   if (succeeded(done) && trace.emits("tile")) {
     trace.keep(printModule(*module));
   } else if (succeeded(done)) {

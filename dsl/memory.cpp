@@ -87,35 +87,39 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
   return recorder.emit_one(OpCode::load_tile, operands, type, std::move(attrs), loc);
 }
 
-void store_view(const View& view, const Shape& tile_shape, const Indices& index, const Operand& value,
+// code: store_tile or add_tile.
+void write_view(OpCode code, const View& view, const Shape& tile_shape, const Indices& index, const Operand& value,
                 const StoreOptions& options, Loc loc) {
-  std::vector<Handle> operands = tile_operands(view, tile_shape, index, "store", loc);
+  const char* op = code == OpCode::store_tile ? "store" : "add";
+  std::vector<Handle> operands = tile_operands(view, tile_shape, index, op, loc);
   Recorder& recorder = *operands[0].recorder;
   if (!value.is_number) {
-    recorder.require_live(value.handle, "store", loc);
+    recorder.require_live(value.handle, op, loc);
     if (value.handle.dtype != view.dtype()) {
-      fail(loc, "store",
+      fail(loc, op,
            std::string(value.handle.shape.empty() ? "the scalar" : "the tile") + " is " + name(value.handle.dtype) +
                " but the view holds " + name(view.dtype()) + "; convert with .to(" + name(view.dtype()) + ")");
     }
   }
+  if (code == OpCode::add_tile && !program::accepts(program::Dtypes::numbers, view.dtype()))
+    fail(loc, op, std::string("the view holds ") + name(view.dtype()) + ", which has no sums");
   Attrs attrs = hints(options.cache, options.evict);
   attrs.push_back({AttrKey::tile_shape, tile_shape});
-  add_alignment_offset(options.alignment_offset, tile_shape, operands, attrs, "store", loc);
+  add_alignment_offset(options.alignment_offset, tile_shape, operands, attrs, op, loc);
   const Shape shape = program::partitionShape(tile_shape);
   if (shape.empty()) {
-    operands.push_back(value.is_number ? constant(recorder, value.number, scalar_type(view.dtype()), "store", loc)
+    operands.push_back(value.is_number ? constant(recorder, value.number, scalar_type(view.dtype()), op, loc)
                                        : value.handle);
   } else {
     const bool is_tile = !value.is_number && recorder.type(value.handle).kind == TypeKind::tile;
     if (is_tile && value.handle.shape != shape) {
-      fail(loc, "store",
+      fail(loc, op,
            "the tile has shape " + detail::to_string(value.handle.shape) + " but the partition cuts tiles of " +
                detail::to_string(shape));
     }
-    operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), "store", loc));
+    operands.push_back(tile_operand(recorder, value, tile_type(view.dtype(), shape), op, loc));
   }
-  recorder.emit(OpCode::store_tile, operands, {}, std::move(attrs), loc);
+  recorder.emit(code, operands, {}, std::move(attrs), loc);
 }
 
 Scalar view_number(const View& view, OpCode code, int axis, Loc loc) {
@@ -191,7 +195,11 @@ Scalar View::load(const Indices& index, const LoadOptions& options, Loc loc) con
 }
 
 void View::store(const Indices& index, const ScalarArg& value, const StoreOptions& options, Loc loc) const {
-  store_view(*this, Shape(rank(), squeeze), index, value, options, loc);
+  write_view(OpCode::store_tile, *this, Shape(rank(), squeeze), index, value, options, loc);
+}
+
+void View::add(const Indices& index, const ScalarArg& value, const StoreOptions& options, Loc loc) const {
+  write_view(OpCode::add_tile, *this, Shape(rank(), squeeze), index, value, options, loc);
 }
 
 Shape Partition::shape() const {
@@ -203,7 +211,11 @@ Tile Partition::load(const Indices& index, const LoadOptions& options, Loc loc) 
 }
 
 void Partition::store(const Indices& index, const TileArg& value, const StoreOptions& options, Loc loc) const {
-  store_view(view_, tile_shape_, index, value, options, loc);
+  write_view(OpCode::store_tile, view_, tile_shape_, index, value, options, loc);
+}
+
+void Partition::add(const Indices& index, const TileArg& value, const StoreOptions& options, Loc loc) const {
+  write_view(OpCode::add_tile, view_, tile_shape_, index, value, options, loc);
 }
 
 Resident Partition::resident(const Indices& index, const LoadOptions& options, Loc loc) const {

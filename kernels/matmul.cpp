@@ -28,7 +28,7 @@ class Finish {
     if (m.outer) outer_rows_ = k.view("outer_rows", f32, {dyn});
     if (m.outer) outer_cols_ = k.view("outer_cols", f32, {m.known(m.cols)});
     if (m.scaled) alpha_ = k.scalar("alpha", f32);
-    if (m.adds) beta_ = k.scalar("beta", f32);
+    if (m.adds && !m.unit_beta) beta_ = k.scalar("beta", f32);
   }
 
   const View& c() const { return *c_; }
@@ -49,7 +49,11 @@ class Finish {
       sums = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), sums).value();
     const Partition tiles = m_.batch ? c_->partition({squeeze, rows, cols}) : c_->partition({rows, cols});
     const Indices place = at.itself();
-    if (beta_) sums = sums + tiles.load(place).to(f32) * *beta_;
+    if (m_.adds_in_memory) return tiles.add(place, sums);
+    if (m_.adds) {
+      const Tile before = tiles.load(place).to(f32);
+      sums = sums + (beta_ ? before * *beta_ : before);
+    }
     tiles.store(place, sums.to(m_.c_type));
   }
 

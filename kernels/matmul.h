@@ -31,6 +31,7 @@ struct MatmulOptions {
   bool scaled = false;     // alpha is not 1
   bool row_scale = false;  // every row of op(a) op(b) is multiplied by a number of its own
   bool adds = false;       // beta is not 0
+  bool unit_beta = false;  // where it adds, beta is 1
   bool outer = false;      // sums then get a number of their row times one of their column
   int64_t batch = 0;       // products of matrices of their own, one behind the other; 0: one, of two dimensions
   int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
@@ -59,6 +60,7 @@ struct MatmulOptions {
     v("turns_apart", turns_apart);
     v("row_scale", row_scale);
     v("adds", adds);
+    v("unit_beta", unit_beta);
     v("batch", batch);
     v("most_rows", most_rows);
     v("any_size", any_size);
@@ -74,6 +76,7 @@ struct MatmulMeta : MatmulOptions {
   int64_t splits = 1;                  // programs that share a tile's turns
   bool persistent = false;             // fewer programs than tiles: each makes tile after tile
   bool tensor_copies = false;          // a and b come by copies of whole tiles
+  bool adds_in_memory = false;         // c is not loaded in order to be added to
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 
@@ -81,7 +84,7 @@ struct MatmulMeta : MatmulOptions {
 // [blocks, M, 2^block_shift] and block_shift i32; b [K, N] or
 // [N, K]; with splits partials [splits, M, N] f32, else c [M, N], bias [N] where there is one, a_scale [M] and b_scale [N] f32
 // of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and outer_cols [N] f32,
-// f32 scalars alpha and beta where they count. Nothing overlaps.
+// f32 scalars alpha and beta where they count (beta not where it is 1). Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and what matmul has without splits beside a and b.

@@ -104,12 +104,15 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
 
 std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   if (o.batch && config.splits > 1) return "programs of a batch share no tile; use splits=1";
+  if (config.adds_in_memory && (!o.adds || !o.unit_beta || o.c_type != DType::f32))
+    return "memory adds to c of f32 with beta = 1 alone; use adds_in_memory=false";
   if (!machine.is_gpu())
-    return config.stages > 1      ? "a CPU has no loads in flight; use stages=1"
-           : config.splits > 1    ? "a CPU's programs share no tile; use splits=1"
-           : config.persistent    ? "a CPU has no loads in flight from tile to tile; use persistent=false"
-           : config.tensor_copies ? "a CPU has no tensor copies; use tensor_copies=false"
-                                  : "";
+    return config.stages > 1       ? "a CPU has no loads in flight; use stages=1"
+           : config.splits > 1     ? "a CPU's programs share no tile; use splits=1"
+           : config.persistent     ? "a CPU has no loads in flight from tile to tile; use persistent=false"
+           : config.tensor_copies  ? "a CPU has no tensor copies; use tensor_copies=false"
+           : config.adds_in_memory ? "a CPU's memory adds nothing; use adds_in_memory=false"
+                                   : "";
   const int64_t of_turn = o.turns_apart ? 2 : 1;
   const int64_t sums = of_turn * config.tile_m * config.tile_n / (program::kWarpThreads * config.num_warps);
   if (sums > kMostSums)
@@ -161,6 +164,7 @@ MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
   meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
   meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
   meta.persistent = config.persistent, meta.tensor_copies = config.tensor_copies;
+  meta.adds_in_memory = config.adds_in_memory;
   return meta;
 }
 

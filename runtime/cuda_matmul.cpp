@@ -19,7 +19,6 @@ namespace {
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
 constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a description
 constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C between
-constexpr size_t kWorkspaceBytes = size_t{32} << 20;                 // what the vendor recommends for Hopper
 constexpr int kConfigTile = 1;                                       // attribute of an algorithm
 constexpr int kProposals = 16;
 constexpr uint32_t kBestAlignment = 256, kWidestAccess = 16;
@@ -146,7 +145,7 @@ class CudaMatmul final : public Matmul {
     }
   }
 
-  size_t workspace_bytes() const override { return kWorkspaceBytes; }
+  size_t workspace_bytes() const override { return kCublasLtWorkspaceBytes; }
 
   void prepare(Product product, const Matrix& a, const Matrix& b, const Matrix& c) override {
     const PrimaryContext::Scope scope(*context_);
@@ -167,7 +166,7 @@ class CudaMatmul final : public Matmul {
     const Algorithm algorithm = choose(key_of(product, sizes, a, b, c), first, second, result);
     const float one = 1.0f;
     check(api_.matmul(handle_, description(product), &one, b.data, &first, a.data, &second, &beta, c.data, &result,
-                      c.data, &result, &algorithm, workspace, kWorkspaceBytes, stream),
+                      c.data, &result, &algorithm, workspace, kCublasLtWorkspaceBytes, stream),
           "a matrix product");
   }
 
@@ -209,7 +208,7 @@ class CudaMatmul final : public Matmul {
   Algorithm ask(const Key& key, Layout& first, Layout& second, Layout& result) const {
     Opaque preference = nullptr;
     check(api_.pref_create(&preference), "creating a preference");
-    api_.pref_set(preference, kPrefWorkspace, &kWorkspaceBytes, sizeof kWorkspaceBytes);
+    api_.pref_set(preference, kPrefWorkspace, &kCublasLtWorkspaceBytes, sizeof kCublasLtWorkspaceBytes);
     const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c, key.align_c};  // A, B, C and D of cuBLASLt
     for (int i = 0; i <= kPrefAlignD - kPrefAlignA; ++i)
       api_.pref_set(preference, kPrefAlignA + i, &alignments[i], sizeof alignments[i]);

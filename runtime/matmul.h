@@ -62,6 +62,9 @@ std::shared_ptr<Matmul> make_cpu_matmul(const std::string& path = "");
 // Which library that is: "/usr/lib/.../libopenblas.so.0, OpenBLAS 0.3.21, kernels for Zen". Throws the same.
 std::string describe_cblas(const std::string& path = "");
 
+// What cuBLASLt's products are given: the vendor recommends it for Hopper.
+inline constexpr size_t kCublasLtWorkspaceBytes = size_t{32} << 20;
+
 // cuBLASLt: a and b f32, f16 or bf16 alike, c of their type or f32. `path` empty: LIGERDSL_LIBCUBLASLT, else
 // libcublasLt.so.13 or .12. A product of a kind and size that was not prepared asks cuBLASLt for its choice of kernel
 // the first time, which takes host memory; later ones do not.

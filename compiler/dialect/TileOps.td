@@ -233,11 +233,14 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
 def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "Writes one tile of a partitioned view; elements outside the view are dropped";
   let description = [{
+    With `adds` memory becomes what it holds plus the tile (tile-expand-adds: where the target has no instruction for it, a load, an
+    addition and a store).
+
     Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
   let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset,
                    DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
-                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict);
+                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, UnitAttr:$adds);
   let assemblyFormat = [{
     $value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape
     attr-dict `:` type($value) `,` type($view)

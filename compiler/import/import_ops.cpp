@@ -163,9 +163,10 @@ void Importer::memory(const program::Op& op, Location loc) {
       return;
     }
     case MemoryOp::store_tile:
+    case MemoryOp::add_tile:
       tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
                                 indices(ArrayRef(operands).drop_front().drop_back()), alignmentOffset, tileShape(),
-                                cache, evict);
+                                cache, evict, op.code == OpCode::add_tile);
       return;
     case MemoryOp::view_ptr:
       bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());

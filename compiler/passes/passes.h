@@ -1,4 +1,4 @@
-// Passes on one func.func each: tile-unroll-loops, of every target, then those of the GPU pipeline in the order in
+// Passes on one func.func each: tile-expand-adds and tile-unroll-loops, of every target, then those of the GPU pipeline in the order in
 // which it runs them.
 #pragma once
 
@@ -10,6 +10,9 @@ namespace ligerdsl::compiler {
 
 /// The architecture of passes that are told none.
 inline constexpr llvm::StringLiteral kUsualArch = "sm_90a";
+
+/// tile-expand-adds: stores that add to memory load what is there, unless the target adds tiles of f32 itself.
+std::unique_ptr<mlir::Pass> createTileExpandAddsPass(bool memoryAdds = false);
 
 /// tile-unroll-loops: loops that ask for it have n copies of their bodies.
 std::unique_ptr<mlir::Pass> createTileUnrollLoopsPass();

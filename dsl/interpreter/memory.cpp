@@ -83,6 +83,7 @@ void Machine::memory(const Op& op, MemoryOp code) {
   switch (code) {
     case MemoryOp::load_tile:
     case MemoryOp::store_tile:
+    case MemoryOp::add_tile:
       return tile_access(op);
     case MemoryOp::load:
     case MemoryOp::store:
@@ -140,8 +141,9 @@ void Machine::tile_access(const Op& op) {
   }
   if (op.integer(AttrKey::has_alignment_offset))
     start[rank - 1] = wrapping_multiply_add(data(op.operands[1 + rank]).integer[0], -1, start[rank - 1]);
-  const bool is_load = op.code == OpCode::load_tile;
+  const bool is_load = op.code == OpCode::load_tile, adds = op.code == OpCode::add_tile;
   Data& value = is_load ? result(op) : data(op.operands.back());
+  Data sum = adds ? value : Data{};
   const double pad = is_float(dtype) ? round_to(dtype, op.number(AttrKey::pad)) : op.number(AttrKey::pad);
   const int64_t elements = program::tileElements(extents);
   Shape index(rank, 0);
@@ -155,7 +157,16 @@ void Machine::tile_access(const Op& op) {
     }
     if (inside) {
       const int64_t address = wrapping_multiply_add(offset, element_bytes(dtype), view.base);
-      is_load ? load_element(op, address, dtype, value, i) : store_element(op, address, dtype, value, i);
+      if (is_load) {
+        load_element(op, address, dtype, value, i);
+      } else if (adds) {
+        load_element(op, address, dtype, sum, i);
+        is_float(dtype) ? sum.real[i] += value.real[i]
+                        : sum.integer[i] = wrapping_multiply_add(sum.integer[i], 1, value.integer[i]);
+        store_element(op, address, dtype, sum, i);
+      } else {
+        store_element(op, address, dtype, value, i);
+      }
     } else if (is_load) {
       if (is_float(dtype)) {
         value.real[i] = pad;

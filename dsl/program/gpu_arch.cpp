@@ -90,7 +90,13 @@ constexpr GpuArch kSm90a{
           .max_cluster = 16,
           .shared_per_sm = 228 * KB,
           .l2_bytes = 60 * MB}),
-    {.first_ptx = 80, .cluster_ptx = 86, .fp8_ptx = 81, .bulk_copies = true, .overlaps_launches = true, .wgmma = true}};
+    {.first_ptx = 80,
+     .cluster_ptx = 86,
+     .fp8_ptx = 81,
+     .adds_ptx = 81,
+     .bulk_copies = true,
+     .overlaps_launches = true,
+     .wgmma = true}};
 constexpr GpuArch kSm100{
     chip({.name = "sm_100",
           .capability = 100,
@@ -100,11 +106,16 @@ constexpr GpuArch kSm100{
           .max_cluster = 16,
           .shared_per_sm = 228 * KB,
           .l2_bytes = 126 * MB}),
-    {.first_ptx = 86, .cluster_ptx = 86, .fp8_ptx = 86, .bulk_copies = true, .overlaps_launches = true}};
+    {.first_ptx = 86,
+     .cluster_ptx = 86,
+     .fp8_ptx = 86,
+     .adds_ptx = 86,
+     .bulk_copies = true,
+     .overlaps_launches = true}};
 constexpr GpuArch kSm103 = [] {
   GpuArch arch = named(kSm100, "sm_103");
   arch.capability = 103;
-  arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = 88;
+  arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = arch.adds_ptx = 88;
   return arch;
 }();
 constexpr GpuArch kSm120{
@@ -116,7 +127,12 @@ constexpr GpuArch kSm120{
           .max_cluster = 8,
           .shared_per_sm = 100 * KB,
           .l2_bytes = 128 * MB}),
-    {.first_ptx = 87, .cluster_ptx = 87, .fp8_ptx = 87, .bulk_copies = true, .overlaps_launches = true}};
+    {.first_ptx = 87,
+     .cluster_ptx = 87,
+     .fp8_ptx = 87,
+     .adds_ptx = 87,
+     .bulk_copies = true,
+     .overlaps_launches = true}};
 
 // By capability.
 constexpr std::array kArchs = {kSm80,
@@ -147,6 +163,10 @@ std::string got(int number) {
 
 bool GpuArch::converts_fp8(const CompileOptions& options) const {
   return fp8_ptx > 0 && fp8_ptx <= options.ptx_version;
+}
+
+bool GpuArch::adds_vectors(const CompileOptions& options) const {
+  return adds_ptx > 0 && adds_ptx <= options.ptx_version;
 }
 
 int64_t GpuArch::large_bytes() const {

@@ -473,6 +473,8 @@ class Checker {
         sliced.shape[static_cast<size_t>(op_.integer(AttrKey::axis))] = kDynamic;
         return require(result() == sliced, "gives the view's type with a dynamic dimension");
       }
+      case MemoryOp::add_tile:
+        return require(accepts(Dtypes::numbers, operand(0).dtype), "does not work on i1 and fp8");
       case MemoryOp::load_tile:
       case MemoryOp::store_tile:
       case MemoryOp::addptr:

@@ -26,15 +26,22 @@ CompiledKernel of(const RecordedKernel& recorded) {
 
 }  // namespace
 
+std::vector<std::string> variant_names(const std::vector<RecordedKernel>& all, bool gpu) {
+  if (!gpu) return std::vector<std::string>(all.size());
+  std::vector<std::string> names;
+  while (names.size() < all.size())
+    for (const kernels::Variant each : kernels::variants_of(program::parseProgram(all[names.size()].program)))
+      names.emplace_back(kernels::name_of(each));
+  return names;
+}
+
 std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
                                            bool gpu) {
   if (!gpu) return all;
   std::vector<RecordedKernel> chosen;
-  for (auto next = all.begin(); next != all.end();)
-    for (const kernels::Variant each : kernels::variants_of(program::parseProgram(next->program))) {
-      if (variant == kernels::name_of(each)) chosen.push_back(*next);
-      ++next;
-    }
+  const std::vector<std::string> names = variant_names(all, gpu);
+  for (size_t i = 0; i < all.size(); ++i)
+    if (variant == names[i]) chosen.push_back(all[i]);
   if (chosen.empty() && !all.empty())
     throw Failure(kUsage, fmt::format("--variant {}: only kernels that multiply tiles have one; use aligned or generic",
                                       variant));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "lib/cli/authors.h"
@@ -15,8 +16,10 @@
 #include "lib/cli/environment.h"
 #include "lib/cli/explain_config.h"
 #include "lib/cli/explain_kernel.h"
+#include "lib/cli/launch_list.h"
 #include "lib/cli/op_instance.h"
 #include "lib/src/structs.h"
+#include "program/serialize.h"
 #include "runtime/measure.h"
 
 namespace ligerdsl::cli {
@@ -28,13 +31,13 @@ class Place {
  public:
   Place(const Globals& globals, const std::string& target) {
     if (!target.empty() && target != "cpu") {
-      away_ = std::make_shared<RecordingContext>(options_for_target(target));
+      away_ = std::make_shared<Listing<RecordingContext>>(options_for_target(target));
       compiler_ = open_compiler();
       return;
     }
     Globals device = globals;
     if (!target.empty()) device.device = target;
-    here_ = std::make_shared<LoadingContext>(device_config(device), context_options());
+    here_ = std::make_shared<Listing<LoadingContext>>(device_config(device), context_options());
   }
 
   bool is_here() const { return here_ != nullptr; }
@@ -43,16 +46,13 @@ class Place {
     if (here_) return here_;
     return away_;
   }
-  std::vector<CompiledKernel> kernels() const {
-    std::vector<CompiledKernel> list;
-    for (const RecordedKernel& one : choose_variant(here_ ? here_->recorded : away_->recorded, "aligned", is_gpu()))
-      list.push_back(one.loaded ? loaded(one) : compiled(*compiler_, one));
-    return list;
-  }
+  const std::vector<RecordedKernel>& recorded() const { return here_ ? here_->recorded : away_->recorded; }
+  LaunchList& list() const { return here_ ? here_->list : away_->list; }
+  CompiledKernel make(const RecordedKernel& one) const { return one.loaded ? loaded(one) : compiled(*compiler_, one); }
 
  private:
-  std::shared_ptr<LoadingContext> here_;
-  std::shared_ptr<RecordingContext> away_;
+  std::shared_ptr<Listing<LoadingContext>> here_;
+  std::shared_ptr<Listing<RecordingContext>> away_;
   std::shared_ptr<runtime::CompilerLibrary> compiler_;
 };
 
@@ -74,7 +74,7 @@ class Explanation {
     else
       explain_op();
     result_["kernels"] = Json::array();
-    for (const CompiledKernel& kernel : place_.kernels()) add_kernel(kernel);
+    for (const RecordedKernel& one : shown_) add_kernel(place_.make(one));
     if (!request_.target.empty() || request_.no_run)
       leave_out(fmt::format("floor and measured time: {}",
                             request_.no_run ? "--no-run" : "nothing runs for a --target; name the --device"));
@@ -103,11 +103,55 @@ class Explanation {
     const lib::ContextRef context = place_.context();
     ExplainedConfigs configs(*context);
     context->set_kernel_configs(&configs);
-    static_cast<void>(instance.plan(context));
+    const std::unique_ptr<lib::Plan> plan = instance.plan(context);
     context->set_kernel_configs(context->tuned());
     describe(instance.title());
     result_["configuration"] = configs.json(instance.config());
+    explain_call(&instance, *plan);
     result_["bytes"] = instance.bytes_moved();
+  }
+
+  // How a call of these sizes goes, with tensors that lie as they mostly do: which kernels it launches.
+  void explain_call(OpInstance* instance, const lib::Plan& plan) {
+    instance->place_tensors(plan);
+    lib::Call call = instance->bound(plan);
+    call.workspace = OpInstance::address_of_workspace();
+    LaunchList& list = place_.list();
+    list.open = true;
+    plan.op().execute(call);
+    list.open = false;
+    Json facts = Json::object();
+    for (const lib::Fact& fact : plan.op().facts(call)) facts[fact.name] = fact.value;
+    result_["call"] = {
+        {"workspace_bytes", call.workspace_bytes}, {"facts", facts}, {"launches", launches_of(list.launches)}};
+  }
+
+  // By kernels, in the order in which they are first launched, which is the order of the page.
+  Json launches_of(const std::vector<LaunchList::Launch>& launches) {
+    const std::vector<std::string> variants = variant_names(place_.recorded(), place_.is_gpu());
+    std::map<std::string, size_t> places;
+    Json list = Json::array();
+    for (const LaunchList::Launch& launch : launches) {
+      const bool product = launch.kernel < 0;
+      const std::string key =
+          product ? fmt::format("product {}", static_cast<int>(launch.product)) : std::to_string(launch.kernel);
+      const auto [place, first] = places.try_emplace(key, list.size());
+      if (first && product) {
+        constexpr const char* kNames[] = {"nt", "nn", "tn"};
+        list.push_back({{"product", kNames[static_cast<int>(launch.product)]}, {"launches", 0}});
+      } else if (first) {
+        const RecordedKernel& one = place_.recorded()[launch.kernel];
+        list.push_back({{"kernel", program::parseProgram(one.program).name},
+                        {"variant", variants[launch.kernel]},
+                        {"launches", 0},
+                        {"programs", 0}});
+        shown_.push_back(one);
+      }
+      Json& row = list[place->second];
+      row["launches"] = row["launches"].get<int64_t>() + 1;
+      if (!product) row["programs"] = row["programs"].get<int64_t>() + launch.grid.x * launch.grid.y * launch.grid.z;
+    }
+    return list;
   }
 
   void explain_author() {
@@ -115,6 +159,7 @@ class Explanation {
     describe(fmt::format("{}", fmt::join(request_.settings, " ")));
     result_["configuration"] = Json::array({author_config(*context, *author_, &settings_)});
     load_kernels(authors_, request_.kernel, settings_, context);
+    shown_ = choose_variant(place_.recorded(), "aligned", place_.is_gpu());
     try {
       result_["bytes"] = AuthorCall(*author_, settings_, {}, context->machine()).bytes_moved();
     } catch (const Failure& failure) {
@@ -170,6 +215,7 @@ class Explanation {
                            result_["device"].get<std::string>()));
     if (result_["configuration"].empty()) print_text("\nconfiguration: there is no schedule to choose\n");
     print_configs(globals_, result_["configuration"]);
+    if (result_.contains("call")) print_call(result_["call"]);
     for (const Json& kernel : result_["kernels"]) print_kernel(kernel);
     print_text("\n");
     if (result_.contains("bytes"))
@@ -177,6 +223,24 @@ class Explanation {
                              format_bytes(result_["bytes"].get<double>())));
     if (result_.contains("time")) print_time(result_["time"]);
     for (const std::string& what : left_out_) print_text(fmt::format("left out: {}\n", what));
+  }
+
+  static void print_call(const Json& call) {
+    std::string text =
+        fmt::format("\nworkspace of this call: {}\n", format_bytes(call["workspace_bytes"].get<double>()));
+    for (const auto& [name, value] : call["facts"].items())
+      text += fmt::format("{}: {}\n", name, value.get<std::string>());
+    for (const Json& row : call["launches"]) {
+      const std::string times = counted(row["launches"].get<int>(), "launch", "launches");
+      if (row.contains("product")) {
+        text += fmt::format("{} of a library's product {}\n", times, row["product"].get<std::string>());
+        continue;
+      }
+      const auto variant = row["variant"].get<std::string>();
+      text += fmt::format("{} of {}{}, {} programs\n", times, row["kernel"].get<std::string>(),
+                          variant.empty() ? "" : fmt::format(", {} variant", variant), row["programs"].get<int64_t>());
+    }
+    print_text(text);
   }
 
   static void print_time(const Json& time) {
@@ -199,6 +263,7 @@ class Explanation {
   std::vector<std::string> settings_;  // of what is built and measured
   Place place_;
   Json result_;
+  std::vector<RecordedKernel> shown_;  // kernels of the page
   std::vector<std::string> left_out_;
 };
 

@@ -23,6 +23,8 @@ using lib::FieldInfo;
 using lib::FieldRole;
 using lib::FieldType;
 
+constexpr uintptr_t kNoAddress = 4096;  // the first of those that are never followed
+
 // Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/operations/).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
@@ -440,17 +442,22 @@ void OpInstance::allocate(const lib::ContextRef& context, size_t guard) {
   context->device().synchronize_all();
 }
 
-double OpInstance::bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard) {
-  double bytes = 0;
-  uintptr_t next = 4096;  // addresses that are never followed
+void OpInstance::place_tensors(const lib::Plan& plan) {
+  uintptr_t next = kNoAddress;
   for (Slot& slot : slots_) {
     slot.data = slot.same_as >= 0 ? slots_[slot.same_as].data : reinterpret_cast<void*>(next);
-    if (slot.same_as >= 0) continue;
     const auto own = static_cast<size_t>(elements(slot.shape) * size_of(slot.dtype));
-    bytes += static_cast<double>(own + 2 * guard);
-    next += (own / 256 + 1) * 256;
+    if (slot.same_as < 0) next += (own / 256 + 1) * 256;
   }
   describe_tensors(lib::ContextRef(&plan.context(), [](lib::Context*) {}));
+}
+
+double OpInstance::bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard) {
+  double bytes = 0;
+  for (const Slot& slot : slots_)
+    if (slot.same_as < 0)
+      bytes += static_cast<double>(elements(slot.shape) * size_of(slot.dtype) + 2 * static_cast<int64_t>(guard));
+  place_tensors(plan);
   return bytes + workspaces * static_cast<double>(bound(plan).workspace_bytes + 2 * guard);
 }
 

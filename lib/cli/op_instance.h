@@ -65,6 +65,11 @@ class OpInstance {
   // Throws Failure (kUsage) when settings or another array say otherwise.
   void take_shape(const std::string& name, const Array& array);
 
+  // Aligned addresses that are never followed, one tensor behind the other, for a call that nothing runs. Call before
+  // allocate().
+  void place_tensors(const lib::Plan& plan);
+  static std::byte* address_of_workspace() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 60); }
+
   // Device memory that allocate() and so many workspaces for the plan would take. Call before allocate().
   double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
   // Device memory, inputs filled with numbers of a fixed seed, outputs with a pattern that no kernel writes by chance.

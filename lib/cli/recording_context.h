@@ -18,11 +18,14 @@ struct RecordedKernel {
   std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null: the device is not here
 };
 
-// On a GPU every kernel comes in all its variants (kernels::variants_of); these are those of one name.
+// The name of each one's variant: on a GPU every kernel comes in all of them (kernels::variants_of); elsewhere empty.
+std::vector<std::string> variant_names(const std::vector<RecordedKernel>& all, bool gpu);
+
+// Those of one name.
 std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
                                            bool gpu);
 
-class RecordingContext final : public lib::Context {
+class RecordingContext : public lib::Context {
  public:
   // `device`: a CPU, that tables of tuned kernels are asked about where it is the target.
   explicit RecordingContext(const program::CompileOptions& base,
@@ -54,7 +57,7 @@ class RecordingContext final : public lib::Context {
   program::CompileOptions base_;
 };
 
-class LoadingContext final : public lib::Context {
+class LoadingContext : public lib::Context {
  public:
   using Context::Context;
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,

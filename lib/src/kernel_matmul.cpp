@@ -100,6 +100,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .c_type = kind.result,
                                          .row_scale = kind.row_scale,
                                          .adds = kind.adds,
+                                         .unit_beta = true,
                                          .outer = kind.outer,
                                          .in_blocks = kind.in_blocks};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
@@ -113,8 +114,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                                                          {"row_scale", kRowScale},
                                                                          {"outer_rows", kOuterRows},
                                                                          {"outer_cols", kOuterCols}},
-                                                               .numbers = {{"block_shift", 0}},
-                                                               .constants = {{"beta", 1.0}}})});
+                                                               .numbers = {{"block_shift", 0}}})});
   }
 }
 

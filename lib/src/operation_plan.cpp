@@ -268,6 +268,13 @@ void OperationPlan::execute(const Call& call) const {
   }
 }
 
+std::vector<Fact> OperationPlan::facts(const Call& call) const {
+  if (variants_.size() == 1) return {};
+  const int64_t up_to = variant_of(call.rows).up_to;
+  return {{"schedule",
+           up_to == kAnyRows ? "that of any number of rows" : "that of up to " + std::to_string(up_to) + " rows"}};
+}
+
 std::vector<const Launcher*> OperationPlan::launchers() const {
   std::vector<const Launcher*> all;
   for (const Variant& variant : variants_)

@@ -17,6 +17,11 @@
 
 namespace ligerdsl::lib {
 
+// Something that a call's sizes decide, and how.
+struct Fact {
+  std::string name, value;
+};
+
 // What an operation's file makes of a description.
 class OpPlan {
  public:
@@ -34,6 +39,8 @@ class OpPlan {
   virtual void execute(const Call& call) const = 0;
   // Every kernel, for reports.
   virtual std::vector<const Launcher*> launchers() const = 0;
+  // How a call goes, for reports: what its kernels alone do not say. Its tensors need no memory.
+  virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
 };
 
 inline constexpr size_t kWorkspaceAlign = 256;
@@ -128,6 +135,7 @@ class OperationPlan final : public OpPlan {
   }
   void execute(const Call& call) const override;
   std::vector<const Launcher*> launchers() const override;
+  std::vector<Fact> facts(const Call& call) const override;
 
  private:
   enum class Source : uint8_t {

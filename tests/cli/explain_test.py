@@ -110,6 +110,45 @@ def test_resources(ligerdsl, folder):
     expect(without["kernels"][0]["resources"]["threads"] == 256 and any("ptxas" in what for what in without["left_out"]), f"{without}")
 
 
+def head(ligerdsl, *settings):
+    said = ligerdsl.json("explain", "fused_linear_cross_entropy", "dtype=bf16", *settings, "--target", "sm_90a")
+    return said["call"]["facts"], said["call"]["workspace_bytes"]
+
+
+def test_call(ligerdsl):
+    """How a call goes: the head's chunks, logits and d_weight, as the limit of its workspace decides."""
+    size = ["H=512", "V=8192"]
+    facts, default = head(ligerdsl, *size, "N=1024", "products=kernels", "d_weight_dtype=f32")
+    expect(facts["chunks"] == "one, of 1024 rows" and facts["d_weight"] == "one product" and "6.00 N H V flop" in facts["products"], f"{facts}")
+    expect("library's own kernels" in facts["products"] and "their exponentials in bf16, 1024 x 8192 of them" in facts["logits"], f"{facts}")
+    expect(default > 1024 * 8192 * 2, f"{default}")
+    for dtype, rows in (("bf16", 512), ("f32", 1024)):  # as many rows of exponentials as d_weight's memory has room for
+        facts, small = head(ligerdsl, *size, f"N={rows}", f"d_weight_dtype={dtype}", "max_workspace_bytes=4000000")
+        expect(facts["chunks"] == f"one, of {rows} rows" and "6.00 N H V flop" in facts["products"], f"{facts}")
+        expect("where d_weight will be" in facts["logits"] and "from the last one on" in facts["d_weight"], f"{facts}")
+        expect("again" not in facts["d_weight"] and small <= 4000000, f"{facts} {small}")
+    facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=bf16", "max_workspace_bytes=4000000")
+    expect("1536 rows multiplied again" in facts["d_weight"] and "7.50 N H V flop" in facts["products"], f"{facts}")
+    facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=bf16", "products=library", "max_workspace_bytes=60000000")
+    expect("stored in bf16" in facts["logits"] and "are multiplied again" in facts["d_weight"] and "8.00 N H V flop" in facts["products"], f"{facts}")
+    facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=0", "with_d_x=0", "products=kernels")
+    expect(facts["logits"].startswith("not stored, nor") and "2.00 N H V flop" in facts["products"] and "d_weight" not in facts, f"{facts}")
+    few = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=16", "N=4096", "K=4096", "--target", "sm_90a")["call"]["facts"]
+    many = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=4096", "N=4096", "K=4096", "--target", "sm_90a")["call"]["facts"]
+    expect(few["schedule"] == "that of up to 64 rows" and many["schedule"] == "that of any number of rows", f"{few} {many}")
+    # What is launched: the first block of exponentials and the others, for each chunk; d_weight block by block.
+    launches = {row.get("kernel"): row for row in ligerdsl.json("explain", "fused_linear_cross_entropy", "dtype=bf16", *size, "N=512", "d_weight_dtype=bf16",
+                                                                "max_workspace_bytes=4000000", "--target", "sm_90a")["call"]["launches"]}
+    expect(launches["linear_exponentials_bf16"]["launches"] == 2 and launches["linear_exponentials_bf16"]["variant"] == "aligned", f"{launches}")
+    odd = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=4001", "N=4099", "K=4093", "--target", "sm_90a")
+    expect([row["variant"] for row in odd["call"]["launches"]] == ["generic"], f"{odd['call']}")
+    expect(len(odd["kernels"]) == 1 and odd["kernels"][0]["remarks"], "what runs is shown, with why it is slower")
+    code, out, errors = ligerdsl.run("explain", "matmul_nt", "dtype=bf16", "M=4001", "N=4099", "K=4093", "--target", "sm_90a")
+    expect(code == 0 and "1 launch of matmul_bf16, generic variant" in out, out + errors)
+    code, out, errors = ligerdsl.run("explain", "fused_linear_cross_entropy", "dtype=f32", *size, "N=64", "d_weight_dtype=f32", "--target", "cpu")
+    expect(code == 0 and "workspace of this call:" in out and "chunks: one, of 64 rows" in out, out + errors)
+
+
 def test_time(ligerdsl):
     said = ligerdsl.json("explain", "softmax_forward", "H=512", "N=64")
     bytes_moved = ligerdsl.json("bench", "softmax_forward", "H=512", "N=64", "--list")["cases"][0]["bytes"]
@@ -243,6 +282,7 @@ def main():
     test_configuration(ligerdsl)
     test_table(ligerdsl, folder)
     test_resources(ligerdsl, folder)
+    test_call(ligerdsl)
     test_time(ligerdsl)
     test_interrupt(ligerdsl, kernels)
     test_loaded(ligerdsl, kernels)

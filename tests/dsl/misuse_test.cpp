@@ -74,6 +74,12 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).store({0}, k.zeros({8}, f32)); }, "store_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { store(k.view("v", f32, {dyn}, {.read_only = true}).ptr() + k.arange(8), k.zeros({8}, f32)); }, "store: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).add({0}, 1); }, "add_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
+    // Sums in memory.
+    {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which has no sums"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which has no sums"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", bf16, {dyn}).partition({8}).add({0}, k.zeros({8}, f32)); }, "add: the tile is f32 but the view holds bf16; convert with .to(bf16)"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}).partition({8}).add({0}, k.zeros({4}, f32)); }, "add: the tile has shape [4] but the partition cuts tiles of [8]"},
     // Shapes.
     {__LINE__, [](KernelBuilder& k) { k.zeros({100, 37}, f32); }, "full: dimension 1 of tile shape [100, 37] must be c * 2^n with odd c <= 31; round up to such a size and let the view's bounds or a mask cut the rest"},
     {__LINE__, [](KernelBuilder& k) { k.arange(0); }, "arange: dimension 0 of tile shape [0] must be at least 1"},

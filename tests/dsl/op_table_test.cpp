@@ -73,6 +73,7 @@ const std::map<std::string, int> kNumbers = {
     {"scan", 61},
     {"load_tile", 70},
     {"store_tile", 71},
+    {"add_tile", 79},
     {"view_ptr", 72},
     {"addptr", 73},
     {"load", 74},
@@ -131,7 +132,7 @@ void expect_refused(uint16_t code, Run run) {
 }
 
 TEST(OpTable, UnknownNumbersAreRefused) {
-  for (uint16_t code : {19, 59, 63, 79, 127, 128, 4711, 65535}) {
+  for (uint16_t code : {19, 59, 63, 80, 127, 128, 4711, 65535}) {
     const Program program = with_code(code);
     expect_refused(code, [&] { parseProgram(serialize(program)); });
     float values[8] = {};

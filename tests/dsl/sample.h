@@ -39,6 +39,7 @@ inline program::Program every_op() {
   auto [best, at] = max_with_index(m, 1);
   y.slice(0, pid, n).partition({8, squeeze}).store({pid, n}, best);
   v.store({0}, total + v.load({pid}));
+  v.add({pid}, total);
   Scalar alignment_offset = x.alignment_offset({pid});
   Partition led = x.partition({squeeze, 32});
   led.store({pid, 0}, led.load({pid, 1}, {.alignment_offset = alignment_offset}),

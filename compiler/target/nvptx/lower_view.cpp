@@ -86,7 +86,20 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
   loaded = words.elements(tail.getResults());
 }
 
-void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, AccessHints hints) {
+// What becomes of a store's elements.
+struct Writing {
+  AccessHints hints;
+  bool adds;
+
+  void operator()(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate) const {
+    if (adds)
+      addElements(t, pointer, elements, predicate, hints.policy);
+    else
+      storeElements(t, pointer, elements, predicate, hints);
+  }
+};
+
+void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
   ThreadLowering& t = access.t;
   auto lines = access.lines();
   auto tail = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsStraddle(lines[0])), /*withElseRegion=*/false);
@@ -99,8 +112,8 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
       chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
     }
     for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i)
-      storeElements(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
-                    t.both(access.lineInside(line[0]), access.straddleHas(i)), hints);
+      write(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
+            t.both(access.lineInside(line[0]), access.straddleHas(i)));
   }
 }
 
@@ -127,23 +140,23 @@ void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, Ac
   for (int64_t reg : first) llvm::copy(elements, loaded.begin() + reg);
 }
 
-void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, AccessHints hints) {
+void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
   ThreadLowering& t = access.t;
   const int64_t first = access.firstChunks()[0];
   auto begins = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(begins.thenBlock());
   for (int64_t i = 0; i < access.chunk; ++i)
-    storeElements(t, access.pointer(first, i), {elements[first + i]}, access.hasBegun(i), hints);
+    write(t, access.pointer(first, i), {elements[first + i]}, access.hasBegun(i));
 }
 
-void storeTile(TileAccess& access, ArrayRef<Value> elements, AccessHints hints) {
+void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& write) {
   ThreadLowering& t = access.t;
   Value owner = t.ownerPredicate(*access.layout);
   for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    storeElements(t, access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg)), hints);
-  if (access.mayBeginInside()) storeBegin(access, elements, owner, hints);
-  if (access.mayStraddle()) storeStraddling(access, elements, owner, hints);
+    write(t, access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg)));
+  if (access.mayBeginInside()) storeBegin(access, elements, owner, write);
+  if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
 
 // Whether the next iteration of a loop is the first to use what is loaded.
@@ -189,23 +202,23 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
     return TileAccess(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getAlignmentOffset(), kind);
   };
   TileAccess access = accessAs(TileAccess::OffsetKind::aligns);
-  AccessHints hints{op.getCache(), cachePolicy(t, op.getView(), op.getEvict())};
+  const Writing write{{op.getCache(), cachePolicy(t, op.getView(), op.getEvict())}, op.getAdds()};
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
     Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));
-    storeElements(t, globalPointer(t, access.scalarAddress()), elements, first, hints);
+    write(t, globalPointer(t, access.scalarAddress()), elements, first);
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||
       tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(), op.getTileShape()))
-    return storeTile(access, elements, hints), success();
+    return storeTile(access, elements, write), success();
   auto branch = scf::IfOp::create(t.b, t.loc, access.isAligned(), /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(branch.thenBlock());
-  storeTile(access, elements, hints);
+  storeTile(access, elements, write);
   t.b.setInsertionPointToStart(branch.elseBlock());
   TileAccess single = accessAs(TileAccess::OffsetKind::unknown);
-  storeTile(single, elements, hints);
+  storeTile(single, elements, write);
   return success();
 }
 

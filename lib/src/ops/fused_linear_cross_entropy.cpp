@@ -42,10 +42,12 @@
 #include "kernels/reduce_partials.h"
 #include "kernels/target_counts.h"
 #include "lib/src/kernel_matmul.h"
-#include "lib/src/ops/cross_entropy_options.h"
+#include "lib/src/ops/exponential_products.h"
 #include "lib/src/ops/gradients_from_lse.h"
 #include "lib/src/ops/head_exponentials.h"
 #include "lib/src/ops/head_gradients.h"
+#include "lib/src/ops/head_options.h"
+#include "lib/src/ops/head_report.h"
 #include "lib/src/ops/head_smoothing.h"
 #include "lib/src/ops/linear_plan.h"
 
@@ -57,79 +59,6 @@ using namespace head;
 namespace op = fused_linear_cross_entropy;
 using runtime::Matrix;
 using runtime::Product;
-
-void check_types(const Desc& d) {
-  if (d.dtype == LIGERDSL_F32 && d.weight_dtype != 0 && d.weight_dtype != LIGERDSL_F32)
-    fail(Status::invalid_dtype, std::string("`weight_dtype`: expected f32 where x is f32, got ") +
-                                    dtype_name(d.weight_dtype) +
-                                    ": products are of the dtype of x; convert x to that of the weight");
-  check_f32_or("weight_dtype", d.weight_dtype, d.dtype);
-  check_f32_or("bias_dtype", d.bias_dtype, d.dtype);
-  check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
-  check_gradient("d_bias_dtype", d.d_bias_dtype, d.bias_dtype, d.accumulate);
-  if (d.d_bias_dtype != 0 && d.bias_dtype == 0)
-    fail(Status::invalid_argument, "`d_bias_dtype`: expected 0 without a bias (`bias_dtype` is 0)");
-}
-
-bool with_gradient(const Desc& d) {
-  return d.with_d_x || d.d_weight_dtype || d.d_bias_dtype;
-}
-
-void check_wanted(const Desc& d) {
-  check_without_loss(d, d.with_lse || with_gradient(d));
-  check_upstream("with_d_entropy", d.with_d_entropy, with_gradient(d), "d_x, d_weight or d_bias");
-}
-
-kernels::CrossEntropyOptions kernel_options(const Desc& d, DType product_type, bool keeps_lse) {
-  kernels::CrossEntropyOptions options = cross_entropy_options(d);
-  options.type = product_type;
-  options.has_bias = d.bias_dtype != 0;
-  options.bias_type = dtype_of(d.bias_dtype);
-  options.with_gradient = with_gradient(d);
-  options.with_d_loss = options.with_gradient && d.with_d_loss;
-  options.d_loss_type = dtype_of(d.d_loss_dtype);
-  options.token_scaling = d.use_token_scaling != 0;
-  options.with_lse = keeps_lse || d.with_lse;
-  options.with_entropy = d.with_entropy || (d.with_d_entropy && keeps_lse);
-  options.part = true;
-  return options;
-}
-
-DType weight_type(const Desc& d) {
-  return dtype_of(d.weight_dtype != 0 ? d.weight_dtype : d.dtype);
-}
-
-// Whether a contiguous d_weight may hold exponentials until it is made: what adds to it needs it whole, and d_bias the rows of all
-// classes.
-bool may_use_d_weight(const Desc& d, DType product_type) {
-  return d.max_workspace_bytes > 0 && d.d_weight_dtype != 0 && !d.accumulate && d.d_bias_dtype == 0 &&
-         !(d.with_d_x && d.in_place) && d.chunk_rows == 0 && d.chunking == LIGERDSL_CHUNKING_WORKSPACE &&
-         dtype_of(d.dtype) == product_type && weight_type(d) == product_type;
-}
-
-LinearChunkOptions chunk_options(const Desc& d, bool from_lse, DType product_type, int64_t few_rows,
-                                 size_t product_workspace) {
-  return {.classes = d.n_classes,
-          .cols = d.n_cols,
-          .type = dtype_of(d.dtype),
-          .weight_type = weight_type(d),
-          .product_type = product_type,
-          .with_d_x = d.with_d_x != 0,
-          .with_d_weight = d.d_weight_dtype != 0,
-          .with_d_bias = d.d_bias_dtype != 0,
-          .d_weight_type = dtype_of(d.d_weight_dtype),
-          .d_bias_type = dtype_of(d.d_bias_dtype),
-          .product_workspace = product_workspace,
-          .few_rows = few_rows,
-          .keeps_x = !(d.with_d_x && d.in_place),
-          .token_scaling = d.use_token_scaling != 0,
-          .keeps_lse = d.with_lse == 0,
-          .keeps_entropy = d.with_d_entropy && !d.with_entropy,
-          .from_lse = from_lse,
-          .rule = d.chunking == LIGERDSL_CHUNKING_PUBLISHED ? ChunkRule::published : ChunkRule::by_workspace,
-          .chunk_rows = d.chunk_rows,
-          .max_workspace_bytes = d.max_workspace_bytes};
-}
 
 class FusedLinearCrossEntropy final : public OpPlan {
  public:
@@ -232,6 +161,21 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return all;
   }
 
+  std::vector<Fact> facts(const Call& call) const override {
+    return facts_of({.own_products = products_.kernels != nullptr,
+                     .kept = exponentials_             ? LogitsAs::exponentials
+                             : from_lse_ && gradients_ ? LogitsAs::gradient
+                                                       : LogitsAs::logits,
+                     .with_d_x = d_.with_d_x != 0,
+                     .with_d_weight = d_.d_weight_dtype != 0,
+                     .with_d_bias = d_.d_bias_dtype != 0,
+                     .from_lse = from_lse_,
+                     .product_type = product_type_,
+                     .classes = d_.n_classes,
+                     .cols = d_.n_cols},
+                    layout_of(call), call.sizes[op::dim_N]);
+  }
+
  private:
   using Step = std::optional<KernelStep>;
 
@@ -325,6 +269,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const kernels::LinearCrossEntropyOptions options = linear_options();
     exponentials_.emplace(*context_, d_, options);
     if (smooths()) smoothing_.emplace(*context_, d_, options, options.head_type);
+    exponential_products_.emplace(*products_.kernels, d_, product_type_, smoothing_.has_value(), options.in_blocks);
     LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
     chunks.tile_columns = exponentials_->tile_columns(), chunks.tile_numbers = exponentials_->tile_numbers();
     if (smoothing_) chunks.smoothing_parts = smoothing_->parts();
@@ -499,48 +444,6 @@ class FusedLinearCrossEntropy final : public OpPlan {
                       call.workspace + layout.products, call.stream);
   }
 
-  // c = [row_scale] (a b) with a of the exponentials; smoothing adds rows times columns where there are such rows.
-  void multiply_exponentials(const Call& call, const Views& v, Product product, View b, const BoundTensor* row_scale,
-                             const BoundTensor* rows, View columns, bool add, View c) const {
-    KernelMatmul::Factors factors;
-    factors.row_scale = row_scale;
-    if (smoothing_ && rows) factors.outer_rows = rows, factors.outer_cols = &v[columns];
-    products_.kernels->multiply_with(product, matrix(v[kLogits]), matrix(v[b]), factors, add, matrix(v[c]),
-                                     call.stream);
-  }
-
-  // d_x = f (e w) of exponentials in blocks, of which the first alone rounds little of d_x before the others are added.
-  void multiply_blocks(const Call& call, const LinearLayout& layout, Views* views) const {
-    Views& v = *views;
-    const BoundTensor logits = v[kLogits], weight = v[kWeight];
-    v[kLogits] = v[kFirstBlock];
-    const int64_t of_first = v[kFirstBlock].dims[1];
-    v[kWeight] = rows_of(weight, 0, of_first);
-    multiply_exponentials(call, v, Product::nn, kWeight, &v[kFactor], &v[kSmooth], kWeightSums, false, kDX);
-    v[kWeight] = rows_of(weight, of_first, d_.n_classes - of_first);
-    if (layout.in_d_weight)
-      products_.kernels->add_blocks(v[kOtherBlocks], layout.block_shift, matrix(v[kWeight]), {.row_scale = &v[kFactor]},
-                                    matrix(v[kDX]), call.stream);
-    v[kLogits] = logits, v[kWeight] = weight;
-  }
-
-  // Exponentials in blocks of a chunk of so many rows: the first as a matrix, and of the others there is none where one holds
-  // all classes.
-  void select_blocks(const LinearLayout& layout, int64_t count, Views* views) const {
-    Views& v = *views;
-    const BoundTensor& logits = v[kLogits];
-    v[kFirstBlock] =
-        layout.in_d_weight ? make_view(logits.data, product_type_, count, layout.columns, layout.columns) : logits;
-    const int64_t columns = v[kFirstBlock].dims[1], stride = v[kFirstBlock].strides[0];
-    const int64_t others = layout.in_d_weight ? kernels::ceil_div(d_.n_classes, columns) - 1 : 0;
-    v[kOtherBlocks] = {.data = layout.in_d_weight ? v[kDWeightWanted].data : logits.data,
-                       .dims = {others, count, columns},
-                       .strides = {others > 1 ? count * stride : 0, count > 1 ? stride : 0, 1},
-                       .rank = 3,
-                       .dtype = product_type_,
-                       .present = true};
-  }
-
   // v[kLogits], whose columns are the classes from `first` on.
   void multiply_logits(const Call& call, const LinearLayout& layout, int64_t first, Views* views) const {
     const BoundTensor logits = (*views)[kLogits];
@@ -557,11 +460,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
       Views& v = *views;
       v[kLogits] = columns_of(logits, piece.first, piece.size);
       const bool add = piece.first > 0;
-      if (exponentials_ && in_blocks())
-        multiply_blocks(call, layout, views);
-      else if (exponentials_)
-        multiply_exponentials(call, v, Product::nn, kWeight, &v[kFactor], add ? nullptr : &v[kSmooth], kWeightSums, add,
-                              kDX);
+      if (exponential_products_)
+        exponential_products_->multiply_d_x(call, layout, add, views);
       else
         multiply(call, layout, v, Product::nn, kLogits, kWeight, add, kDX);
     });
@@ -579,7 +479,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kRowZLoss] = rows_of(v[kAllRowZLoss], first, count);
     v[kRowAccuracy] = rows_of(v[kAllRowAccuracy], first, count);
     v[kPredictions] = rows_of(call.tensors[op::k_predictions], first, count);
-    if (exponentials_ && in_blocks()) select_blocks(layout, count, views);
+    if (exponential_products_) exponential_products_->select(layout, count, views);
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
     if (exponentials_)
@@ -592,8 +492,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const bool kept = layout.in_d_weight && first + count == v[kAllLabels].dims[0];
     if (smoothing_ && d_.d_weight_dtype != 0 && (kept || !layout.by_vocabulary)) smoothing_->sum_x(call, v);
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary) {
-      if (exponentials_)
-        multiply_exponentials(call, v, Product::tn, kScaledX, nullptr, &v[kClassFactor], kXSums, add, kDWeight);
+      if (exponential_products_)
+        exponential_products_->multiply_d_weight(call, v, add);
       else
         multiply(call, layout, v, Product::tn, kLogits, kX, add, kDWeight);
     }
@@ -627,13 +527,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void run_block_in_place(const Call& call, const LinearLayout& layout, int64_t block, Views v) const {
     const int64_t first_column = block * layout.columns, rows = v[kAllLabels].dims[0],
                   columns = std::min(layout.columns, d_.n_classes - first_column), kept = v[kFirstBlock].dims[0];
-    v[kLogits] = v[kFirstBlock];
-    if (block > 0)
-      v[kLogits].data = v[kOtherBlocks].data + (block - 1) * kept * layout.columns * size_of(product_type_);
-    v[kLogits].dims[1] = columns;
+    exponential_products_->select_block(block, columns, &v);
     v[kClassFactor] = rows_of(v[kClassFactor], first_column, columns);
     select_block(call, layout, first_column, columns, &v);
-    multiply_exponentials(call, v, Product::tn, kScaledX, nullptr, &v[kClassFactor], kXSums, false, kDWeight);
+    exponential_products_->multiply_d_weight(call, v, false);
     add_rows(call, layout, first_column, layout.again_logits, rows - kept, true, &v);
   }
 
@@ -701,6 +598,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   Step label_logit_, columns_;
   std::optional<HeadExponentials> exponentials_;  // where logits are not stored; likewise the next
   std::optional<HeadSmoothing> smoothing_;
+  std::optional<ExponentialProducts> exponential_products_;
   std::optional<HeadGradients> gradients_;
   int64_t column_block_ = 0;  // columns of one program of columns_
 };

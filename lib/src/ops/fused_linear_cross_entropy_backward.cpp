@@ -52,6 +52,7 @@ class FusedLinearCrossEntropyBackward final : public OpPlan {
   void prepare(int64_t rows) const override { gradients_->prepare(rows); }
   void execute(const Call& call) const override { gradients_->execute(whole_call(call)); }
   std::vector<const Launcher*> launchers() const override { return gradients_->launchers(); }
+  std::vector<Fact> facts(const Call& call) const override { return gradients_->facts(whole_call(call)); }
 
  private:
   Call whole_call(const Call& call) const {

@@ -14,6 +14,7 @@
 #include "kernels/logit_divergence_config.h"
 #include "lib/src/kernel_matmul.h"
 #include "lib/src/ops/cross_entropy_options.h"
+#include "lib/src/ops/head_report.h"
 #include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
@@ -178,6 +179,21 @@ class FusedLinearJsd final : public OpPlan {
       if (*step) all.push_back((*step)->launcher());
     if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
+  }
+
+  std::vector<Fact> facts(const Call& call) const override {
+    const int64_t rows = call.sizes[op::dim_N];
+    return facts_of({.own_products = products_.kernels != nullptr,
+                     .kept = LogitsAs::logits,
+                     .with_d_x = d_.with_d_x != 0,
+                     .with_d_weight = d_.d_weight_dtype != 0,
+                     .with_d_bias = false,
+                     .from_lse = false,
+                     .product_type = product_type_,
+                     .classes = d_.n_classes,
+                     .cols = d_.n_cols,
+                     .logits = 2},
+                    chunks_.layout(rows), rows);
   }
 
  private:

@@ -22,6 +22,7 @@ std::unique_ptr<OpPlan> plan_of(const ContextRef& context, const OpInfo& info, c
                                        .epilogue = static_cast<kernels::Epilogue>(d.epilogue),
                                        .scaled = d.alpha != 1,
                                        .adds = d.beta != 0,
+                                       .unit_beta = d.beta == 1,
                                        .batch = batch};
   return plan_of_product(context, info, d, options, {.numbers = {{"alpha", d.alpha}, {"beta", d.beta}}}, rows);
 }

@@ -43,6 +43,28 @@ TEST(NvptxMemory, VectorAddAssembles) {
   for (int warps : {1, 2, 8, 16, 32}) expectAssembles(vectorAdd(f32), "sm_90a", Known::aligned, warps);
 }
 
+// By vectors where rows allow it, element by element at their ends; not of other types, nor by code for machines without.
+TEST(NvptxMemory, MemoryAddsVectorsOfF32) {
+  const auto add = [](DType type, int64_t width) {
+    return [=](KernelBuilder& k) {
+      View y = k.view("y", type, {dyn, width}), x = k.view("x", type, {dyn, width});
+      Scalar row = k.program_id(0);
+      y.partition({squeeze, 4096}).add({row, 0}, x.partition({squeeze, 4096}).load({row, 0}));
+    };
+  };
+  PtxKernel whole(add(f32, 4096), Known::aligned);
+  EXPECT_EQ(whole.count("red.relaxed.gpu.global.add.v4.f32"), 8) << whole.ptx;
+  EXPECT_FALSE(whole.has("st.global")) << whole.ptx;
+  EXPECT_EQ(whole.artifact.ptx_version, 81);
+  PtxKernel ragged(add(f32, 4001), Known::aligned);
+  EXPECT_EQ(ragged.count("red.relaxed.gpu.global.add.f32"), 1) << ragged.ptx;
+  EXPECT_FALSE(PtxKernel(add(bf16, 4096), Known::aligned).has("red.")) << "rounded once";
+  PtxKernel before(add(f32, 4096), Known::aligned, {.arch = "sm_80"});
+  EXPECT_FALSE(before.has("red.")) << before.ptx;
+  EXPECT_EQ(before.count("st.global.v4.b32"), 8) << before.ptx;
+  for (DType type : {f32, bf16, i32, i64}) expectAssemblesEverywhere(add(type, 4001));
+}
+
 TEST(NvptxMemory, StaticWidthNeedsNoColumnMask) {
   PtxKernel exact(copyRows(bf16, 4096, 4096), Known::aligned, withoutOverlap());
   EXPECT_EQ(exact.count("ld.global.L2::cache_hint.v4.b32"), 4) << exact.ptx;

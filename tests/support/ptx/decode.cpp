@@ -104,6 +104,17 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
+// A store of what memory holds plus the value.
+void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
+  const auto add = std::find(parts.begin(), parts.end(), "add");
+  const Pure* sum = parts.back() == "f32" ? find_pure("add.f32") : nullptr;
+  if (add == parts.end() || !sum) fail("unknown opcode " + i.opcode);
+  parts.erase(add);
+  decode_memory(i, parts, entry);
+  if (i.space != Space::global) fail("unknown opcode " + i.opcode);
+  i.function = sum->function;
+}
+
 void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   std::erase_if(parts, [](const std::string& part) { return orders(part) || is_scope(part); });
   const Pure* pure = parts.size() == 4 ? find_pure(parts[2] + "." + parts[3]) : nullptr;
@@ -140,13 +151,14 @@ void decode_pure(Instruction& i) {
 void decode(Instruction& i, const std::string& entry) {
   const std::vector<std::string> parts = parts_of(i.opcode);
   static const std::map<std::string, Kind> kinds{
-      {"mov", Kind::move},    {"ld", Kind::load},           {"st", Kind::store},
-      {"atom", Kind::atomic}, {"bra", Kind::branch},        {"ret", Kind::exit},
-      {"exit", Kind::exit},   {"prefetch", Kind::prefetch}, {"bfi", Kind::insert_bits}};
+      {"mov", Kind::move},          {"ld", Kind::load},        {"st", Kind::store}, {"red", Kind::store},
+      {"atom", Kind::atomic},       {"bra", Kind::branch},     {"ret", Kind::exit}, {"exit", Kind::exit},
+      {"prefetch", Kind::prefetch}, {"bfi", Kind::insert_bits}};
   if (decode_sync(i)) return;
   const auto kind = kinds.find(parts[0]);
   if (kind == kinds.end()) return decode_pure(i);
   i.kind = kind->second;
+  if (parts[0] == "red") return decode_reduction(i, parts, entry);
   if (i.kind == Kind::load || i.kind == Kind::store) decode_memory(i, parts, entry);
   if (i.kind == Kind::move) decode_move(i, parts, entry);
   if (i.kind == Kind::atomic) decode_atomic(i, parts);

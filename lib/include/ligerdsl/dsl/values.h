@@ -127,7 +127,9 @@ class View : public Value {
   Scalar load(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
   void store(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
-  Ptr ptr(Loc loc = Here::current()) const;  // the address of element [0, 0, ...]
+  void add(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
+           Loc loc = Here::current()) const;  // as of a partition
+  Ptr ptr(Loc loc = Here::current()) const;   // the address of element [0, 0, ...]
 };
 
 // A view cut into tiles.
@@ -145,6 +147,11 @@ class Partition {
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
+  // Memory becomes what it holds plus the value, rounded to its dtype, as if it were loaded, added and stored: no other
+  // program may touch it meanwhile. The f32 sums of a product are added by the memory itself on sm_90 and later, which needs
+  // no registers for what was there and no wait for it.
+  void add(const Indices& index, const TileArg& value, const StoreOptions& options = {},
+           Loc loc = Here::current()) const;
   // i1: where the tile that load returns lies inside the view; `alignment_offset` as of the load.
   Tile inside(const Indices& index, const Scalar& alignment_offset = {}, Loc loc = Here::current()) const;
   // The tiles along the last axis, to be read twice; `index` fixes the other axes.

@@ -1,0 +1,38 @@
+// The gradients of a chunk whose logits are not stored: products of its exponentials, which lie as a matrix, or in blocks of
+// classes of which d_weight's memory holds all but the first.
+#pragma once
+
+#include "lib/src/kernel_matmul.h"
+#include "lib/src/ops/head_views.h"
+#include "lib/src/ops/linear_plan.h"
+
+namespace ligerdsl::lib::head {
+
+class ExponentialProducts {
+ public:
+  // smooths: the products add what smoothing does.
+  ExponentialProducts(const KernelMatmul& products, const Desc& d, DType type, bool smooths, bool in_blocks)
+      : products_(products), classes_(d.n_classes), type_(type), smooths_(smooths), in_blocks_(in_blocks) {}
+
+  // The views of a chunk of `count` rows that show its blocks, where it has some.
+  void select(const LinearLayout& layout, int64_t count, Views* views) const;
+  // v[kLogits] becomes the block's exponentials, of its first `columns` classes.
+  void select_block(int64_t block, int64_t columns, Views* views) const;
+
+  // d_x [+]= f (e w), of the classes that v[kLogits] and v[kWeight] show, or of all blocks.
+  void multiply_d_x(const Call& call, const LinearLayout& layout, bool add, Views* views) const;
+  // d_weight [+]= e^T (f x).
+  void multiply_d_weight(const Call& call, const Views& views, bool add) const;
+
+ private:
+  void multiply(const Call& call, const Views& v, runtime::Product product, View b,
+                const KernelMatmul::Factors& factors, bool add, View c) const;
+  KernelMatmul::Factors factors_of_d_x(const Views& v, bool smooths) const;
+
+  const KernelMatmul& products_;
+  int64_t classes_;
+  DType type_;
+  bool smooths_, in_blocks_;
+};
+
+}  // namespace ligerdsl::lib::head

@@ -1,0 +1,25 @@
+// How a fused head goes, in words.
+#pragma once
+
+#include "lib/src/ops/linear_chunks.h"
+#include "lib/src/plan.h"
+
+namespace ligerdsl::lib {
+
+// What becomes of logits where a gradient needs something of their size.
+enum class LogitsAs { logits, exponentials, gradient };
+
+// What a layout does not say.
+struct HeadReport {
+  bool own_products;  // by the library's own kernels
+  LogitsAs kept;
+  bool with_d_x, with_d_weight, with_d_bias;
+  bool from_lse;
+  DType product_type;
+  int64_t classes, cols;
+  int logits = 1;  // products that make logits: of a target too
+};
+
+std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows);
+
+}  // namespace ligerdsl::lib
