@@ -83,17 +83,6 @@ std::optional<Fault> Context::poll() {
   return faults_.take();
 }
 
-std::shared_ptr<Plan> Context::find_plan(std::string_view key) {
-  const std::lock_guard lock(plans_mutex_);
-  const auto found = plans_.find(key);
-  return found == plans_.end() ? nullptr : found->second;
-}
-
-std::shared_ptr<Plan> Context::add_plan(std::string_view key, std::shared_ptr<Plan> plan) {
-  const std::lock_guard lock(plans_mutex_);
-  return plans_.try_emplace(std::string(key), std::move(plan)).first->second;
-}
-
 namespace {
 
 // Calls grow a little at a time; 4 KiB is what small ones take.

@@ -11,7 +11,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -20,6 +19,7 @@
 #include "lib/src/fault_words.h"
 #include "lib/src/kernel_configs.h"
 #include "lib/src/op_info.h"
+#include "lib/src/plan_cache.h"
 #include "lib/src/tuned_configs.h"
 #include "runtime/device.h"
 #include "runtime/fork.h"
@@ -87,9 +87,9 @@ class Context {
   // Waits for the stream, then polls. Throws INVALID_LABEL.
   void check(runtime::Stream stream);
 
-  // Plans of the one-call form, by operation and description.
-  std::shared_ptr<Plan> find_plan(std::string_view key);
-  std::shared_ptr<Plan> add_plan(std::string_view key, std::shared_ptr<Plan> plan);
+  // Of the one-call form, by operation and description. A trainer's step has some dozens; a plan takes 20 to 170 KB.
+  static constexpr size_t kMostPlans = 512;
+  PlanCache& plans() { return plans_; }
 
   // How often an operation of the table ran; plans count there.
   std::atomic<int64_t>& calls_of(const OpInfo& info) { return calls_[info.index]; }
@@ -121,11 +121,6 @@ class Context {
   };
 
  private:
-  struct Hash {
-    using is_transparent = void;
-    size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-  };
-
   std::unique_ptr<TunedConfigs> open_tables();
   Lease::Block largest_idle();
   Lease::Block take_idle(size_t bytes);
@@ -159,8 +154,7 @@ class Context {
   runtime::ForkMutex texts_mutex_;
   std::set<std::string, std::less<>> texts_;  // that were given away
 
-  runtime::ForkMutex plans_mutex_;
-  std::unordered_map<std::string, std::shared_ptr<Plan>, Hash, std::equal_to<>> plans_;
+  PlanCache plans_{kMostPlans};
 
   runtime::ForkMutex scratch_mutex_;
   std::vector<Lease::Block> idle_;  // CPU

@@ -35,7 +35,7 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   const OpInfo* which = &info;
   std::memcpy(key, &which, sizeof which);
   const std::string_view text(key, sizeof which + desc_key(info, desc.bytes, key + sizeof which));
-  if (PlanRef plan = context->find_plan(text)) return plan;
+  if (PlanRef plan = context->plans().find(text)) return plan;
   if (context->device().capturing(stream)) {
     fail(Status::capture_unsafe,
          "this configuration is not planned yet, and the stream is being captured; make the same call "
@@ -43,7 +43,7 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   }
   // The context owns the plan, so the plan must not own the context.
   const ContextRef unowned(ContextRef(), context.get());
-  return context->add_plan(text, std::make_shared<Plan>(info, unowned, desc.bytes));
+  return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
 }
 
 }  // namespace

@@ -29,6 +29,7 @@ class TableContext {
   TableContext(const TableContext&) = delete;
 
   operator ligerdsl_context_t() const { return handle_; }
+  lib::PlanCache& plans() const { return (*owner_)->plans(); }
 
  private:
   std::unique_ptr<lib::ContextRef> owner_;

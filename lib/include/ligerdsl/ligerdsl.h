@@ -6,7 +6,8 @@
  *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph.
  *            Matrix products (fused_linear_cross_entropy) are made by another library: ops.h says what that may take
  *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors,
- *            and brings its own workspace; its first use of a configuration plans (and may compile)
+ *            and brings its own workspace; its first use of a configuration plans (and may compile). A context keeps the
+ *            512 plans that it used last
  *
  * Threads
  *   context, plan, kernel   any number of threads at the same time

@@ -1,0 +1,97 @@
+// However many descriptions a context sees, it keeps the plans that it used last, and a plan lasts as long as what uses it.
+#include "lib/src/plan_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <thread>
+#include <vector>
+
+#include "table_call.h"
+
+namespace ligerdsl::test {
+namespace {
+
+// A plan that is no more than its address; it is never looked into.
+struct Made {
+  std::shared_ptr<std::string> owner;
+  std::shared_ptr<lib::Plan> plan() const {
+    return {owner, reinterpret_cast<lib::Plan*>(owner.get())};  // NOLINT: as above
+  }
+};
+Made make(const std::string& name) {
+  return {std::make_shared<std::string>(name)};
+}
+const std::string* named(const std::shared_ptr<lib::Plan>& plan) {
+  return reinterpret_cast<const std::string*>(plan.get());
+}
+
+TEST(PlanCache, KeepsThoseUsedLast) {
+  lib::PlanCache cache(3);
+  for (const char* name : {"a", "b", "c"}) cache.add(name, make(name).plan());
+  EXPECT_EQ(*named(cache.find("a")), "a");  // b is the oldest now
+  EXPECT_EQ(*named(cache.add("c", make("another").plan())), "c") << "the plan that was there first";
+  cache.add("d", make("d").plan());
+  EXPECT_EQ(cache.size(), 3u);
+  EXPECT_EQ(cache.find("b"), nullptr);
+  for (const char* name : {"a", "c", "d"}) EXPECT_EQ(*named(cache.find(name)), name);
+  cache.clear();
+  EXPECT_EQ(cache.size(), 0u);
+  EXPECT_EQ(cache.find("a"), nullptr);
+}
+
+TEST(PlanCache, APlanInUseOutlivesItsPlace) {
+  lib::PlanCache cache(1);
+  std::weak_ptr<std::string> first;
+  std::shared_ptr<lib::Plan> in_use;
+  {
+    const Made made = make("first");
+    first = made.owner;
+    in_use = cache.add("first", made.plan());
+  }
+  cache.add("second", make("second").plan());
+  EXPECT_EQ(cache.find("first"), nullptr);
+  EXPECT_EQ(*named(in_use), "first");
+  in_use.reset();
+  EXPECT_TRUE(first.expired()) << "something else keeps it";
+}
+
+TEST(PlanCache, ThreadsFindTheirOwn) {
+  lib::PlanCache cache(4);
+  std::array<int, 4> wrong{};
+  std::vector<std::thread> threads;
+  for (size_t t = 0; t < wrong.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (size_t i = 0; i < 2000; ++i) {
+        const std::string key = std::to_string((i * (t + 1)) % 7);
+        std::shared_ptr<lib::Plan> plan = cache.find(key);
+        if (!plan) plan = cache.add(key, make(key).plan());
+        wrong[t] += *named(plan) != key;
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const int count : wrong) EXPECT_EQ(count, 0);
+  EXPECT_LE(cache.size(), 4u);
+}
+
+// The one-call form, with another number in each description.
+TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
+  const TableContext context(program::Target::cpu);
+  const lib::OpInfo& info = op_named("rms_norm_forward");
+  TableCall call(info, 64, false);
+  call.make_tensors(3);
+  const auto run = [&](int i) {
+    call.set("eps", 1e-6 * (i + 1));
+    return lib::call_entry(info, context, call.desc(), call.args(), nullptr);
+  };
+  const int most = static_cast<int>(lib::Context::kMostPlans);
+  for (int i = 0; i < most + 100; ++i) {
+    ASSERT_EQ(run(i), LIGERDSL_SUCCESS) << i << ": " << ligerdsl_last_error();
+    ASSERT_EQ(context.plans().size(), static_cast<size_t>(std::min(i + 1, most)));
+  }
+  EXPECT_EQ(run(0), LIGERDSL_SUCCESS) << "its plan is made again: " << ligerdsl_last_error();
+  EXPECT_EQ(context.plans().size(), static_cast<size_t>(most));
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
