@@ -157,6 +157,13 @@ RankedTensorType ProductFactors::loadedType(tile::LoadTileOp load) const {
   return found == factors.end() ? cast<RankedTensorType>(load->getResult(0).getType()) : found->second.loaded;
 }
 
+// All bits of it are 0: of fp8 the code is one of whole numbers.
+static bool isZero(TypedAttr pad) {
+  if (auto number = dyn_cast<FloatAttr>(pad)) return number.getValue().isPosZero();
+  auto number = dyn_cast<IntegerAttr>(pad);
+  return number && number.getValue().isZero();
+}
+
 // Every element of a copy is one thread's.
 std::string ProductFactors::whyNotStaged(tile::LoadTileOp load) const {
   if (!isa<RankedTensorType>(load.getType())) return "it is a scalar";
@@ -168,8 +175,7 @@ std::string ProductFactors::whyNotStaged(tile::LoadTileOp load) const {
     return "its neighbours in memory are not along its last dimension; permute what is loaded instead";
   if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
     return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
-  auto zero = dyn_cast_or_null<FloatAttr>(load.getPadAttr());
-  if (load.getPadAttr() && !(zero && zero.getValue().isPosZero())) return "copies pad with zeros only";
+  if (load.getPadAttr() && !isZero(load.getPadAttr())) return "copies pad with zeros only";
   if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
   if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
     return "the layouts of what it is used with tear its 16-byte vectors apart";

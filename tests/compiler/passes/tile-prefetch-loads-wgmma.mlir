@@ -200,7 +200,7 @@ func.func @ahead(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {tile.
 
 !e = !tile.view<?x?xi8, strides = [?, 1], align = 16, stride_div = [16, 1]>
 
-// fp8 with k along the rows of both factors.
+// fp8 with k along the rows of both factors. Its codes are whole numbers, and a pad of code 0 is the 0 that copies pad with.
 // CHECK-LABEL: func.func @eight_bits
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x128xi8, swizzle = 128>, <64x128xi8, swizzle = 128>>
 // CHECK: tgpu.wgmma %{{.+}} ring %[[RING]][%{{.+}}] {format_a = f8E4M3FN, format_b = f8E5M2, part_a = 0 : i32, part_b = 1 : i32, permuted_b}
@@ -210,7 +210,7 @@ func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, 
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
     %a = tile.load_tile %x[%c0, %i] shape [64, 128] : !e -> tensor<64x128xi8>
-    %b = tile.load_tile %y[%c0, %i] shape [64, 128] : !e -> tensor<64x128xi8>
+    %b = tile.load_tile %y[%c0, %i] shape [64, 128] {pad = 0 : i8} : !e -> tensor<64x128xi8>
     %t = tile.permute %b [1, 0] : tensor<64x128xi8> -> tensor<128x64xi8>
     %s = tile.dot %a, %t, %acc {format_a = f8E4M3FN, format_b = f8E5M2} : tensor<64x128xi8>, tensor<128x64xi8> -> tensor<64x64xf32>
     scf.yield %s : tensor<64x64xf32>
