@@ -1,7 +1,9 @@
 // Attention by the C ABI: heads that lie side by side in one buffer, and arguments that fit nothing.
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 #include "execute.h"
 
@@ -188,8 +190,8 @@ TEST_F(Execute, AttentionOfSequencesRefusesWhatDoesNotFit) {
   refused(LIGERDSL_INVALID_DTYPE, {"`cu_seqlens_k`"});
   args.cu_seqlens_q = nullptr;
   refused(LIGERDSL_INVALID_NULL_POINTER, {"`cu_seqlens_q`"});
-  desc.max_seqlen_q = 0;
-  refused(LIGERDSL_INVALID_ARGUMENT, {"`max_seqlen_q`", "longest sequence", "got 0"});
+  desc.max_seqlen_q = attention_varlen_forward_desc().max_seqlen_q;
+  refused(LIGERDSL_INVALID_ARGUMENT, {"`max_seqlen_q`", "longest sequence", "got -1"});
   desc.max_seqlen_k = -1;
   refused(LIGERDSL_INVALID_ARGUMENT, {"`max_seqlen_k`", "-1"});
   args.lse = turned;
@@ -200,6 +202,51 @@ TEST_F(Execute, AttentionOfSequencesRefusesWhatDoesNotFit) {
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 1"});
+  // Nor are there sequences without keys, as a longest length of 0 says.
+  desc.max_seqlen_k = 0;
+  ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                 {"attention_varlen_forward: cu_seqlens out of bounds at sequence 0"});
+}
+
+// Sequences without keys, and without queries, altogether: rows that see nothing, and gradients of 0.
+TEST_F(Execute, AttentionOfSequencesWithoutTokens) {
+  for (const auto& [queries, keys] : {std::pair{5, 0}, {0, 5}, {0, 0}}) {
+    SCOPED_TRACE(std::to_string(queries) + " queries, " + std::to_string(keys) + " keys");
+    const auto poisoned = [](std::vector<int64_t> shape) {
+      Owned tensor(LIGERDSL_F32, shape);
+      std::fill_n(tensor.floats(), std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>()), NAN);
+      return tensor;
+    };
+    const int64_t s = queries, t = keys;
+    Owned q(LIGERDSL_F32, {s, 4, 8}), k(LIGERDSL_F32, {t, 2, 8}), v(LIGERDSL_F32, {t, 2, 8}),
+        d_o(LIGERDSL_F32, {s, 4, 8});
+    Owned o = poisoned({s, 4, 8}), lse = poisoned({4, s}), d_q = poisoned({s, 4, 8}), d_k = poisoned({t, 2, 8}),
+          d_v = poisoned({t, 2, 8});
+    std::fill_n(d_o.floats(), s * 32, 1.0f);
+    Owned of_queries(LIGERDSL_I32, {3}), of_keys(LIGERDSL_I32, {3});
+    const int32_t q_bounds[] = {0, queries / 2, queries}, k_bounds[] = {0, keys / 2, keys};
+    std::memcpy(of_queries.floats(), q_bounds, sizeof q_bounds);
+    std::memcpy(of_keys.floats(), k_bounds, sizeof k_bounds);
+    AttentionVarlenForwardDesc desc = attention_varlen_forward_desc();
+    desc.max_seqlen_q = (s + 1) / 2, desc.max_seqlen_k = (t + 1) / 2;
+    AttentionVarlenForwardArgs args = attention_varlen_forward_args();
+    args.q = q, args.k = k, args.v = v, args.o = o, args.lse = lse, args.cu_seqlens_q = of_queries,
+    args.cu_seqlens_k = of_keys;
+    attention_varlen_forward(context_, desc, args);
+    for (int64_t i = 0; i < s * 32; ++i) ASSERT_EQ(o.floats()[i], 0);
+    for (int64_t i = 0; i < s * 4; ++i) ASSERT_EQ(lse.floats()[i], -INFINITY);
+    AttentionVarlenBackwardDesc back = attention_varlen_backward_desc();
+    back.max_seqlen_q = desc.max_seqlen_q, back.max_seqlen_k = desc.max_seqlen_k;
+    AttentionVarlenBackwardArgs with = attention_varlen_backward_args();
+    with.d_o = d_o, with.q = q, with.k = k, with.v = v, with.o = o, with.lse = lse;
+    with.cu_seqlens_q = of_queries, with.cu_seqlens_k = of_keys, with.d_q = d_q, with.d_k = d_k, with.d_v = d_v;
+    attention_varlen_backward(context_, back, with);
+    for (int64_t i = 0; i < s * 32; ++i) ASSERT_EQ(d_q.floats()[i], 0);
+    for (int64_t i = 0; i < t * 16; ++i) ASSERT_EQ(d_k.floats()[i], 0);
+    for (int64_t i = 0; i < t * 16; ++i) ASSERT_EQ(d_v.floats()[i], 0);
+    EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  }
 }
 
 // No batch is no work, whatever the numbers of tokens.

@@ -141,6 +141,14 @@ def test_sequences_out_of_bounds(queries, keys, longest, number):
         lt.attention_varlen(torch.randn(6, 2, 8), *[torch.randn(6, 1, 8)] * 2, torch.tensor(queries), torch.tensor(keys), longest, longest)
 
 
+def test_sequences_without_keys():
+    q, k = torch.randn(4, 2, 8, requires_grad=True), torch.randn(0, 1, 8, requires_grad=True)
+    o, lse = lt.attention_varlen(q, k, k, bounds([1, 3]), bounds([0, 0]), 3, 0, return_lse=True)
+    assert torch.equal(o, torch.zeros(4, 2, 8)) and torch.equal(lse, torch.full((2, 4), -torch.inf))
+    o.sum().backward()
+    assert torch.equal(q.grad, torch.zeros(4, 2, 8)) and k.grad.shape == (0, 1, 8)
+
+
 def test_errors_of_sequences():
     q, ends = torch.randn(6, 2, 8), bounds([2, 4])
     with pytest.raises(TypeError, match="max_seqlen_q: expected a whole number, got 3.7"):
@@ -151,7 +159,7 @@ def test_errors_of_sequences():
         lt.attention_varlen(q, q, q, ends, ends, 4, 4, window=(None, -1))
     for bad, words in ((dict(cu_seqlens_k=bounds([6])), "cu_seqlens_k"), (dict(cu_seqlens_q=bounds([]), cu_seqlens_k=bounds([])), "n_bounds"),
                        (dict(cu_seqlens_q=ends.float()), "index_dtype"), (dict(cu_seqlens_k=ends.long()), "cu_seqlens_k"),
-                       (dict(max_seqlen_k=0), "max_seqlen_k"), (dict(v=q[:5]), "`v`"), (dict(q=q[None]), "`q`")):
+                       (dict(max_seqlen_k=-1), "max_seqlen_k"), (dict(v=q[:5]), "`v`"), (dict(q=q[None]), "`q`")):
         given = dict(q=q, k=q, v=q, cu_seqlens_q=ends, cu_seqlens_k=ends, max_seqlen_q=4, max_seqlen_k=4) | bad
         with pytest.raises(ligerdsl.Error, match=words):
             lt.attention_varlen(**given)

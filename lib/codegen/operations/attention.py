@@ -19,8 +19,8 @@ SEQUENCE_FIELDS = [
     *HEADS,
     dim("n_bounds", "U", "cu_seqlens_q", "numbers in cu_seqlens_q, and in cu_seqlens_k: one more than sequences", high=2**31 - 1),
     dtype("index_dtype", "cu_seqlens_q", "of cu_seqlens_q and cu_seqlens_k", INDEX),
-    option("max_seqlen_q", "int64_t", 0, "as many queries as a sequence has at most; more make programs that have nothing to do", 0, 2**31 - 1),
-    option("max_seqlen_k", "int64_t", 0, "as many keys as a sequence has at most", 0, 2**31 - 1), *BAND_FIELDS]
+    option("max_seqlen_q", "int64_t", -1, "as many queries as a sequence has at most; more make programs that have nothing to do, 0 is taken as 1, -1 is refused", -1, 2**31 - 1),
+    option("max_seqlen_k", "int64_t", -1, "as many keys as a sequence has at most, as max_seqlen_q", -1, 2**31 - 1), *BAND_FIELDS]
 
 BAND = """Query i is where key i + n_keys - n_queries is, so that the last ones are together; it sees key j if
 i + n_keys - n_queries - window_left <= j <= i + n_keys - n_queries + window_right; causal: a window_right of 0. Heads h of q take head

@@ -1,4 +1,5 @@
 // Attention: the band of keys that queries see, and views whose numbers of tokens and sequences no code depends on.
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/attention_config.h"
@@ -37,6 +38,12 @@ AttentionOptions options_of(const Desc& d) {
   return options;
 }
 
+// Programs divide by numbers of blocks; where no sequence has tokens there is a program all the same, which writes what a row
+// without keys has, or a key without queries.
+int64_t longest(int64_t length) {
+  return std::max<int64_t>(length, 1);
+}
+
 template <class Desc>
 AttentionOptions options_of_sequences(const Desc& d) {
   AttentionOptions options = heads_of(d);
@@ -47,11 +54,10 @@ AttentionOptions options_of_sequences(const Desc& d) {
          "got " +
              std::to_string(d.n_bounds));
   for (const auto& [name, most] : {std::pair("max_seqlen_q", d.max_seqlen_q), {"max_seqlen_k", d.max_seqlen_k}})
-    if (most < 1)
-      fail(Status::invalid_argument, std::string("`") + name +
-                                         "`: expected the length of the longest sequence, above 0, got " +
-                                         std::to_string(most));
-  options.queries = d.max_seqlen_q, options.keys = d.max_seqlen_k;
+    if (most < 0)
+      fail(Status::invalid_argument,
+           std::string("`") + name + "`: expected the length of the longest sequence, got " + std::to_string(most));
+  options.queries = longest(d.max_seqlen_q), options.keys = longest(d.max_seqlen_k);
   options.sequences = d.n_bounds - 1;
   options.index_type = dtype_of(d.index_dtype);
   return options;
@@ -95,8 +101,8 @@ OperationPlan::Bindings bindings_of(const Desc& d, int rows) {
 template <class Desc>
 OperationPlan::Bindings bindings_of_sequences(const Desc& d, int rows, int cu_seqlens_q, int cu_seqlens_k) {
   OperationPlan::Bindings bindings = bindings_of(d, rows);
-  bindings.integers.emplace_back("max_queries", d.max_seqlen_q);
-  bindings.integers.emplace_back("max_keys", d.max_seqlen_k);
+  bindings.integers.emplace_back("max_queries", longest(d.max_seqlen_q));
+  bindings.integers.emplace_back("max_keys", longest(d.max_seqlen_k));
   for (const auto& [name, tensor] : {std::pair("cu_seqlens_q", cu_seqlens_q), {"cu_seqlens_k", cu_seqlens_k}})
     bindings.views.push_back(
         {.name = name, .memory = name, .view = [=](const Call& call) { return call.tensors[tensor]; }, .exact = {-1}});
