@@ -1,0 +1,87 @@
+// What the library's kernels that multiply become on a Hopper GPU: as the launcher compiles them for aligned tensors, in the
+// heuristics' schedules. They go by wgmma, no instruction of it is serialised (ptxas C7510 to C7518), and none but those of kSpilled
+// stores registers to memory.
+#include <map>
+#include <set>
+
+#include "kernels/catalog.h"
+#include "kernels/launch.h"
+#include "step_options.h"
+
+namespace ligerdsl::testing {
+namespace {
+
+using Settings = std::vector<std::pair<const char*, std::vector<const char*>>>;
+
+struct Family {
+  const char* kernel;
+  Settings settings;       // each with each
+  const char* multiplies;  // in the name of each step that does
+};
+
+void PrintTo(const Family& family, std::ostream* out) {
+  *out << family.kernel;
+}
+
+// Bytes of a thread. A line that stops spilling leaves this list.
+const std::map<std::string, int64_t> kSpilled{{"attention_d_k_d_v_bf16 dim=96 right=true", 36}};
+// Those that go by mma.sync: blocks of 96 columns have fewer vectors than there are threads to copy them.
+const std::set<std::string> kByWarp{"attention_d_k_d_v_bf16 dim=96 right=true"};
+
+class ProductKernels : public ::testing::TestWithParam<Family> {
+ protected:
+  // Calls back with all combinations.
+  template <class Body>
+  void for_each(size_t next, MetaValues* chosen, const Body& body) {
+    const Settings& settings = GetParam().settings;
+    if (next == settings.size()) return body(*chosen);
+    for (const char* value : settings[next].second) {
+      (*chosen)[settings[next].first] = value;
+      for_each(next + 1, chosen, body);
+    }
+  }
+};
+
+TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
+  const kernels::Machine machine = kernels::gpu("sm_90a", 132, /*ptx_version=*/80);
+  MetaValues chosen;
+  for_each(0, &chosen, [&](const MetaValues& settings) {
+    for (const kernels::Step& step : kernels::find_operation(GetParam().kernel)->make(machine, settings).steps) {
+      if (step.program.name.find(GetParam().multiplies) == std::string::npos) continue;
+      std::string line = step.program.name;
+      for (const auto& [name, value] : settings)
+        if (name != "type") line += " " + name + "=" + value;
+      const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", 80));
+      EXPECT_EQ(artifact.code.find("wgmma.mma_async") == std::string::npos, kByWarp.contains(line)) << line;
+      const Assembled assembled = assemble(artifact.code, "sm_90a");
+      EXPECT_TRUE(assembled.ok) << line << "\n" << assembled.log;
+      EXPECT_EQ(assembled.log.find("(C75"), std::string::npos) << line << "\n" << assembled.log;
+      const auto known = kSpilled.find(line);
+      EXPECT_EQ(assembled.spilledBytes, known == kSpilled.end() ? 0 : known->second) << line << "\n" << assembled.log;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Families, ProductKernels,
+    ::testing::Values(
+        Family{"matmul",
+               {{"factors", {"nn", "nt", "tn", "tt"}}, {"cols", {"4096"}}, {"width", {"4096"}}, {"type", {"bf16"}}},
+               "matmul_bf16"},
+        Family{"grouped_matmul",
+               {{"factors", {"nt", "nn", "tn"}},
+                {"experts", {"128"}},
+                {"cols", {"1536"}},
+                {"width", {"2048"}},
+                {"type", {"bf16"}}},
+               "grouped_matmul"},
+        Family{"attention_forward",
+               {{"type", {"bf16"}}, {"dim", {"64", "96", "128", "256"}}, {"right", {"true"}}},
+               "attention_forward"},
+        Family{"attention_backward",
+               {{"type", {"bf16"}}, {"dim", {"64", "96", "128"}}, {"right", {"true"}}},
+               "attention_d_"}),
+    [](const auto& info) { return info.param.kernel; });
+
+}  // namespace
+}  // namespace ligerdsl::testing
