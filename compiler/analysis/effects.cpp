@@ -83,6 +83,13 @@ bool meetsThreads(Operation* op) {
   return isa<tgpu::BarrierOp, tgpu::RingReleaseOp>(op);
 }
 
+bool fencesProxies(Operation* op) {
+  if (auto await = dyn_cast<tgpu::RingAwaitOp>(op)) return await.getForWgmma();
+  if (auto release = dyn_cast<tgpu::RingReleaseOp>(op))
+    return release.getRing().getType().getFill() != tgpu::RingFill::tensor;
+  return op->hasAttr(kProxyFenceAttr);
+}
+
 bool readsMemory(Operation* op) {
   FailureOr<OperandEffects> effects = effectsOf(op);
   return failed(effects) || llvm::any_of(*effects, [](const OperandEffect& effect) { return effect.reads; });

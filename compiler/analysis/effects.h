@@ -28,6 +28,12 @@ bool writesMemory(mlir::Operation* op);
 /// Whether all threads of the CTA meet here: what they have done to memory before comes before what they do behind it.
 bool meetsThreads(mlir::Operation* op);
 
+/// On a tgpu.barrier: in front of it every thread shows what it has read and written to tensor copies, by a proxy fence.
+inline constexpr llvm::StringLiteral kProxyFenceAttr = "tgpu.proxy_fence";
+
+/// Whether the threads have such a fence in front of where they meet.
+bool fencesProxies(mlir::Operation* op);
+
 /// Whether the op has effects but touches no global memory.
 bool touchesOnlyShared(mlir::Operation* op);
 

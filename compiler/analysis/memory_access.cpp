@@ -73,8 +73,8 @@ bool everyWarpSends(tgpu::ClusterSendOp send) {
   });
 }
 
-// A ring that bulk copies fill shares its memory with nothing, so nothing else can meet it there. What tensor copies fill does
-// with what comes behind, which meets the reads.
+// A ring that bulk copies fill shares its memory with nothing, so nothing else can meet it there. What tensor copies fill does:
+// what comes behind meets the reads, what came before the fills (tensorCopies).
 void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& accesses) {
   auto ring = address.getDefiningOp<tgpu::RingOp>();
   if (ring.getType().getFill() == tgpu::RingFill::bulk) return;
@@ -85,6 +85,7 @@ void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& 
     access.begin = ring.getOffsets() ? ring.getOffsetsAttr()[part] : 0;
     access.end = access.begin + bufferBytes(ring.getType())[part];
     access.ring = address;
+    access.async = isa<tgpu::WgmmaOp>(op) || (writes && ring.getType().getFill() == tgpu::RingFill::tensor);
     accesses.push_back(access);
   }
 }
@@ -200,6 +201,13 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
 
 MemoryAccess memoryAccess(tile::LoadTileOp load) {
   return globalAccess(load, load.getView(), true, false);
+}
+
+MemoryAccesses tensorCopies(tgpu::RingFillOp fill) {
+  MemoryAccesses accesses;
+  if (fill.getRing().getType().getFill() == tgpu::RingFill::tensor)
+    addRingAccesses(fill, fill.getRing(), /*writes=*/true, accesses);
+  return accesses;
 }
 
 bool mayWriteTo(Operation* op, const MemoryAccess& place) {

@@ -1,6 +1,7 @@
 // What one op does to memory, and whether two ops need a barrier between them.
 #pragma once
 
+#include "compiler/dialect/tgpu.h"
 #include "compiler/dialect/tile.h"
 #include "mlir/IR/Operation.h"
 #include "mlir/IR/Value.h"
@@ -19,8 +20,9 @@ struct MemoryAccess {
   mlir::Value buffer = nullptr;
   mlir::BlockArgument phase = nullptr;
   int turns = 0;
-  bool exchange = false;  // tgpu.cluster_send and what it brings: a wait stands between, and two turns are apart
+  bool exchange = false;       // tgpu.cluster_send and what it brings: a wait stands between, and two turns are apart
   mlir::Value ring = nullptr;  // whose slots these are: it orders what happens to them
+  bool async = false;          // by the proxy of tensor copies and wgmma, not as threads access memory
 
   // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps. Of an op that
   // reads several views, which one.
@@ -40,6 +42,10 @@ mlir::FailureOr<MemoryAccesses> memoryAccesses(mlir::Operation* op);
 
 MemoryAccess memoryAccess(tile::LoadTileOp load);
 
+/// What tensor copies write. It is none of memoryAccesses(): whoever reads it waits at a memory barrier. What was in that memory before, the
+/// ring's own slots aside, nothing but a barrier separates from it.
+MemoryAccesses tensorCopies(tgpu::RingFillOp fill);
+
 /// Whether the op by itself may write what an access touches.
 bool mayWriteTo(mlir::Operation* op, const MemoryAccess& place);
 
@@ -52,6 +58,11 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);
 /// Whether `later`, executed after `earlier`, might meet in one place with it, at least one writing, in different
 /// threads. Two accesses that assign elements to threads alike stay in program order by themselves.
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
+
+/// Whether, in addition, a proxy fence must stand between the two: a tensor copy writes where threads have read or written.
+inline bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later) {
+  return later.shared && later.async && later.writes && earlier.shared && !earlier.async && mayOverlap(earlier, later);
+}
 
 /// Whether two such threads may be of different CTAs of a cluster.
 inline bool meetsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {

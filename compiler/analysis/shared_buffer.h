@@ -36,9 +36,16 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
   return rows * (type.getShape().back() + type.getRowPad()) * sharedElementBytes(type.getElementType());
 }
 
+/// Of a memory barrier.
+inline constexpr int64_t kBarrierBytes = 8;
+
+/// Of the buffer with those of so many slots.
+inline int64_t barrierBytes(int64_t slots) {
+  return llvm::alignTo(slots * kBarrierBytes, kLeastAlignment);
+}
+
 /// Of a ring's buffers: its parts, each with all its slots, and the memory barriers of its slots where it has any.
 inline llvm::SmallVector<int64_t> bufferBytes(tgpu::RingType type) {
-  constexpr int64_t kBarrierBytes = 8;
   llvm::SmallVector<int64_t> bytes;
   for (unsigned part = 0; part < type.getParts().size(); ++part)
     bytes.push_back(type.getSlots() * bufferBytes(type.part(part)));

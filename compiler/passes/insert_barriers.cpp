@@ -14,6 +14,10 @@
 //   stages         an access to a stage that changes with every iteration counts the turns of its loop: after one turn
 //                  the loop is in the other stage. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
+//   tensor copies  access memory by another proxy: where threads have read or written what a copy overwrites, the barrier has a proxy
+//                  fence of all threads in front (tgpu.proxy_fence). In a kernel that has tensor copies, a barrier without one
+//                  leaves what threads have accessed in the set for them alone. Their own writes are waited for at memory
+//                  barriers, and all of them before the memory is anybody else's.
 //
 // A barrier that stands only because two arguments may share memory is a remark.
 //
@@ -39,18 +43,27 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// Accesses since the last barrier on some path to here, by op, which of its accesses, turns, and whether the CTA has met
-// since.
-using Pending = llvm::MapVector<std::pair<Operation*, int>, std::pair<MemoryAccess, bool>>;
+// An access since the last barrier, for CTAs of a cluster, or proxy fence in front of one.
+struct Since {
+  MemoryAccess access;
+  bool met = false;      // the CTA has
+  bool ordered = false;  // a barrier of all who may access the same memory has been passed
+  bool shown = false;    // to the other proxy
+
+  int key() const { return 32 * access.part + 8 * access.turns + 4 * met + 2 * ordered + shown; }
+};
+
+// On some path to here, by op, and what else tells entries apart.
+using Pending = llvm::MapVector<std::pair<Operation*, int>, Since>;
 
 constexpr int kManyTurns = 2;
 
-void insert(Pending& into, const MemoryAccess& access, bool met) {
-  into.insert({{access.op, 8 * access.part + 2 * access.turns + met}, {access, met}});
+void insert(Pending& into, const Since& since) {
+  into.insert({{since.access.op, since.key()}, since});
 }
 
 void join(Pending& into, const Pending& from) {
-  for (const auto& [key, entry] : from) insert(into, entry.first, entry.second);
+  for (const auto& [key, since] : from) insert(into, since);
 }
 
 enum class Barrier { none, cta, cluster };
@@ -80,36 +93,43 @@ struct Cause {
 };
 
 struct Wanted {
-  Wanted(Barrier barrier = Barrier::none) : barrier(barrier) {}
+  Wanted(Barrier barrier = Barrier::none, bool fence = false) : barrier(barrier), fence(fence) {}
+  static Wanted proxyFence() {
+    Wanted wanted(Barrier::cta, /*fence=*/true);
+    wanted.cause.certain = true;
+    return wanted;
+  }
   void add(const Wanted& other) {
     barrier = std::max(barrier, other.barrier);
+    fence = fence || other.fence;
     cause.add(other.cause);
   }
 
   Barrier barrier;
+  bool fence;  // of proxies, with a barrier of the CTA
   Cause cause;
 };
 
 // The same accesses `turns` iterations of the loop later.
 Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
   Pending result;
-  for (auto [key, entry] : pending) {
-    auto [access, met] = entry;
+  for (auto [key, since] : pending) {
+    MemoryAccess& access = since.access;
     if (access.phase && access.phase.getOwner() == loop.getBody())
       access.turns = std::min(access.turns + turns, kManyTurns);
-    insert(result, access, met);
+    insert(result, since);
   }
   return result;
 }
 
 class Inserter {
  public:
-  explicit Inserter(bool cluster) : cluster(cluster) {}
+  Inserter(bool cluster, bool tensorCopies) : cluster(cluster), tensorCopies(tensorCopies) {}
 
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
       if (meetsThreads(&op))
-        pass(Barrier::cta, pending);
+        pass({Barrier::cta, fencesProxies(&op)}, pending);
       else if (isa<tgpu::ClusterBarrierOp>(op))
         pass(Barrier::cluster, pending);
       else if (auto loop = dyn_cast<scf::ForOp>(op))
@@ -126,7 +146,7 @@ class Inserter {
           walk(loop.getAfter().front(), state);
           if (!loop->hasAttr(tile::kIndependentAttr)) return exit;
           join(exit, state);
-          state.remove_if([](const auto& entry) { return !entry.second.first.shared; });
+          state.remove_if([](const auto& entry) { return !entry.second.access.shared; });
           return exit;
         });
       else if (auto branch = dyn_cast<scf::IfOp>(op))
@@ -138,40 +158,55 @@ class Inserter {
 
  private:
   void addAll(Operation& op, Pending& pending) {
+    if (auto fill = dyn_cast<tgpu::RingFillOp>(op))
+      for (const MemoryAccess& copy : ligerdsl::compiler::tensorCopies(fill))
+        insertBefore(fill, wantedBefore(copy, pending), pending);
     const FailureOr<MemoryAccesses> accesses = memoryAccesses(&op);
-    for (const MemoryAccess& access : *accesses) add(access, pending);  // known: the pass has asked
+    for (const MemoryAccess& access : *accesses) {  // known: the pass has asked
+      insertBefore(access.op, wantedBefore(access, pending), pending);
+      insert(pending, {access});
+    }
   }
 
-  void add(const MemoryAccess& access, Pending& pending) {
+  Wanted wantedBefore(const MemoryAccess& access, const Pending& pending) {
     Wanted wanted;
-    for (const auto& [key, entry] : pending) {
-      auto [earlier, met] = entry;
-      if (!needsBarrier(earlier, access)) continue;
+    for (const auto& [key, since] : pending) {
+      const MemoryAccess& earlier = since.access;
+      if (!since.shown && needsProxyFence(earlier, access)) wanted.add(Wanted::proxyFence());
+      if (since.ordered || !needsBarrier(earlier, access)) continue;
       bool across = cluster && meetsAcrossCtas(earlier, access);
-      Wanted one = across ? Barrier::cluster : met ? Barrier::none : Barrier::cta;
+      Wanted one = across ? Barrier::cluster : since.met ? Barrier::none : Barrier::cta;
       if (one.barrier != Barrier::none) one.cause.add(earlier, access);
       wanted.add(one);
     }
-    insertBefore(access.op, wanted, pending);
-    insert(pending, access, false);
+    return wanted;
   }
 
-  void pass(Barrier barrier, Pending& pending) {
+  void pass(const Wanted& by, Pending& pending) {
     Pending left;
-    if (barrier == Barrier::cta && cluster)
-      for (const auto& [key, entry] : pending) insert(left, entry.first, true);
+    for (auto [key, since] : pending) {
+      since.shown = since.shown || by.fence;
+      since.ordered = since.ordered || !cluster || by.barrier == Barrier::cluster;
+      since.met = !since.ordered;
+      const bool mayMeetCopies = tensorCopies && since.access.shared && !since.access.async && !since.shown;
+      if (!since.ordered || mayMeetCopies) insert(left, since);
+    }
     pending = std::move(left);
   }
 
   void insertBefore(Operation* op, const Wanted& wanted, Pending& pending) {
-    const Barrier barrier = wanted.barrier;
-    if (barrier == Barrier::none) return;
+    if (wanted.barrier == Barrier::none) return;
     found.add(wanted);
-    if (inserting) wanted.cause.remark();
-    OpBuilder builder(op);
-    if (inserting && barrier == Barrier::cta) tgpu::BarrierOp::create(builder, op->getLoc());
-    if (inserting && barrier == Barrier::cluster) tgpu::ClusterBarrierOp::create(builder, op->getLoc());
-    pass(barrier, pending);
+    if (inserting) {
+      wanted.cause.remark();
+      OpBuilder builder(op);
+      if (wanted.barrier == Barrier::cluster) tgpu::ClusterBarrierOp::create(builder, op->getLoc());
+      if (wanted.barrier == Barrier::cta || wanted.fence) {
+        auto barrier = tgpu::BarrierOp::create(builder, op->getLoc());
+        if (wanted.fence) barrier->setAttr(kProxyFenceAttr, builder.getUnitAttr());
+      }
+    }
+    pass(wanted, pending);
   }
 
   // `iterate` walks one iteration from the state at the loop's head, leaves the state of the back edge in its argument
@@ -210,7 +245,7 @@ class Inserter {
     join(pending, skipped);
   }
 
-  bool cluster;
+  bool cluster, tensorCopies;
   bool inserting = true;  // otherwise only `found` is set
   Wanted found;
 };
@@ -251,7 +286,13 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
     if (failed(verifyEffects(getOperation()))) return signalPassFailure();
     Pending pending;
     const bool cluster = getOperation()->hasAttr(kNumCtasAttr);
-    for (Block& block : getOperation().getBody()) Inserter(cluster).walk(block, pending);
+    const bool tensorCopies = getOperation()
+                                  .walk([](tgpu::RingOp ring) {
+                                    const bool found = ring.getType().getFill() == tgpu::RingFill::tensor;
+                                    return found ? WalkResult::interrupt() : WalkResult::advance();
+                                  })
+                                  .wasInterrupted();
+    for (Block& block : getOperation().getBody()) Inserter(cluster, tensorCopies).walk(block, pending);
     if (cluster) announceCtas(getOperation());
   }
 };

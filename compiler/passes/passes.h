@@ -2,6 +2,7 @@
 // which it runs them.
 #pragma once
 
+#include <limits>
 #include <memory>
 
 #include "mlir/Pass/Pass.h"
@@ -53,8 +54,9 @@ std::unique_ptr<mlir::Pass> createTgpuLowerGathersPass();
 /// tgpu-lower-conversions: conversions that leave a thread go through shared memory.
 std::unique_ptr<mlir::Pass> createTgpuLowerConversionsPass();
 
-/// tgpu-allocate-shared: gives every shared buffer its offset; the function gets `tgpu.shared_bytes`.
-std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass();
+/// tgpu-allocate-shared: gives every shared buffer its offset; the function gets `tgpu.shared_bytes`. Rings share memory with others that
+/// do not live at once where a CTA would take more than `sharedBytes`, which without it is never.
+std::unique_ptr<mlir::Pass> createTgpuAllocateSharedPass(int64_t sharedBytes = std::numeric_limits<int64_t>::max());
 
 /// tgpu-insert-barriers: a tgpu.barrier between accesses of different threads to the same memory.
 std::unique_ptr<mlir::Pass> createTgpuInsertBarriersPass();

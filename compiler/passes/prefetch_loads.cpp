@@ -29,6 +29,9 @@
 //      A tile that is the same in every iteration, and that the loop loads each time for want of registers, is copied
 //      once if it is a product's first factor and there is room beside two stages, and on a cluster, if there is room beside
 //      all. (Others, in a CTA of its own: that has not measured better.)
+//      Rings of loops that stand behind each other may have the same memory, which tgpu-allocate-shared sees to: each is emptied behind
+//      its loop. One whose copies go on from tile to tile is not, so that copies go on only where there is room for what loops behind
+//      it would stage, too.
 //   5. If shared memory is too small as well, the loads stay, and the body begins by asking for the next iteration's
 //      tiles (prefetch_tile): they wait in the second-level cache.
 //
@@ -43,6 +46,7 @@
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/shared_lifetime.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
@@ -289,22 +293,18 @@ class LoopPrefetcher {
     return type.getNumElements() * sharedElementBytes(type.getElementType());
   }
 
-  // Whether a ring has been emptied before the loop begins, so that its memory is free.
-  bool isOver(tgpu::RingOp ring) {
-    if (ring.getType().hasBarriers() || ring->getBlock() != loop->getBlock()) return false;
-    return llvm::all_of(ring->getUsers(), [&](Operation* user) {
-      return loop->getBlock()->findAncestorOpInBlock(*user)->isBeforeInBlock(loop);
-    });
-  }
-
-  // What others and exchanges within `scope`, which the ring outlives, leave of shared memory in all CTAs.
+  // What others that live while `scope` runs, which the ring outlives, and exchanges within it leave of shared memory in all CTAs.
   int64_t roomBeside(Operation* scope) {
     int64_t taken = 0;
     const LoopRing ring(at, factors, {ctas, wgmma, false});
     loop->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
       if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
       auto other = dyn_cast<tgpu::RingOp>(op);
-      if (other && !isOver(other)) taken += ringBytes(other.getType());
+      if (!other) return;
+      if (lifetimeOf(other).meets(scope))
+        taken += ringBytes(other.getType());
+      else if (other.getType().hasBarriers())
+        taken += barrierBytes(other.getType().getSlots());
     });
     for (tile::LoadTileOp load : ring.partsOf(loads))
       taken += bufferAlignment(ring.slotOf(load)) - kLeastAlignment;  // in front of it
@@ -317,15 +317,13 @@ class LoopPrefetcher {
     return bytes;
   }
 
-  // Whether the loop asks for it and it is possible, with a ring in front of the outermost loop.
+  // Whether the loop asks for it and it is possible. The ring is as old as the outermost loop, but empty behind this one, unless it serves
+  // a sequence.
   bool comeByTensorCopies(const TurnSequence* sequence) {
     if (!asksForTensorCopies()) return false;
-    const SmallVector<Operation*> loops = CarriedThrough::around(loop);
-    Operation* outermost = loops.empty() ? loop : loops.front();
     std::string why = LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, fittingStages, sequence);
-    constexpr int64_t kBarrierBytes = 8;
-    const int64_t barriers = llvm::alignTo(fittingStages * kBarrierBytes, kLeastAlignment);
-    if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(outermost))
+    Operation* scope = sequence ? sequence->outer : loop;
+    if (why.empty() && fittingStages * slotBytes() + barrierBytes(fittingStages) > roomBeside(scope))
       why = "shared memory does not hold their memory barriers beside the tiles; use smaller tiles or fewer stages";
     if (!why.empty()) remarkNoTensorCopies(why);
     return why.empty();
@@ -357,6 +355,21 @@ class LoopPrefetcher {
     return fittingStages >= 2;
   }
 
+  // Tiles that loops of `outer` behind this one, which are yet to be staged, would have in as many stages as they ask for.
+  int64_t bytesBehind(scf::ForOp outer) {
+    int64_t bytes = 0;
+    outer.getBody()->walk([&](scf::ForOp other) {
+      auto asked = other->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
+      Operation* here = outer.getBody()->findAncestorOpInBlock(*other);
+      if (!asked || asked.getInt() < 2 || !loop->isBeforeInBlock(here) ||
+          other.getBody()->getOps<tile::DotOp>().empty())
+        return;
+      for (tile::LoadTileOp load : other.getBody()->getOps<tile::LoadTileOp>())
+        if (isa<RankedTensorType>(load.getType())) bytes += asked.getInt() * tileBytes(load);
+    });
+    return bytes;
+  }
+
   // Where products repeat in another loop's body, as tiles that a CTA makes one after the other.
   std::optional<TurnSequence> sequenceAround() {
     if (factors.empty() || !stationary.empty() || !isa<scf::ForOp>(loop->getParentOp())) return std::nullopt;
@@ -368,6 +381,12 @@ class LoopPrefetcher {
              fittingStages * slotBytes() > roomBeside(sequence->outer)) {
       sequence.reset();
       why = "shared memory does not hold them beside what stands between; use smaller tiles or fewer stages";
+    } else if (sequence) {
+      const int64_t behind = bytesBehind(sequence->outer);
+      if (behind > 0 && fittingStages * slotBytes() + behind > roomBeside(sequence->outer)) {
+        sequence.reset();
+        why = "shared memory does not hold them beside those of a loop behind it; use smaller tiles or fewer stages";
+      }
     }
     if (!sequence)
       remark(loop) << "loads are not issued ahead from one iteration of the loop around it to the next: " << why;

@@ -15,7 +15,7 @@ void registerPasses() {
   mlir::registerPass(createTgpuDecomposeReducePass);
   mlir::registerPass(createTgpuLowerGathersPass);
   mlir::registerPass(createTgpuLowerConversionsPass);
-  mlir::registerPass(createTgpuAllocateSharedPass);
+  mlir::registerPass([] { return createTgpuAllocateSharedPass(); });
   mlir::registerPass(createTgpuInsertBarriersPass);
   mlir::registerPass(createTgpuHoistBeforeBarriersPass);
   mlir::registerPass([] { return createTgpuRecomputeAfterBarriersPass(); });

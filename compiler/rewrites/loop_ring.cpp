@@ -3,6 +3,7 @@
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/shared_lifetime.h"
 #include "compiler/analysis/sliced_view.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/swizzle.h"
@@ -230,7 +231,7 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
       replaceLoop(rewriter, inits, [&](ArrayRef<BlockArgument> carried) { return fetchNext(carried); });
   if (goesOn) around->leave(replaced, replaced.getResults().slice(own, placeValues()));
   rewriter.setInsertionPointAfter(replaced);
-  await(rewriter, replaced->getLoc(), 0);
+  empty(rewriter, replaced->getLoc());
   if (products) products->replace(replaced, overlapping);
   return replaced;
 }
@@ -269,7 +270,7 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
   for (auto [held, left] : llvm::zip_equal(carried, replaced.getResults().take_back(carried.size())))
     yield->replaceUsesOfWith(held, left);
   rewriter.setInsertionPointAfter(sequence.outer);
-  await(rewriter, loc, 0);
+  empty(rewriter, loc);
   if (products) products->replace(replaced, overlapping);
   sequence.separateOwnTurns(replaced, slots - 1);
   sequence.outer->setAttr(kTilesAttr, rewriter.getUnitAttr());
@@ -277,13 +278,15 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
 }
 
 // At most `pending` fills are under way, and all threads meet. Tensor copies are waited for slot by slot, where they are read.
-void LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
-  if (options.tensor) {
-    tgpu::RingReleaseOp::create(builder, loc, ring);
-    return;
-  }
-  tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
-                            products && !products->empty());
+Operation* LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
+  if (options.tensor) return tgpu::RingReleaseOp::create(builder, loc, ring);
+  return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
+                                   products && !products->empty());
+}
+
+// Behind the loop nobody reads slots any more: others may have their memory.
+void LoopRing::empty(OpBuilder& builder, Location loc) {
+  await(builder, loc, 0)->setAttr(kEmptiedAttr, builder.getUnitAttr());
 }
 
 void LoopRing::awaitSlot(OpBuilder& builder, ValueRange place) {

@@ -59,7 +59,8 @@ class LoopRing {
   mlir::scf::ForOp replaceLoop(
       mlir::IRRewriter& rewriter, mlir::ValueRange inits,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)> turn);
-  void await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
+  mlir::Operation* await(mlir::OpBuilder& builder, mlir::Location loc, int64_t pending);
+  void empty(mlir::OpBuilder& builder, mlir::Location loc);
   void awaitSlot(mlir::OpBuilder& builder, mlir::ValueRange place);
   void readParts(mlir::IRRewriter& rewriter, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> all, mlir::Value slot);
   tile::ReduceOp firstReduction();

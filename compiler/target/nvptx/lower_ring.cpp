@@ -21,11 +21,6 @@ void meet(ThreadLowering& t) {
   NVVM::Barrier0Op::create(t.b, t.loc);
 }
 
-// What this thread has written and read: to bulk copies and wgmma, which access shared memory by another way.
-void showToAsyncProxy(ThreadLowering& t) {
-  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
-}
-
 // A ring's pieces are the addresses of its parts, and of its barriers where it has any.
 LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
   if (!op.getOffsets()) return op.emitOpError("has no offsets: run tgpu-allocate-shared first");

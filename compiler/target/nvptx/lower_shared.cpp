@@ -1,8 +1,10 @@
 // Shared memory: buffers, tiles in and out of them, of this CTA and of the cluster, and barriers.
+#include "compiler/analysis/effects.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/load_matrix.h"
+#include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
 
@@ -82,7 +84,8 @@ LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
   return success();
 }
 
-LogicalResult lowerBarrier(ThreadLowering& t, tgpu::BarrierOp) {
+LogicalResult lowerBarrier(ThreadLowering& t, tgpu::BarrierOp op) {
+  if (fencesProxies(op)) showToAsyncProxy(t);
   NVVM::Barrier0Op::create(t.b, t.loc);
   return success();
 }

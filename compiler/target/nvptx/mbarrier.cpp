@@ -18,12 +18,16 @@ LogicalResult lowerInitMbarriers(ThreadLowering& t, tgpu::InitMbarriersOp op) {
 
 }  // namespace
 
+void showToAsyncProxy(ThreadLowering& t) {
+  inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+}
+
 void initMbarriers(ThreadLowering& t, Value barriers, int64_t count) {
   inThreadsBelow(t, t.constant(count), [&] {
     Value mbarrier = mbarrierAddress(t, barriers, t.threadInCta());
     inlinePtx(t, {}, mbarrier, "mbarrier.init.shared::cta.b64 [$0], 1;", "r,~{memory}");
     // Copies see it through another proxy, exchanges come from other CTAs.
-    inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
+    showToAsyncProxy(t);
     if (t.options.num_ctas > 1) inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
   });
 }

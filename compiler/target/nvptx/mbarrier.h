@@ -19,6 +19,9 @@ void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes,
 /// By all threads. `order` is what the wait says of memory, as in ".acquire.cta".
 void waitForPhase(ThreadLowering& t, mlir::Value mbarrier, mlir::Value parity, llvm::StringRef order);
 
+/// What this thread has written and read: to tensor and bulk copies and wgmma, which access shared memory by another proxy.
+void showToAsyncProxy(ThreadLowering& t);
+
 /// Calls `emit` in the first `count` threads of the CTA.
 void inThreadsBelow(ThreadLowering& t, mlir::Value count, llvm::function_ref<void()> emit);
 

@@ -61,7 +61,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerGathersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass(sharedBytes));
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm, options.arch));

@@ -576,6 +576,68 @@ TEST(NvptxPipeline, TensorCopiesOfSlices) {
   expectAssembles(product, "sm_90a", Known::whole);
 }
 
+// Two segments of k, each in a loop with a ring: both have the memory of one, and sums stay in registers from loop to loop, with no barrier more
+// than each loop has of its own: two where memory barriers are made ready, one in its turns, one behind it.
+TEST(NvptxPipeline, RingsBehindEachOtherShareMemory) {
+  constexpr int64_t kM = 128, kN = 256, kK = 64, kStages = 4, kSlots = kStages * (kM + kN) * kK * 2;
+  const auto segments = [](int count, int64_t rows) {
+    return [=](KernelBuilder& k) {
+      const View c = k.view("c", f32, {dyn, dyn});
+      const Scalar row = k.program_id(0);
+      Tile sums = k.zeros({rows, kN}, f32);
+      for (int segment = 0; segment < count; ++segment) {
+        const std::string number = std::to_string(segment);
+        const View a = k.view("a" + number, bf16, {dyn, dyn}), b = k.view("b" + number, bf16, {dyn, dyn});
+        auto [more] = k.for_range(0, cdiv(a.dim(1), kK), 1, {.num_stages = kStages, .tensor_copies = true}, carry(sums),
+                                  [&](const Scalar& i, const Tile& sums) {
+                                    const Tile right = b.partition({kN, kK}).load({0, i}).permute({1, 0});
+                                    return carry(dot(a.partition({rows, kK}).load({row, i}), right, sums));
+                                  });
+        sums = more;
+      }
+      c.partition({rows, kN}).store({row, 0}, sums);
+    };
+  };
+  program::CompileOptions options;
+  options.num_warps = 8;
+  const PtxKernel one(segments(1, kM), Known::whole, options), two(segments(2, kM), Known::whole, options);
+  constexpr int64_t kBarriers = kStages * 8;
+  EXPECT_EQ(one.artifact.shared_bytes, kSlots + kBarriers);
+  EXPECT_EQ(two.artifact.shared_bytes, kSlots + 2 * kBarriers);
+  EXPECT_EQ(two.count("bar.sync"), 2 * one.count("bar.sync")) << two.ptx;
+  EXPECT_EQ(two.count("wgmma.mma_async"), 2 * one.count("wgmma.mma_async"));
+  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "a warp's number alone\n" << two.ptx;
+  EXPECT_FALSE(two.has("ld.shared") || two.has("st.shared")) << two.ptx;
+  expectAssembles(segments(2, kM), "sm_90a", Known::whole, 8);
+  expectAssembles(segments(2, 64), "sm_80", Known::whole, 8);
+}
+
+// A buffer that does not fit by itself, behind a ring that does: what is said is the least that both take.
+TEST(NvptxPipeline, WhatDoesNotFitBesideNothingIsRefused) {
+  const auto kernel = [](KernelBuilder& k) {
+    const View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
+    auto [sums] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 4, .tensor_copies = true},
+                              carry(k.zeros({128, 256}, f32)), [&](const Scalar& i, const Tile& sums) {
+                                const Tile right = b.partition({256, 64}).load({0, i}).permute({1, 0});
+                                return carry(dot(a.partition({128, 64}).load({0, i}), right, sums));
+                              });
+    c.partition({128, 256}).store({0, 0}, sums);
+    const View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
+    y.partition({256, 256}).store({0, 0}, x.partition({256, 256}).load({0, 0}).permute({1, 0}));
+  };
+  constexpr int64_t kTile = 256 * (256 + 4) * 4, kBarriers = 4 * 8;
+  program::CompileOptions options;
+  options.num_warps = 8;
+  try {
+    const PtxKernel compiled(kernel, Known::whole, options);
+    FAIL() << "compiled, with " << compiled.artifact.shared_bytes << " bytes of shared memory";
+  } catch (const std::runtime_error& error) {
+    const std::string said = "needs " + std::to_string(kTile + kBarriers) + " bytes of shared memory per CTA, " +
+                             std::to_string(kTile) + " of them here; sm_90a has 232448; use smaller tiles";
+    EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+  }
+}
+
 TEST(NvptxPipeline, KernelsThatShareWorkByTheGridSaySo) {
   EXPECT_TRUE(PtxKernel(sumOfRows).artifact.persistent);
   PtxKernel oneShot([](KernelBuilder& k) {
