@@ -54,7 +54,9 @@ class RepeatedCall {
   RepeatedCall(RecentCalls* calls, const CallKey& key, const OpInfo& info, const void* args) {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
     if (!entry || !entry->place(info, args)) return;
-    entry->plan->check_values(args);
+    plan_ = entry->plan.lock();
+    if (!plan_) return;
+    plan_->check_values(args);
     entry_ = entry;
     entry_->in_use = true;
   }
@@ -71,10 +73,11 @@ class RepeatedCall {
     entry_->call.workspace = static_cast<std::byte*>(workspace);
     entry_->call.workspace_bytes = bytes;
     entry_->call.stream = reinterpret_cast<runtime::Stream>(stream);
-    entry_->plan->launch(entry_->call, entry_->workspace);
+    plan_->launch(entry_->call, entry_->workspace);
   }
 
  private:
+  std::shared_ptr<const Plan> plan_;
   RecentCalls::Entry* entry_ = nullptr;
 };
 

@@ -54,7 +54,7 @@ std::string refuse_workspace(kernels::Count bytes);
 class Plan;
 using PlanRef = std::shared_ptr<Plan>;
 
-class Plan {
+class Plan : public std::enable_shared_from_this<Plan> {
  public:
   Plan(const OpInfo& info, ContextRef context, const void* desc);
 

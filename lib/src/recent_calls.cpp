@@ -146,7 +146,7 @@ void RecentCalls::remember(const CallKey& key, const Plan& plan, const Call& cal
   set.oldest = 1 - set.oldest;
   entry.words = key.words();
   std::copy_n(key.data(), key.words(), entry.key);
-  entry.plan = &plan;
+  entry.plan = plan.weak_from_this();
   entry.call = call;
   entry.workspace = workspace;
   for (size_t i = 0; i < plan.info().tensors.size(); ++i)

@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "lib/src/bind.h"
 #include "lib/src/op_info.h"
@@ -48,7 +49,7 @@ class RecentCalls {
   struct Entry {
     size_t words = 0;
     uint64_t key[CallKey::kMostWords];
-    const Plan* plan;  // lives as long as what the key's handle names
+    std::weak_ptr<const Plan> plan;  // a context drops those that are not used
     Call call;
     size_t workspace;
     int64_t spans[kMaxTensors];  // bytes that a tensor reaches; 0: it is not passed

@@ -90,6 +90,11 @@ TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
     ASSERT_EQ(context.plans().size(), static_cast<size_t>(std::min(i + 1, most)));
   }
   EXPECT_EQ(run(0), LIGERDSL_SUCCESS) << "its plan is made again: " << ligerdsl_last_error();
+  // A call that its thread remembers, while the context drops the plan.
+  for (int i = 0; i < most + 100; ++i) {
+    ASSERT_EQ(run(most + 200 + i), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+    ASSERT_EQ(run(0), LIGERDSL_SUCCESS) << i << ": " << ligerdsl_last_error();
+  }
   EXPECT_EQ(context.plans().size(), static_cast<size_t>(most));
 }
 
