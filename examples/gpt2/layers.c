@@ -4,24 +4,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tensors.h"
+
 void check(ligerdsl_status_t status) {
   if (status == LIGERDSL_SUCCESS) return;
   fprintf(stderr, "gpt2: %s: %s\n", ligerdsl_status_name(status), ligerdsl_last_error());
   exit(1);
 }
-
-/* Tensors for the rest of the block: a compound literal lives until its end (also that of an if without braces). */
-#define TENSOR(values, code, ndim, ...)                       \
-  (&(ligerdsl_tensor_t){(void*)(values),                      \
-                        {LIGERDSL_CPU, 0},                    \
-                        (ndim),                               \
-                        {(code)&0xff, (code) >> 8 & 0xff, 1}, \
-                        (int64_t[]){__VA_ARGS__},             \
-                        NULL,                                 \
-                        0})
-#define ROWS(values, n, h) TENSOR(values, LIGERDSL_F32, 2, n, h)
-#define VECTOR(values, n) TENSOR(values, LIGERDSL_F32, 1, n)
-#define IDS(values, n) TENSOR(values, LIGERDSL_I32, 1, n)
 
 void embedding(ligerdsl_context_t context, float* out, const int32_t* tokens, const float* weight,
                const float* positions, int64_t n, int64_t h, int64_t vocabulary, int64_t length) {

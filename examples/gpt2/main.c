@@ -127,13 +127,15 @@ int main(int argc, char** argv) {
     const double most = argc > 4 ? strtod(argv[4], NULL) : INFINITY;
     if (steps >= 1 && (!end || !*end)) return train(argv[2], steps, most);
   }
-  if (argc == 2 && !strcmp(argv[1], "time")) return time_layers(256, 768);
-  if (argc == 4 && !strcmp(argv[1], "time")) {
+  if (argc == 2 && !strcmp(argv[1], "time")) return time_layers(256, 768, 16);
+  if ((argc == 4 || argc == 5) && !strcmp(argv[1], "time")) {
     const long long rows = strtoll(argv[2], NULL, 10), width = strtoll(argv[3], NULL, 10);
-    if (rows > 0 && rows % 64 == 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20) return time_layers(rows, width);
-    fprintf(stderr, "gpt2: expected ROWS, a multiple of 64, and WIDTH, both up to 1048576\n");
+    const long long behind = argc == 5 ? strtoll(argv[4], NULL, 10) : 16; /* as malloc places large arrays */
+    if (rows > 0 && rows <= 1 << 20 && width > 0 && width <= 1 << 20 && behind >= 0 && behind < 64 && behind % 4 == 0)
+      return time_layers(rows, width, behind);
+    fprintf(stderr, "gpt2: expected ROWS and WIDTH of 1 to 1048576, and BEHIND, a multiple of 4 below 64\n");
     return 2;
   }
-  fprintf(stderr, "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n       gpt2 time [ROWS WIDTH]\n");
+  fprintf(stderr, "usage: gpt2 train TEXT [STEPS [MOST]]\n       gpt2 check\n       gpt2 time [ROWS WIDTH [BEHIND]]\n");
   return 2;
 }

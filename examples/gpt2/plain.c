@@ -103,3 +103,45 @@ void plain_adamw_step(float* parameters, float* m, float* v, const float* gradie
     parameters[i] -= a.lr * (m[i] * first / (sqrtf(v[i] * second) + a.eps) + a.weight_decay * parameters[i]);
   }
 }
+
+void plain_residual_sum(float* out, const float* x, const float* residual, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) out[i] = x[i] + residual[i];
+}
+
+/* y = exp(x - max x); returns the sum. */
+static float exponentials(float* y, const float* x, int64_t h) {
+  float most = x[0], sum = 0;
+  for (int64_t j = 1; j < h; ++j) most = x[j] > most ? x[j] : most;
+  for (int64_t j = 0; j < h; ++j) {
+    y[j] = expf(x[j] - most);
+    sum += y[j];
+  }
+  return sum;
+}
+
+void plain_softmax(float* y, const float* x, int64_t n, int64_t h) {
+  for (int64_t i = 0; i < n; ++i) {
+    const float part = 1 / exponentials(y + i * h, x + i * h, h);
+    for (int64_t j = 0; j < h; ++j) y[i * h + j] *= part;
+  }
+}
+
+void plain_softmax_gradient(float* d_x, const float* d_y, const float* y, int64_t n, int64_t h) {
+  for (int64_t i = 0; i < n; ++i) {
+    float along = 0;
+    for (int64_t j = 0; j < h; ++j) along += d_y[i * h + j] * y[i * h + j];
+    for (int64_t j = 0; j < h; ++j) d_x[i * h + j] = y[i * h + j] * (d_y[i * h + j] - along);
+  }
+}
+
+float plain_cross_entropy(float* d_logits, const float* logits, const int32_t* labels, int64_t n, int64_t h) {
+  float loss = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    float* d = d_logits + i * h;
+    const float part = 1 / exponentials(d, logits + i * h, h);
+    loss -= logf(d[labels[i]] * part);
+    for (int64_t j = 0; j < h; ++j) d[j] *= part / (float)n;
+    d[labels[i]] -= 1 / (float)n;
+  }
+  return loss / (float)n;
+}

@@ -1,0 +1,19 @@
+/* Layers that this trainer has as parts of others, for those that write them out: residual sums without a norm, the
+ * probabilities of attention, the loss of stored logits. On rows of float32: n rows of h columns. */
+#ifndef GPT2_APART_H_
+#define GPT2_APART_H_
+
+#include <ligerdsl/ligerdsl.h>
+#include <stdint.h>
+
+/* out = x + residual. */
+void residual_sum(ligerdsl_context_t context, float* out, const float* x, const float* residual, int64_t count);
+
+void softmax(ligerdsl_context_t context, float* y, const float* x, int64_t n, int64_t h);
+void softmax_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, const float* y, int64_t n, int64_t h);
+
+/* The mean loss of rows of h logits, and their gradient. */
+float cross_entropy(ligerdsl_context_t context, float* d_logits, const float* logits, const int32_t* labels, int64_t n,
+                    int64_t h);
+
+#endif

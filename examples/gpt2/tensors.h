@@ -1,0 +1,21 @@
+/* Arrays as the library's tensors. */
+#ifndef GPT2_TENSORS_H_
+#define GPT2_TENSORS_H_
+
+#include <ligerdsl/ligerdsl.h>
+#include <stddef.h>
+
+/* Tensors for the rest of the block: a compound literal lives until its end (also that of an if without braces). */
+#define TENSOR(values, code, ndim, ...)                       \
+  (&(ligerdsl_tensor_t){(void*)(values),                      \
+                        {LIGERDSL_CPU, 0},                    \
+                        (ndim),                               \
+                        {(code)&0xff, (code) >> 8 & 0xff, 1}, \
+                        (int64_t[]){__VA_ARGS__},             \
+                        NULL,                                 \
+                        0})
+#define ROWS(values, n, h) TENSOR(values, LIGERDSL_F32, 2, n, h)
+#define VECTOR(values, n) TENSOR(values, LIGERDSL_F32, 1, n)
+#define IDS(values, n) TENSOR(values, LIGERDSL_I32, 1, n)
+
+#endif
