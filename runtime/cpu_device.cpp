@@ -23,8 +23,10 @@ namespace {
 constexpr size_t kAlign = 256;
 // A grid that is expected to take less than this runs on the caller: waking workers costs about as much.
 constexpr double kInlineNanoseconds = 20000;
-// Of launches on the caller one of so many is timed: to read the clock twice takes an eighth of a small call.
-constexpr uint32_t kTimedOf = 8;
+// Of launches on the caller one of so many is timed: to read the clock twice takes a quarter of a small call. Fewer where
+// much is missing until workers would be woken.
+constexpr uint32_t kTimedOf = 8, kTimedOfSmall = 64;
+constexpr double kSmall = 1.0 / 16;  // of kInlineNanoseconds
 
 int64_t programs_in(const Grid& grid) {
   int64_t total = 0;
@@ -55,8 +57,8 @@ class CpuKernel final : public LoadedKernel {
     if (expected < kInlineNanoseconds) {
       const uint32_t number = inline_launches_.load(std::memory_order_relaxed);
       inline_launches_.store(number + 1, std::memory_order_relaxed);
-      call.timed = number % kTimedOf == 0;
-      pool_->run_inline(total, &run, &call);
+      call.timed = number % (expected < kSmall * kInlineNanoseconds ? kTimedOfSmall : kTimedOf) == 0;
+      pool_->run_inline(total, artifact_.arena_bytes > 0, &run, &call);
       if (!call.timed) return;
     } else {
       pool_->run(total, 0, &run, &call);

@@ -199,7 +199,7 @@ class ThreadPool::Crew::ArenaLease {
 };
 
 void ThreadPool::Crew::run(int64_t total, int64_t chunk, Body body, void* user) {
-  if (threads_ == 1 || total <= 1) return run_inline(total, body, user);
+  if (threads_ == 1 || total <= 1) return run_inline(total, true, body, user);
   if (chunk <= 0) chunk = std::max<int64_t>(total / (threads_ * kChunksPerThread), 1);
   Job job{body, user, total, chunk};
   std::unique_lock lock(mutex_);
@@ -222,9 +222,10 @@ void ThreadPool::Crew::wake(int64_t helpers) {
   for (; helpers > 0; --helpers) work_.notify_one();
 }
 
-void ThreadPool::Crew::run_inline(int64_t total, Body body, void* user) {
+void ThreadPool::Crew::run_inline(int64_t total, bool arena, Body body, void* user) {
   if (total <= 0) return;
   Job job{body, user, total, total};
+  if (!arena) return job.work(nullptr);
   std::unique_lock lock(mutex_);
   ArenaLease lease(*this, lock);
   lock.unlock();

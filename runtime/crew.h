@@ -23,7 +23,7 @@ class ThreadPool::Crew {
   // As those of the pool.
   void reserve_arenas(size_t bytes);
   void run(int64_t total, int64_t chunk, Body body, void* user);
-  void run_inline(int64_t total, Body body, void* user);
+  void run_inline(int64_t total, bool arena, Body body, void* user);
 
   size_t arena_bytes() const { return arena_bytes_; }
 

@@ -38,8 +38,8 @@ void ThreadPool::run(int64_t total, int64_t chunk, Body body, void* user) {
   crew().run(total, chunk, body, user);
 }
 
-void ThreadPool::run_inline(int64_t total, Body body, void* user) {
-  crew().run_inline(total, body, user);
+void ThreadPool::run_inline(int64_t total, bool arena, Body body, void* user) {
+  crew().run_inline(total, arena, body, user);
 }
 
 }  // namespace ligerdsl::runtime

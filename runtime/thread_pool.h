@@ -43,8 +43,8 @@ class ThreadPool {
 
   // Returns when every index was run. `chunk`: indices taken at a time, 0 = chosen from total and threads.
   void run(int64_t total, int64_t chunk, Body body, void* user);
-  // The same on the calling thread alone.
-  void run_inline(int64_t total, Body body, void* user);
+  // The same on the calling thread alone. Without `arena` the body gets none, and nobody is waited for.
+  void run_inline(int64_t total, bool arena, Body body, void* user);
 
  private:
   class Crew;

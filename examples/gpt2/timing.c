@@ -41,7 +41,8 @@ static void embedding_plain(data_t* d) {
   plain_embedding(d->x, d->tokens, d->weight, d->positions, d->n, d->h, d->length);
 }
 static void embedding_gradient_ours(data_t* d) {
-  embedding_gradient(d->context, d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h, VOCABULARY, d->length);
+  embedding_gradient(d->context, d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h, VOCABULARY,
+                     d->length);
 }
 static void embedding_gradient_plain(data_t* d) {
   plain_embedding_gradient(d->d_weight, d->d_positions, d->tokens, d->gradient, d->n, d->h, d->length);
@@ -165,7 +166,7 @@ static int ascending(const void* a, const void* b) {
 
 static void compare(const pair_t* pair, data_t* data) {
   double ours[ROUNDS], plain[ROUNDS], ratio[ROUNDS];
-  pair->ours(data);                                                            /* plans */
+  pair->ours(data);                                                           /* plans */
   const int repeats = 1 + (int)(200 / (time_of(pair->ours, data, 3) + 0.01)); /* 0.2 ms or one call each */
   for (int i = 0; i < ROUNDS; ++i) {
     ours[i] = time_of(pair->ours, data, repeats);

@@ -330,9 +330,13 @@ void require_shape(const char* name, const ligerdsl_tensor_t& t) {
   if (t.ndim > 0 && !t.shape) fail(Status::invalid_null_pointer, std::string("`") + name + "`: shape is NULL");
 }
 
-void bind_tensors(const BindRules& rules, Call* call) {
+void check_values(const BindRules& rules, const void* args) {
   for (size_t i = 0; i < rules.info->values.size(); ++i)
-    if (rules.read[i]) check_value(rules.info->values[i], call->args);
+    if (rules.read[i]) check_value(rules.info->values[i], args);
+}
+
+void bind_tensors(const BindRules& rules, Call* call) {
+  check_values(rules, call->args);
   std::copy(std::begin(rules.sizes), std::end(rules.sizes), std::begin(call->sizes));
   for (size_t i = 0; i < rules.info->tensors.size(); ++i) bind_one(rules, static_cast<int>(i), call);
   check_aliases(rules, *call);

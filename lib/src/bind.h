@@ -59,7 +59,10 @@ void check_described_sizes(const BindRules& rules);
 // Elements of the tensor for each row that a call brings, 0 where none is.
 kernels::Count elements_per_row(const BindRules& rules, int tensor);
 
-// Checks the numbers among the arguments, then fills call.tensors and call.sizes from call.args. Throws
+// Checks the numbers among the arguments. Throws INVALID_ARGUMENT.
+void check_values(const BindRules& rules, const void* args);
+
+// Does that, then fills call.tensors and call.sizes from call.args. Throws
 // INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_ARGUMENT or INVALID_ALIAS with the
 // argument, what was expected and what came. Takes no memory unless it throws.
 void bind_tensors(const BindRules& rules, Call* call);

@@ -21,7 +21,8 @@ namespace ligerdsl::lib {
 class OpPlan {
  public:
   virtual ~OpPlan() = default;
-  // The number that grids and workspace sizes are functions of.
+  // The number that grids and workspace sizes are functions of: of the shapes and strides of the call's tensors alone,
+  // so that one like it has it too.
   virtual int64_t rows(const Call& call) const = 0;
   // Why a call with so many rows cannot run, whatever its tensors: too many programs or bytes. Empty: it can, and so
   // can one with fewer rows.
@@ -56,6 +57,7 @@ class Plan {
 
   // Checks tensors; call.args must be set.
   void bind(Call* call) const { bind_tensors(rules_, call); }
+  void check_values(const void* args) const { lib::check_values(rules_, args); }
   // Workspace of so many rows. Throws INVALID_SHAPE for numbers of rows that no call can have.
   size_t workspace_bytes(int64_t rows) const;
   // Counts the call's rows; returns the workspace that they need.

@@ -114,7 +114,7 @@ TEST(Fork, APoolWorksInAChildWhateverItsThreadsWereDoing) {
   pool->reserve_arenas(5000);
   const auto write = [](void*, int64_t, int64_t, void* arena) { memset(arena, 1, 5000); };
   const Meanwhile running([&] { pool->run(16, 1, write, nullptr); });
-  const Meanwhile also([&] { pool->run_inline(1, write, nullptr); });
+  const Meanwhile also([&] { pool->run_inline(1, true, write, nullptr); });
   for (int i = 0; i < 20; ++i)
     EXPECT_TRUE(passes_in_child([&] {
       std::atomic<int64_t> sum{0};
@@ -124,7 +124,7 @@ TEST(Fork, APoolWorksInAChildWhateverItsThreadsWereDoing) {
       };
       pool->reserve_arenas(10000);
       pool->run(100, 0, add, &sum);
-      pool->run_inline(100, add, &sum);
+      pool->run_inline(100, true, add, &sum);
       pool.reset();
       return sum == 2 * 4950;
     }));

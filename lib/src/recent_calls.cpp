@@ -1,0 +1,156 @@
+#include "lib/src/recent_calls.h"
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "lib/src/plan.h"
+
+namespace ligerdsl::lib {
+
+namespace {
+
+constexpr int kMostRank = 8;                         // of a caller's tensor
+constexpr uint64_t kMostOffset = uint64_t{1} << 62;  // bytes
+constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // spreads numbers over 64 bits
+constexpr size_t kHeader = 16;                       // bytes of a struct's header
+
+// A call after the thread's own destructors, at exit, finds it closed.
+thread_local bool closed = false;
+struct Owner {
+  std::unique_ptr<RecentCalls> calls;
+  ~Owner() { closed = true; }
+};
+thread_local Owner owner;
+
+const std::byte* address_of(const ligerdsl_tensor_t& tensor) {
+  return reinterpret_cast<const std::byte*>(reinterpret_cast<uintptr_t>(tensor.data) + tensor.byte_offset);
+}
+
+}  // namespace
+
+// Its first `compared` bytes, of a struct that has exactly this release's size. Null: no such struct.
+uint64_t* CallKey::add_struct(uint64_t* at, const void* given, size_t size, size_t compared) {
+  if (!given) return nullptr;
+  size_t struct_size;
+  std::memcpy(&struct_size, given, sizeof struct_size);
+  const size_t words = (compared + sizeof(uint64_t) - 1) / sizeof(uint64_t);
+  if (struct_size != size || words > room(at)) return nullptr;
+  at[words - 1] = 0;  // the last may be half full
+  std::memcpy(at, given, compared);
+  return at + words;
+}
+
+// Null: not one that calls remember.
+uint64_t* CallKey::add_tensor(uint64_t* at, const ligerdsl_tensor_t* tensor) {
+  if (room(at) < 2 + 2 * kMostRank) return nullptr;
+  if (!tensor) {
+    *at = 0;
+    return at + 1;
+  }
+  const ligerdsl_tensor_t& t = *tensor;
+  if (t.ndim < 0 || t.ndim > kMostRank || (t.ndim > 0 && !t.shape)) return nullptr;
+  uint32_t dtype;
+  static_assert(sizeof dtype == sizeof t.dtype && sizeof(uint64_t) == sizeof t.device);
+  std::memcpy(&dtype, &t.dtype, sizeof dtype);
+  const uint64_t rank = (static_cast<uint64_t>(t.ndim) << 1 | (t.strides != nullptr)) + 1;  // not 0
+  *at++ = rank << 32 | dtype;
+  std::memcpy(at++, &t.device, sizeof t.device);
+  for (int i = 0; i < t.ndim; ++i) {
+    if (t.shape[i] <= 0) return nullptr;
+    *at++ = static_cast<uint64_t>(t.shape[i]);
+  }
+  for (int i = 0; t.strides && i < t.ndim; ++i) *at++ = static_cast<uint64_t>(t.strides[i]);
+  return at;
+}
+
+CallKey::CallKey(const OpInfo& info, const void* handle, const void* desc, const void* given) {
+  if (info.list_offset >= 0 || info.aliases.size() > 64) return;
+  uint64_t* at = words_;
+  *at++ = reinterpret_cast<uintptr_t>(&info);
+  *at++ = reinterpret_cast<uintptr_t>(handle);
+  if (desc) at = add_struct(at, desc, info.desc_size, info.desc_size);
+  if (at) at = add_struct(at, given, info.args_size, kHeader);
+  if (!at) return;
+  for (const TensorInfo& tensor : info.tensors) {
+    at = add_tensor(at, read_tensor(given, tensor));
+    if (!at) return;
+  }
+  // Which tensors are one another decides what the description means, and whether they may share memory.
+  uint64_t same = 0;
+  for (const AliasInfo& alias : info.aliases) {
+    const ligerdsl_tensor_t* a = read_tensor(given, info.tensors[alias.output]);
+    const ligerdsl_tensor_t* b = read_tensor(given, info.tensors[alias.input]);
+    same = same << 1 | (a && b && address_of(*a) == address_of(*b));
+  }
+  if (room(at) == 0) return;
+  *at++ = same;
+  used_ = static_cast<size_t>(at - words_);
+  for (size_t i = 0; i < used_; ++i) hash_ += words_[i] * (kOdd * (2 * i + 1));
+}
+
+bool RecentCalls::Entry::place(const OpInfo& info, const void* args) {
+  const int n = static_cast<int>(info.tensors.size());
+  for (int i = 0; i < n; ++i) {
+    if (spans[i] == 0) continue;
+    const ligerdsl_tensor_t& t = *read_tensor(args, info.tensors[i]);
+    std::byte* const data = const_cast<std::byte*>(address_of(t));
+    const auto align = static_cast<uintptr_t>(size_of(call.tensors[i].dtype));
+    if (!t.data || t.byte_offset > kMostOffset || reinterpret_cast<uintptr_t>(data) % align != 0) return false;
+    call.tensors[i].data = data;
+  }
+  call.args = args;
+  for (int a = 0; a < n; ++a) {
+    if (info.tensors[a].direction == Direction::in || spans[a] == 0) continue;
+    const std::byte* const begin = call.tensors[a].data;
+    for (int b = 0; b < n; ++b) {
+      const std::byte* const other = call.tensors[b].data;
+      if (b == a || spans[b] == 0 || begin + spans[a] <= other || other + spans[b] <= begin) continue;
+      // The key says that these two were one another before, too, and that was right.
+      const bool may_be = std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
+        return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
+      });
+      if (begin != other || !may_be) return false;
+    }
+  }
+  return true;
+}
+
+RecentCalls* RecentCalls::of_this_thread(bool make) noexcept {
+  if (closed) return nullptr;
+  if (!owner.calls && make) owner.calls.reset(new (std::nothrow) RecentCalls);
+  return owner.calls.get();
+}
+
+RecentCalls::Set& RecentCalls::set_of(const CallKey& key) {
+  return sets_[key.hash() >> 32 & (kSets - 1)];
+}
+
+RecentCalls::Entry* RecentCalls::find(const CallKey& key) {
+  Set& set = set_of(key);
+  for (uint8_t way = 0; way < kWays; ++way) {
+    Entry& entry = set.entries[way];
+    if (entry.words != key.words() || entry.in_use) continue;
+    if (std::memcmp(entry.key, key.data(), key.words() * sizeof(uint64_t)) != 0) continue;
+    set.oldest = 1 - way;
+    return &entry;
+  }
+  return nullptr;
+}
+
+void RecentCalls::remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace) {
+  Set& set = set_of(key);
+  Entry& entry = set.entries[set.oldest];
+  if (entry.in_use) return;
+  set.oldest = 1 - set.oldest;
+  entry.words = key.words();
+  std::copy_n(key.data(), key.words(), entry.key);
+  entry.plan = &plan;
+  entry.call = call;
+  entry.workspace = workspace;
+  for (size_t i = 0; i < plan.info().tensors.size(); ++i)
+    entry.spans[i] = call.tensors[i].present ? program::span_bytes(memory_of(call.tensors[i])) : 0;
+}
+
+}  // namespace ligerdsl::lib
