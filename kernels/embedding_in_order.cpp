@@ -34,13 +34,23 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View indices = index_view(k, "indices", m.index_type);
   auto table = d_table.partition({squeeze, m.block}), gradients = d_out.partition({squeeze, m.block});
   Scalar column = k.program_id(0).to(i64);
-  const auto add = [&](const Scalar& i, const auto& gradient) {
+  // Adds the row to the table where its index is one, and does `also` on the way, or else alone.
+  const auto add = [&](const Scalar& i, const auto& also) {
     Scalar v = indices.load({i}).to(i64);
-    k.if_(v >= 0 && v < m.vocabulary, [&] { table.store({v, column}, table.load({v, column}) + gradient()); });
+    k.if_(
+        v >= 0 && v < m.vocabulary,
+        [&] {
+          Tile d = gradients.load({i, column}).to(f32);
+          also(d);
+          table.store({v, column}, table.load({v, column}) + d);
+        },
+        [&] {
+          also(gradients.load({i, column}).to(f32));
+        });
   };
   Scalar n = indices.dim(0);
   if (!adds_positions(m)) {
-    k.for_range(0, n, 1, [&](Scalar i) { add(i, [&] { return gradients.load({i, column}).to(f32); }); });
+    k.for_range(0, n, 1, [&](Scalar i) { add(i, [](const Tile&) {}); });
     return;
   }
   View d_position_table = k.view("d_position_table", f32, {m.positions, m.cols});
@@ -48,18 +58,12 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   // The rows that begin the sums do not read what they write.
   Scalar begun = m.accumulate_positions ? k.constant(0, i64) : min(n.to(i64), m.positions);
   if (!m.accumulate_positions) {
-    k.for_range(0, begun, 1, [&](Scalar i) {
-      Tile d = gradients.load({i, column}).to(f32);
-      positions.store({i, column}, d);
-      add(i, [&] { return d; });
-    });
+    k.for_range(0, begun, 1, [&](Scalar i) { add(i, [&](const Tile& d) { positions.store({i, column}, d); }); });
     k.for_range(begun, m.positions, 1, [&](Scalar p) { positions.store({p, column}, k.zeros({m.block}, f32)); });
   }
   k.for_range(begun, n.to(i64), 1, [&](Scalar i) {
-    Tile d = gradients.load({i, column}).to(f32);
     Scalar p = i % m.positions;
-    positions.store({p, column}, positions.load({p, column}) + d);
-    add(i, [&] { return d; });
+    add(i, [&](const Tile& d) { positions.store({p, column}, positions.load({p, column}) + d); });
   });
 }
 

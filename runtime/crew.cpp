@@ -66,15 +66,24 @@ struct ThreadPool::Crew::Job {
   bool exhausted() const { return next.load(std::memory_order_relaxed) >= total; }
 
   void work(void* arena) {
-    DefaultFloatMode mode;
-    const bool outer = std::exchange(inside_job, true);
+    const Scope scope;
     for (;;) {
       const int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
       if (begin >= total) break;
       body(user, begin, std::min(begin + chunk, total), arena);
     }
-    inside_job = outer;
   }
+
+  // What a thread is in while it runs programs.
+  class Scope {
+   public:
+    Scope() : outer_(std::exchange(inside_job, true)) {}
+    ~Scope() { inside_job = outer_; }
+
+   private:
+    DefaultFloatMode mode_;
+    bool outer_;
+  };
 
   static thread_local bool inside_job;
 };
@@ -222,14 +231,18 @@ void ThreadPool::Crew::wake(int64_t helpers) {
   for (; helpers > 0; --helpers) work_.notify_one();
 }
 
+// Nobody else takes part, so nothing is dealt.
 void ThreadPool::Crew::run_inline(int64_t total, bool arena, Body body, void* user) {
   if (total <= 0) return;
-  Job job{body, user, total, total};
-  if (!arena) return job.work(nullptr);
+  const auto work = [&](void* memory) {
+    const Job::Scope scope;
+    body(user, 0, total, memory);
+  };
+  if (!arena) return work(nullptr);
   std::unique_lock lock(mutex_);
   ArenaLease lease(*this, lock);
   lock.unlock();
-  job.work(lease.memory());
+  work(lease.memory());
   lock.lock();
   lease.give_back();
 }

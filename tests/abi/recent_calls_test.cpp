@@ -27,8 +27,23 @@ class RecentCalls : public testing::TestWithParam<std::string> {
   // Real matrices are multiplied where a call is right: of these, only what is refused.
   bool multiplies() const { return GetParam().starts_with("fused_linear_"); }
 
+  // What a launch of this very call may touch: what it names, its workspace and the word for faults.
+  std::vector<Memory> memory_of(const TableCall& call) const {
+    const auto word = reinterpret_cast<uintptr_t>(lib::ContextUse(context_)->error_word(info()).data);
+    std::vector<Memory> all{{"workspace", 1 << 24, 2 << 24}, {"error word", word, word + sizeof(int64_t)}};
+    for (const lib::TensorInfo& tensor : info().tensors) {
+      const ligerdsl_tensor_t* t = lib::read_tensor(call.args(), tensor);
+      if (!t || !t->shape) continue;
+      const uint64_t begin = reinterpret_cast<uintptr_t>(t->data) + t->byte_offset;
+      uint64_t bytes = t->dtype.bits / 8;
+      for (int i = 0; i < std::min(t->ndim, 8); ++i) bytes *= static_cast<uint64_t>(t->shape[i]);
+      all.push_back({tensor.name, begin, begin + bytes});
+    }
+    return info().list_offset < 0 ? all : std::vector<Memory>{{"everything", 0, uint64_t{1} << 63}};
+  }
+
   Answer ask(const TableCall& call, ligerdsl_plan_t plan) const {
-    expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
+    expectations() = {plan ? memory_of(call) : std::vector<Memory>{{"everything", 0, uint64_t{1} << 63}}};
     const ligerdsl_status_t status =
         plan ? lib::execute_entry(info(), plan, call.args(), reinterpret_cast<void*>(1 << 24), 1 << 24, nullptr)
              : lib::call_entry(info(), context_, call.desc(), call.args(), nullptr);
