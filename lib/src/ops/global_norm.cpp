@@ -1,7 +1,8 @@
 // Norm of a list of tensors: a launch per tensor writes its partial sums side by side, one more adds them up.
 #include "kernels/global_norm.h"
 
-#include <cstdio>
+#include <charconv>
+#include <cstring>
 
 #include "lib/src/ops/support.h"
 
@@ -133,8 +134,9 @@ class GlobalNorm final : public OpPlan {
   void for_each(const Call& call, Body body) const {
     const auto list = list_of(global_norm::info(), &args_of(call));
     for (const ligerdsl_tensor_t& given : list) {
-      char name[40];  // not a string: nothing allocates here
-      std::snprintf(name, sizeof name, "tensors[%td]", &given - list.data());
+      char name[40] = "tensors[";  // not a string: nothing allocates here
+      char* const end = std::to_chars(name + std::strlen(name), std::end(name) - 2, &given - list.data()).ptr;
+      std::memcpy(end, "]", 2);
       BoundTensor tensor;
       bind_free_tensor(name, given, type_, context_->api_device(), &tensor);
       check_contiguous(tensor, name);
