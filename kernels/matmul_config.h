@@ -32,7 +32,7 @@ struct MatmulConfig {
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
-    v("adds_in_memory", adds_in_memory, Bits::same);
+    v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal sums become 0
   }
 };
 

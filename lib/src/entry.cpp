@@ -50,10 +50,11 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
 // A call like a recent one of this thread, without what that one has found out.
 class RepeatedCall {
  public:
-  // False, and nothing has happened: there was none, or this one has to be looked at.
-  RepeatedCall(RecentCalls* calls, const CallKey& key, const OpInfo& info, const void* args) {
+  // False, and nothing has happened: there was none, this one has to be looked at, or its plan has to be looked for among
+  // `plans` (null: the caller has it), which drop the one that was not for longest.
+  RepeatedCall(RecentCalls* calls, const CallKey& key, const PlanCache* plans, const OpInfo& info, const void* args) {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
-    if (!entry || !entry->place(info, args)) return;
+    if (!entry || (plans && !plans->is_recent(entry->use)) || !entry->place(info, args)) return;
     plan_ = entry->plan.lock();
     if (!plan_) return;
     plan_->check_values(args);
@@ -82,8 +83,9 @@ class RepeatedCall {
 };
 
 // One like `call` is to come.
-void remember(RecentCalls* calls, const CallKey& key, const Plan& plan, const Call& call, size_t needed) {
-  if (calls && key) calls->remember(key, plan, call, needed);
+void remember(RecentCalls* calls, const CallKey& key, const Plan& plan, const Call& call, size_t needed,
+              uint64_t use = 0) {
+  if (calls && key) calls->remember(key, plan, call, needed, use);
 }
 
 }  // namespace
@@ -115,7 +117,7 @@ ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t handle, cons
     }
     RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/false);
     const CallKey key(info, handle, nullptr, args);
-    if (RepeatedCall again(calls, key, info, args); again) return again.launch(workspace, bytes, stream);
+    if (RepeatedCall again(calls, key, nullptr, info, args); again) return again.launch(workspace, bytes, stream);
     Struct copy;
     read_args(info, args, &copy);
     Call call;
@@ -134,7 +136,7 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     const ContextRef& ref = use.ref();
     RecentCalls* const calls = RecentCalls::of_this_thread(/*make=*/true);
     const CallKey key = desc ? CallKey(info, context, desc, args) : CallKey();
-    if (RepeatedCall again(calls, key, info, args); again) {
+    if (RepeatedCall again(calls, key, &ref->plans(), info, args); again) {
       const Context::Lease lease(*ref, again.needed(), reinterpret_cast<runtime::Stream>(stream));
       return again.launch(lease.data(), again.needed(), stream);
     }
@@ -148,12 +150,13 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()),
                  &call);  // before a plan: mistakes cost no compile
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
+    const uint64_t use_of_plan = ref->plans().uses();
     const size_t needed = plan->count(&call);
     const Context::Lease lease(*ref, needed, call.stream);
     call.workspace = lease.data();
     call.workspace_bytes = needed;
     plan->launch(call, needed);
-    remember(calls, key, *plan, call, needed);
+    remember(calls, key, *plan, call, needed, use_of_plan);
   });
 }
 

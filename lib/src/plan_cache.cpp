@@ -7,6 +7,7 @@
 namespace ligerdsl::lib {
 
 std::shared_ptr<Plan> PlanCache::use(Entries::iterator entry) {
+  uses_.fetch_add(1, std::memory_order_relaxed);
   entries_.splice(entries_.begin(), entries_, entry);
   return entry->plan;
 }
@@ -23,6 +24,7 @@ std::shared_ptr<Plan> PlanCache::add(std::string_view key, std::shared_ptr<Plan>
   const std::lock_guard lock(mutex_);
   const auto [found, is_new] = by_key_.try_emplace(added.front().key, added.begin());
   if (!is_new) return use(found->second);
+  uses_.fetch_add(1, std::memory_order_relaxed);
   entries_.splice(entries_.begin(), added);
   if (entries_.size() > most_) {
     by_key_.erase(entries_.back().key);

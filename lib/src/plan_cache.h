@@ -4,7 +4,9 @@
 // without it: code belongs to the device, which keeps it.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
 #include <string>
@@ -28,6 +30,11 @@ class PlanCache {
   void clear();
   size_t size();
 
+  // How often a plan was found or added so far. One that was used less than a quarter of what is kept ago
+  // need not be looked for: it is far from being dropped.
+  uint64_t uses() const { return uses_.load(std::memory_order_relaxed); }
+  bool is_recent(uint64_t use) const { return uses() - use < most_ / kOften; }
+
  private:
   struct Entry {
     std::string key;
@@ -36,7 +43,9 @@ class PlanCache {
   using Entries = std::list<Entry>;
   std::shared_ptr<Plan> use(Entries::iterator entry);
 
+  static constexpr size_t kOften = 4;
   const size_t most_;
+  std::atomic<uint64_t> uses_{0};
   runtime::ForkMutex mutex_;
   Entries entries_;  // the one used last in front
   std::unordered_map<std::string_view, Entries::iterator> by_key_;

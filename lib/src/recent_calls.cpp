@@ -6,6 +6,7 @@
 #include <new>
 
 #include "lib/src/plan.h"
+#include "lib/src/structs.h"
 
 namespace ligerdsl::lib {
 
@@ -14,13 +15,13 @@ namespace {
 constexpr int kMostRank = 8;                         // of a caller's tensor
 constexpr uint64_t kMostOffset = uint64_t{1} << 62;  // bytes
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // spreads numbers over 64 bits
-constexpr size_t kHeader = 16;                       // bytes of a struct's header
 
-// A call after the thread's own destructors, at exit, finds it closed.
+// A call after the thread's own destructors, at exit, finds it closed. To touch what has a destructor takes memory the first time.
 thread_local bool closed = false;
+thread_local RecentCalls* own = nullptr;
 struct Owner {
   std::unique_ptr<RecentCalls> calls;
-  ~Owner() { closed = true; }
+  ~Owner() { closed = true, own = nullptr; }
 };
 thread_local Owner owner;
 
@@ -30,13 +31,11 @@ const std::byte* address_of(const ligerdsl_tensor_t& tensor) {
 
 }  // namespace
 
-// Its first `compared` bytes, of a struct that has exactly this release's size. Null: no such struct.
+// Its first `compared` bytes, of a struct of this release. Null: no such struct, in which nothing may be followed.
 uint64_t* CallKey::add_struct(uint64_t* at, const void* given, size_t size, size_t compared) {
   if (!given) return nullptr;
-  size_t struct_size;
-  std::memcpy(&struct_size, given, sizeof struct_size);
   const size_t words = (compared + sizeof(uint64_t) - 1) / sizeof(uint64_t);
-  if (struct_size != size || words > room(at)) return nullptr;
+  if (!is_of_this_release(given, size) || words > room(at)) return nullptr;
   at[words - 1] = 0;  // the last may be half full
   std::memcpy(at, given, compared);
   return at + words;
@@ -71,7 +70,7 @@ CallKey::CallKey(const OpInfo& info, const void* handle, const void* desc, const
   *at++ = reinterpret_cast<uintptr_t>(&info);
   *at++ = reinterpret_cast<uintptr_t>(handle);
   if (desc) at = add_struct(at, desc, info.desc_size, info.desc_size);
-  if (at) at = add_struct(at, given, info.args_size, kHeader);
+  if (at) at = add_struct(at, given, info.args_size, kHeaderBytes);
   if (!at) return;
   for (const TensorInfo& tensor : info.tensors) {
     at = add_tensor(at, read_tensor(given, tensor));
@@ -118,9 +117,9 @@ bool RecentCalls::Entry::place(const OpInfo& info, const void* args) {
 }
 
 RecentCalls* RecentCalls::of_this_thread(bool make) noexcept {
-  if (closed) return nullptr;
-  if (!owner.calls && make) owner.calls.reset(new (std::nothrow) RecentCalls);
-  return owner.calls.get();
+  if (own || closed || !make) return own;
+  owner.calls.reset(new (std::nothrow) RecentCalls);
+  return own = owner.calls.get();
 }
 
 RecentCalls::Set& RecentCalls::set_of(const CallKey& key) {
@@ -139,14 +138,16 @@ RecentCalls::Entry* RecentCalls::find(const CallKey& key) {
   return nullptr;
 }
 
-void RecentCalls::remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace) {
+void RecentCalls::remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace, uint64_t use) {
+  Entry* const same = find(key);
   Set& set = set_of(key);
-  Entry& entry = set.entries[set.oldest];
+  Entry& entry = same ? *same : set.entries[set.oldest];
   if (entry.in_use) return;
-  set.oldest = 1 - set.oldest;
+  if (!same) set.oldest = 1 - set.oldest;
   entry.words = key.words();
   std::copy_n(key.data(), key.words(), entry.key);
   entry.plan = plan.weak_from_this();
+  entry.use = use;
   entry.call = call;
   entry.workspace = workspace;
   for (size_t i = 0; i < plan.info().tensors.size(); ++i)

@@ -50,6 +50,7 @@ class RecentCalls {
     size_t words = 0;
     uint64_t key[CallKey::kMostWords];
     std::weak_ptr<const Plan> plan;  // a context drops those that are not used
+    uint64_t use;                    // of the context's plans, when this one was looked for (PlanCache::uses)
     Call call;
     size_t workspace;
     int64_t spans[kMaxTensors];  // bytes that a tensor reaches; 0: it is not passed
@@ -65,7 +66,7 @@ class RecentCalls {
   // Null: no such call.
   Entry* find(const CallKey& key);
   // Takes the place of one that was not used for longer.
-  void remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace);
+  void remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace, uint64_t use);
 
  private:
   static constexpr size_t kSets = 32, kWays = 2;  // a trainer's step has some tens of kinds of calls

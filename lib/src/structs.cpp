@@ -207,6 +207,14 @@ void read_struct(const char* what, const void* given, size_t size, size_t first_
   std::memcpy(out, given, std::min(size, header.struct_size));
 }
 
+bool is_of_this_release(const void* given, size_t size) {
+  static_assert(sizeof(Header) == kHeaderBytes);
+  Header header;
+  std::memcpy(&header, given, sizeof header);
+  return header.struct_size == size && header.magic == LIGERDSL_MAGIC &&
+         header.version / 10000 == LIGERDSL_VERSION_MAJOR;
+}
+
 void fill_from_args(const OpInfo& info, const void* args, void* desc) {
   for (const TensorInfo& tensor : info.tensors) {
     if (tensor.given_field < 0) require_pointer(read_tensor(args, tensor), tensor.name);

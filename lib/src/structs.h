@@ -13,6 +13,10 @@ namespace ligerdsl::lib {
 // that this release does not know must be zero. Throws ABI_MISMATCH or INVALID_NULL_POINTER, naming `what`.
 void read_struct(const char* what, const void* given, size_t size, size_t first_size, const void* defaults, void* out);
 
+// Whether it is a struct of so many bytes as this release makes them: then its pointers may be followed.
+bool is_of_this_release(const void* given, size_t size);
+inline constexpr size_t kHeaderBytes = 16;
+
 // Fills zero shape, dtype, presence and in_place fields from the tensors that the arguments point to. Throws
 // INVALID_NULL_POINTER when a tensor that is always needed is missing.
 void fill_from_args(const OpInfo& info, const void* args, void* desc);

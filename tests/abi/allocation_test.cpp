@@ -1,5 +1,6 @@
 // execute takes no memory: every allocation of the process is counted while plans run.
 #include <atomic>
+#include <thread>
 
 #include "allocation_counter.h"
 #include "support.h"
@@ -110,6 +111,13 @@ TEST_F(Allocation, Norm) {
   args.d_x = d_x;
   args.d_weight = d_weight;
   EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
+  int64_t of_first = -1;
+  std::thread([&] {
+    const int64_t before = allocations();
+    plan(args, workspace.data(), workspace.bytes());
+    of_first = allocations() - before;
+  }).join();
+  EXPECT_EQ(of_first, 0) << "by the first execute of a thread";
 }
 
 TEST_F(Allocation, CrossEntropyAndNormOfAList) {

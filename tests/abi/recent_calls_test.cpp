@@ -5,7 +5,9 @@
 #include <functional>
 #include <limits>
 #include <thread>
+#include <vector>
 
+#include "lib/src/structs.h"
 #include "table_call.h"
 
 namespace ligerdsl::test {
@@ -154,6 +156,27 @@ TEST_P(RecentCalls, AnswerAsOthers) {
 
 INSTANTIATE_TEST_SUITE_P(Table, RecentCalls, testing::ValuesIn(names_of_table()),
                          [](const auto& row) { return row.param; });
+
+// No pointer of a struct is followed before its header is right.
+TEST(RecentCallsOfAThread, StructsOfNobodyAreRefused) {
+  const lib::OpInfo& info = op_named("vector_add");
+  const TableContext context(program::Target::cpu);
+  TableCall call(info, 64, true);
+  call.make_tensors(3);
+  ligerdsl_plan_t plan = nullptr;
+  ASSERT_EQ(call.plan(context, &plan), LIGERDSL_SUCCESS) << ligerdsl_last_error();
+  std::vector<std::byte> garbage(info.args_size, std::byte{0x5a});
+  std::memcpy(garbage.data(), call.args(), sizeof(size_t));  // the size alone is right
+  const auto refused = [&](ligerdsl_status_t status) {
+    return std::string(ligerdsl_status_name(status)) == "ABI_MISMATCH";
+  };
+  EXPECT_TRUE(refused(lib::call_entry(info, context, call.desc(), garbage.data(), nullptr)));
+  EXPECT_TRUE(refused(lib::execute_entry(info, plan, garbage.data(), nullptr, 0, nullptr)));
+  std::memcpy(garbage.data(), call.args(), lib::kHeaderBytes);
+  garbage[lib::kHeaderBytes - 2] = std::byte{0xff};  // of the version
+  EXPECT_TRUE(refused(lib::call_entry(info, context, call.desc(), garbage.data(), nullptr)));
+  ligerdsl_plan_destroy(plan);
+}
 
 TEST(RecentCallsOfAThread, AreThoseOfMoreThanTwoKinds) {
   const lib::OpInfo& info = op_named("vector_add");

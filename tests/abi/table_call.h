@@ -30,6 +30,7 @@ class TableContext {
 
   operator ligerdsl_context_t() const { return handle_; }
   lib::PlanCache& plans() const { return (*owner_)->plans(); }
+  int64_t loads() const { return static_cast<const CheckedContext&>(**owner_).loads; }
 
  private:
   std::unique_ptr<lib::ContextRef> owner_;

@@ -235,6 +235,7 @@ program::CompileOptions CheckedContext::base_options() {
 
 std::shared_ptr<runtime::LoadedKernel> CheckedContext::load(const std::string& program_bytes,
                                                             const program::CompileOptions& options) {
+  ++loads;
   return std::make_shared<CheckedKernel>(program::parseProgram(program_bytes), options);
 }
 

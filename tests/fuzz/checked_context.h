@@ -2,6 +2,7 @@
 // what the caller gave it. Addresses are never followed, so tensors may be of any size.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,8 @@ class CheckedContext final : public lib::Context {
   std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,
                                               const program::CompileOptions& options) override;
   std::shared_ptr<runtime::Matmul> matmul() override;
+
+  std::atomic<int64_t> loads{0};  // of kernels
 
  private:
   program::Target target_;

@@ -163,6 +163,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   std::vector<Fact> facts(const Call& call) const override {
     return facts_of({.own_products = products_.kernels != nullptr,
+                     .or_own = d_.products == LIGERDSL_PRODUCTS_AUTO,
                      .kept = exponentials_             ? LogitsAs::exponentials
                              : from_lse_ && gradients_ ? LogitsAs::gradient
                                                        : LogitsAs::logits,

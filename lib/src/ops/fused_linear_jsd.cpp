@@ -184,6 +184,7 @@ class FusedLinearJsd final : public OpPlan {
   std::vector<Fact> facts(const Call& call) const override {
     const int64_t rows = call.sizes[op::dim_N];
     return facts_of({.own_products = products_.kernels != nullptr,
+                     .or_own = d_.products == LIGERDSL_PRODUCTS_AUTO,
                      .kept = LogitsAs::logits,
                      .with_d_x = d_.with_d_x != 0,
                      .with_d_weight = d_.d_weight_dtype != 0,
@@ -192,7 +193,7 @@ class FusedLinearJsd final : public OpPlan {
                      .product_type = product_type_,
                      .classes = d_.n_classes,
                      .cols = d_.n_cols,
-                     .logits = 2},
+                     .target_cols = d_.n_target_cols},
                     chunks_.layout(rows), rows);
   }
 

@@ -10,7 +10,13 @@ std::string with_unit(int64_t count, const std::string& one) {
   return std::to_string(count) + " " + one + (count == 1 ? "" : "s");
 }
 
-std::string rows_in_chunks(const LinearLayout& layout, int64_t rows) {
+// Whether anything is made from chunks of rows.
+bool needs_rows(const HeadReport& report, const LinearLayout& layout) {
+  return !layout.by_vocabulary || !report.from_lse || report.with_d_x || report.with_d_bias;
+}
+
+std::string rows_in_chunks(const HeadReport& report, const LinearLayout& layout, int64_t rows) {
+  if (!needs_rows(report, layout)) return "none: d_weight alone is wanted";
   const int64_t chunks = kernels::ceil_div(rows, layout.chunk);
   return chunks == 1 ? "one, of " + with_unit(rows, "row")
                      : std::to_string(chunks) + ", of " + with_unit(layout.chunk, "row") + " at most";
@@ -18,8 +24,8 @@ std::string rows_in_chunks(const LinearLayout& layout, int64_t rows) {
 
 // Flop of products, in parts of N H V.
 std::string flop(const HeadReport& report, const LinearLayout& layout, int64_t rows) {
-  const bool needs_rows = !layout.by_vocabulary || !report.from_lse || report.with_d_x || report.with_d_bias;
-  double parts = (needs_rows ? 2 * report.logits : 0) + 2 * report.with_d_x + 2 * report.with_d_weight;
+  const double logits = 2 + 2 * static_cast<double>(report.target_cols) / static_cast<double>(report.cols);
+  double parts = (needs_rows(report, layout) ? logits : 0) + 2 * report.with_d_x + 2 * report.with_d_weight;
   const int64_t again = layout.in_d_weight ? rows - std::min(rows, layout.chunk) : layout.by_vocabulary ? rows : 0;
   parts += 2 * static_cast<double>(again) / static_cast<double>(rows);
   char text[32];
@@ -33,9 +39,11 @@ std::string of_logits(const HeadReport& report, const LinearLayout& layout, int6
   const std::string what = report.kept == LogitsAs::logits         ? "stored in "
                            : report.kept == LogitsAs::exponentials ? "not stored; their exponentials in "
                                                                    : "not stored; their gradient in ";
-  const int64_t columns = layout.in_d_weight ? layout.columns : report.classes;
-  return what + name(report.product_type) + ", " + std::to_string(std::min(rows, layout.chunk)) + " x " +
-         std::to_string(columns) + " of them in the workspace" +
+  const bool of_blocks = !needs_rows(report, layout);
+  const int64_t columns = layout.in_d_weight || of_blocks ? layout.columns : report.classes,
+                of_rows = std::min(rows, of_blocks ? layout.block_rows : layout.chunk);
+  return what + name(report.product_type) + ", " + (report.target_cols > 0 ? "two times " : "") +
+         std::to_string(of_rows) + " x " + std::to_string(columns) + " of them in the workspace" +
          (layout.in_d_weight ? ", those of the other classes where d_weight will be" : "");
 }
 
@@ -62,10 +70,11 @@ std::string of_d_weight(const HeadReport& report, const LinearLayout& layout, in
 
 std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows) {
   if (rows == 0) return {};
-  std::vector<Fact> facts{{"products", std::string(report.own_products ? "by the library's own kernels, "
-                                                                       : "by the library of the device's maker, ") +
-                                           flop(report, layout, rows)},
-                          {"chunks", rows_in_chunks(layout, rows)},
+  const std::string who = report.own_products ? "by the library's own kernels, "
+                          : report.or_own     ? "by a matrix library, or by own kernels where none is found, "
+                                              : "by a matrix library, ";
+  std::vector<Fact> facts{{"products", who + flop(report, layout, rows)},
+                          {"chunks", rows_in_chunks(report, layout, rows)},
                           {"logits", of_logits(report, layout, rows)}};
   if (report.with_d_weight) facts.push_back({"d_weight", of_d_weight(report, layout, rows)});
   if (layout.weight_rows > 0 && layout.weight_rows < report.classes)

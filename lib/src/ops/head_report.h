@@ -12,12 +12,13 @@ enum class LogitsAs { logits, exponentials, gradient };
 // What a layout does not say.
 struct HeadReport {
   bool own_products;  // by the library's own kernels
+  bool or_own;        // those of a library, or its own where none is found
   LogitsAs kept;
   bool with_d_x, with_d_weight, with_d_bias;
   bool from_lse;
   DType product_type;
   int64_t classes, cols;
-  int logits = 1;  // products that make logits: of a target too
+  int64_t target_cols = 0;  // not 0: logits of a target are made of so many columns, too
 };
 
 std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows);

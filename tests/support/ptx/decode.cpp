@@ -1,4 +1,5 @@
 // From opcodes to kinds: what computes, moves and branches. Synchronisation and copies: decode_sync.cpp.
+#include <bit>
 #include <map>
 #include <regex>
 #include <sstream>
@@ -104,15 +105,24 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
+// PTX ISA, red: what global memory adds of f32 has no subnormal numbers.
+uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t) {
+  const auto flushed = [](uint64_t bits) {
+    const auto number = static_cast<uint32_t>(bits);
+    return (number & 0x7f800000u) == 0 ? number & 0x80000000u : number;
+  };
+  const float sum = std::bit_cast<float>(flushed(held)) + std::bit_cast<float>(flushed(given));
+  return flushed(std::bit_cast<uint32_t>(sum));
+}
+
 // A store of what memory holds plus the value.
 void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
   const auto add = std::find(parts.begin(), parts.end(), "add");
-  const Pure* sum = parts.back() == "f32" ? find_pure("add.f32") : nullptr;
-  if (add == parts.end() || !sum) fail("unknown opcode " + i.opcode);
+  if (add == parts.end() || parts.back() != "f32") fail("unknown opcode " + i.opcode);
   parts.erase(add);
   decode_memory(i, parts, entry);
   if (i.space != Space::global) fail("unknown opcode " + i.opcode);
-  i.function = sum->function;
+  i.function = add_in_memory;
 }
 
 void decode_atomic(Instruction& i, std::vector<std::string> parts) {
