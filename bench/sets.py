@@ -188,6 +188,11 @@ def flce():
     return [Wanted("fused_linear_cross_entropy", shape) for shape in FLCE_TABLE]
 
 
+def flce_losses():
+    """Losses alone, as an evaluation has them."""
+    return [Wanted("flce_losses", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
+
+
 def flce_per_token():
     """Losses of rows whose upstream gradients come later."""
     return [Wanted("flce_per_token", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
@@ -249,13 +254,13 @@ def smoke():
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
             *(Wanted(kernel, (24, 40, 32), "bf16") for kernel in ("matmul_nn", "matmul_nt", "matmul_tn")),
-            *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_per_token", *FLCE_ERRORS))]
+            *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_losses", "flce_per_token", *FLCE_ERRORS))]
 
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
         "wide_groups": wide_groups, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
-        "flce": flce, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
+        "flce": flce, "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
         "chain": chain, "products": products, "figure": figure, "models": models, "smoke": smoke}
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, and the library's attention and products of fp8, beside PyTorch
+"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, the library's attention, products of fp8 and of experts, beside PyTorch
 (cuBLAS, each back end of scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
@@ -27,6 +27,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 import ligerdsl
 import ligerdsl.torch
 from results import build_fields, one_line
+from tiles_experts import EXPERTS, grouped_products
 from timing import timer_for
 
 MOST_ERROR = 2e-2
@@ -43,7 +44,7 @@ def parse():
     parser.add_argument("--out", required=True, help="JSON file to write")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", default="bfloat16", choices=("bfloat16", "float16"))
-    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "scaled_matmul_nt", "flash_attention", "attention_backward"), help="default: all")
+    parser.add_argument("--kernels-only", default="", choices=("", "matmul", "scaled_matmul_nt", "flash_attention", "attention_backward", "grouped_matmul"), help="default: all")
     parser.add_argument("--budget-s", type=float, default=0, help="start no contender later; 0 = no limit")
     def lists(text):
         return [tuple(map(int, part.split("x"))) for part in text.split(",")]
@@ -312,6 +313,8 @@ def main():
         attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
     if options.kernels_only in ("", "attention_backward"):
         attention_backward(rows, [(2, 4, 2, 70, 32)] if options.smoke else ATTENTION, dtype)
+    if options.kernels_only in ("", "grouped_matmul"):
+        grouped_products(rows, [(3, 2, 40, 64, 96)] if options.smoke else EXPERTS, dtype)
     rows.write()
     for row in sorted(rows.rows, key=lambda r: (r["kernel"], r["shape"], r.get("order", ""), r["us"])):
         print(f"{row['kernel']:16} {row['shape']:32} {row.get('order', ''):2} {row['provider']:16} {row['us']:10.1f} us {row['tflops']:7.1f} TFLOP/s  {row['settings']}")

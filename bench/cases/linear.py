@@ -185,6 +185,50 @@ def flce_trained(context, M, H, V, dtype):
     return error_case(context, "flce_trained", M, H, V, dtype, probability=0.999)
 
 
+def flce_losses(context, M, H, V, dtype):
+    """The mean loss alone, of logits of deviation 1. floor = the one bare product of the same tensors, by the library of torch: the case is
+    bound by 2 M H V flops. ligerdsl stores a chunk of logits where its products are that library's, ligerdsl_kernels none."""
+    make = Maker(context.device)
+    x, w = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=H ** -0.5)
+    labels = make.labels(M, V)
+    exact = {"loss": sampled_checks(x, w, labels)["loss"]}
+
+    def ligerdsl(**limits):
+        def contender():
+            loss = make.empty(1)
+            forward = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", **limits).bind(
+                M, x=x, weight=w, labels=labels, loss=loss)
+            return Contender({"fwd": Pass(forward, lambda: {"loss": loss}, nbytes(loss) + forward.workspace_bytes, forward.workspace_bytes)})
+        return contender
+
+    def without_gradients(loss_of):
+        def forward():
+            with torch.no_grad():
+                return {"loss": loss_of()}
+        return Contender({"fwd": Pass(forward)})
+
+    def floor():
+        logits = make.empty(M, V, dtype=dtype)
+        return Contender({"fwd": Pass(lambda: torch.mm(x, w.t(), out=logits), lambda: {"logits": logits}, nbytes(logits))})
+
+    def liger():
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
+        return without_gradients(lambda: fused.apply(x, w, labels)[0])
+
+    def quack(scaled):
+        from quack.linear_cross_entropy import chunked_linear_cross_entropy as fused
+        return without_gradients(lambda: fused(x, w, labels, chunk_size=4096, tuned=False, use_scaled_exp=scaled))
+
+    reference = lambda x, w, t: F.cross_entropy((x @ w.t()).float(), t)
+    check_logits = normwise(lambda: x[:64].double() @ w.double().t())
+    exact["logits"] = lambda found: check_logits(found[:64])
+    contenders = {"ligerdsl": ligerdsl(), "ligerdsl_kernels": ligerdsl(products=2), "floor": floor, "liger": liger,
+                  "quack": lambda: quack(None), "quack_logits": lambda: quack(False),
+                  **by_compiler(reference, lambda f: without_gradients(lambda: f(x, w, labels)), repeated=False),
+                  "torch": lambda: without_gradients(lambda: reference(x, w, labels))}
+    return Case("flce_losses", (M, H, V), dtype, {"fwd": (M * H + V * H) * x.element_size()}, contenders, exact, {"fwd": 2 * M * H * V}, True)
+
+
 def flce_per_token(context, M, H, V, dtype):
     """A loss of each row, and then the gradients of x and weight for an upstream gradient of each row, as policy gradients have them.
 

@@ -169,6 +169,45 @@ TEST(LinearChunks, InDWeight) {
   }
 }
 
+// Rows that stand in a d_weight of f32 go first where large chunks of the others fit: two flop of a row fewer than if they were
+// multiplied again, and fewer sums than of chunks alone.
+TEST(LinearChunks, RowsInFront) {
+  LinearChunkOptions options = head();
+  options.product_workspace = 0;
+  options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132, options.in_blocks = true;
+  options.smoothing_parts = 4;
+  options.max_workspace_bytes = 300'000'000;
+  const LinearChunks chunks(options);
+  for (const int64_t rows : {16384, 20000, 32768, 100000}) {
+    SCOPED_TRACE(rows);
+    const LinearLayout l = chunks.layout(rows, true);
+    EXPECT_FALSE(l.by_vocabulary);
+    EXPECT_EQ(l.rows_in_front, 8192) << "as d_weight holds";
+    EXPECT_GE(l.chunk, 768);
+    EXPECT_LE(l.bytes, 300'000'000u);
+    const LinearLayout front = chunks.in_front(l, rows);
+    EXPECT_TRUE(front.in_d_weight);
+    EXPECT_EQ(front.rows, 8192);
+    EXPECT_EQ(front.chunk, 8192) << "none are multiplied again";
+    EXPECT_LE(front.bytes, l.bytes);
+    // What is kept from one to the other.
+    for (size_t LinearLayout::*const at :
+         {&LinearLayout::counts, &LinearLayout::row_loss, &LinearLayout::row_z_loss, &LinearLayout::row_accuracy,
+          &LinearLayout::lse, &LinearLayout::label_logit, &LinearLayout::products, &LinearLayout::class_factor,
+          &LinearLayout::weight_sums}) {
+      EXPECT_EQ(front.*at, l.*at);
+      EXPECT_LT(l.*at, std::min(l.logits, front.logits));
+    }
+  }
+  EXPECT_EQ(chunks.layout(8192, true).rows_in_front, 0) << "all of them stand there";
+  EXPECT_EQ(chunks.layout(32768, false).rows_in_front, 0) << "it is not free";
+  options.d_weight_type = bf16;
+  EXPECT_EQ(LinearChunks(options).layout(32768, true).rows_in_front, 0) << "each chunk's sum would be rounded";
+  options.d_weight_type = f32;
+  options.max_workspace_bytes = 64'000'000;
+  EXPECT_TRUE(LinearChunks(options).layout(32768, true).in_d_weight) << "chunks are too small to add";
+}
+
 TEST(LinearChunks, NothingOverlaps) {
   LinearChunkOptions options = head();
   options.classes = 1001;

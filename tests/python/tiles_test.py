@@ -23,7 +23,8 @@ def test_every_contender_is_a_row_or_a_failure(tmp_path):
     assert done.returncode == 0, done.stderr
     found = json.loads(out.read_text())
     measured = {(row["kernel"], row["provider"]) for row in found["rows"]}
-    assert {("matmul", "ligerdsl"), ("matmul", "torch"), ("flash_attention", "ligerdsl"), ("flash_attention", "torch_math")} <= measured
+    assert {("matmul", "ligerdsl"), ("matmul", "torch"), ("flash_attention", "ligerdsl"), ("flash_attention", "torch_math"), ("grouped_matmul", "ligerdsl"),
+            ("grouped_matmul", "torch")} <= measured
     assert all(row["error"] < 2e-2 and row["us"] > 0 and row["tflops"] > 0 for row in found["rows"])
     assert {failure["provider"] for failure in found["failures"]} <= {"triton", "torch_flash", "torch_cudnn", "torch_efficient"}
     assert all(failure["reason"] for failure in found["failures"]) and found["commit"]

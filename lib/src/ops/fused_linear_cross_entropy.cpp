@@ -27,6 +27,9 @@
 //   for every block of the vocabulary:
 //     d_w_block = e_block^T (f x) of the last chunk;  for the rows before, many at a time:  d = d(loss)/dz;  d_w_block += d^T x
 //
+// or, where d_weight is f32 and the workspace has room for large chunks, for as many rows as stand there alone; chunks of the
+// others are then added to what those made.
+//
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
 // as the second one does. Products of the library's own kernels store d(loss)/dz itself there
 // (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
@@ -128,7 +131,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
     weight_.convert_all(call, layout, &views);
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
     if (smoothing_) smoothing_->sum_weight(call, layout, &views);
-    for (int64_t first = 0; chunks_.needs_rows(layout) && first < rows;) {
+    if (layout.rows_in_front > 0) run_in_front(call, chunks_.in_front(layout, rows), &views);
+    for (int64_t first = layout.rows_in_front; chunks_.needs_rows(layout) && first < rows;) {
       const int64_t count = LinearChunks::chunk_at(layout, rows, first);
       run_chunk(call, layout, first, count, &views);
       first += count;
@@ -136,8 +140,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
     if (round_d_bias_) round_d_bias_->run(views.data(), nullptr, 1, call.stream);
     if (layout.in_d_weight) {
-      const int64_t blocks = kernels::ceil_div(d_.n_classes, layout.columns);
-      for (int64_t block = blocks - 1; block >= 0; --block) run_block_in_place(call, layout, block, views);
+      run_blocks_in_place(call, layout, views);
     } else if (layout.by_vocabulary) {
       for (int64_t first = 0; first < d_.n_classes; first += layout.columns) {
         run_block(call, layout, first, std::min(layout.columns, d_.n_classes - first), views);
@@ -490,7 +493,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const bool add = d_.accumulate || first > 0;
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
     if (smoothing_ && d_.d_bias_dtype != 0) smoothing_->add_to_bias(call, v);
-    const bool kept = layout.in_d_weight && first + count == v[kAllLabels].dims[0];
+    const bool kept = layout.in_d_weight && first + count == layout.rows;
     if (smoothing_ && d_.d_weight_dtype != 0 && (kept || !layout.by_vocabulary)) smoothing_->sum_x(call, v);
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary) {
       if (exponential_products_)
@@ -500,6 +503,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
     }
     if (d_.with_d_x) multiply_d_x(call, layout, &v);
     if (layout.add_up_d_x) round_d_x_->run(v.data(), nullptr, count, call.stream);
+  }
+
+  // Losses, d_x and d_weight of the rows that `layout` is for, to which others add.
+  void run_in_front(const Call& call, const LinearLayout& layout, Views* views) const {
+    run_chunk(call, layout, 0, layout.rows, views);
+    run_blocks_in_place(call, layout, *views);
   }
 
   // Of a chunk whose views are selected: logits, then their gradient, and the rows' results.
@@ -524,9 +533,14 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
   int64_t column_blocks(int64_t columns) const { return kernels::ceil_div(columns, column_block_); }
 
+  void run_blocks_in_place(const Call& call, const LinearLayout& layout, const Views& views) const {
+    const int64_t blocks = kernels::ceil_div(d_.n_classes, layout.columns);
+    for (int64_t block = blocks - 1; block >= 0; --block) run_block_in_place(call, layout, block, views);
+  }
+
   // d_weight of a block of classes, of whose exponentials those of the last chunk are still there.
   void run_block_in_place(const Call& call, const LinearLayout& layout, int64_t block, Views v) const {
-    const int64_t first_column = block * layout.columns, rows = v[kAllLabels].dims[0],
+    const int64_t first_column = block * layout.columns, rows = layout.rows,
                   columns = std::min(layout.columns, d_.n_classes - first_column), kept = v[kFirstBlock].dims[0];
     exponential_products_->select_block(block, columns, &v);
     v[kClassFactor] = rows_of(v[kClassFactor], first_column, columns);

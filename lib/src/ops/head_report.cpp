@@ -17,7 +17,10 @@ bool needs_rows(const HeadReport& report, const LinearLayout& layout) {
 
 std::string rows_in_chunks(const HeadReport& report, const LinearLayout& layout, int64_t rows) {
   if (!needs_rows(report, layout)) return "none: d_weight alone is wanted";
-  const int64_t chunks = kernels::ceil_div(rows, layout.chunk);
+  const int64_t front = layout.rows_in_front, chunks = kernels::ceil_div(rows - front, layout.chunk);
+  if (front > 0)
+    return "one of " + with_unit(front, "row") + ", then " + std::to_string(chunks) + " of " +
+           with_unit(layout.chunk, "row") + " at most";
   return chunks == 1 ? "one, of " + with_unit(rows, "row")
                      : std::to_string(chunks) + ", of " + with_unit(layout.chunk, "row") + " at most";
 }
@@ -44,7 +47,9 @@ std::string of_logits(const HeadReport& report, const LinearLayout& layout, int6
                 of_rows = std::min(rows, of_blocks ? layout.block_rows : layout.chunk);
   return what + name(report.product_type) + ", " + (report.target_cols > 0 ? "two times " : "") +
          std::to_string(of_rows) + " x " + std::to_string(columns) + " of them in the workspace" +
-         (layout.in_d_weight ? ", those of the other classes where d_weight will be" : "");
+         (layout.in_d_weight         ? ", those of the other classes where d_weight will be"
+          : layout.rows_in_front > 0 ? ", most of the first chunk where d_weight will be"
+                                     : "");
 }
 
 std::string of_d_weight(const HeadReport& report, const LinearLayout& layout, int64_t rows) {
@@ -60,6 +65,8 @@ std::string of_d_weight(const HeadReport& report, const LinearLayout& layout, in
     text = with_unit(blocks, "block") + " of " + std::to_string(layout.columns) + " classes, each of " +
            with_unit(std::min(rows, layout.block_rows), "row") + " at a time, whose logits are multiplied" +
            (report.from_lse && !report.with_d_x && !report.with_d_bias ? " once" : " again");
+  } else if (layout.rows_in_front > 0) {
+    text = "of the first chunk in blocks of classes, each where exponentials were; then the others' products are added";
   } else {
     text = layout.chunk < rows ? "the sum of the chunks' products" : "one product";
   }

@@ -104,15 +104,16 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.label_logit = take(by_label ? rows : o_.token_scaling ? per_row : 0, DType::f32);
   l.entropy = take(o_.keeps_entropy ? per_row : 0, DType::f32);
   l.products = take(rows > 0 ? signed_bytes(o_.product_workspace) : 0, DType::i8);
+  const int64_t smoothing = o_.smoothing_parts > 0 && rows > 0 ? 1 : 0;
+  l.class_factor = take(smoothing * o_.classes, DType::f32);
+  for (size_t* const sums : {&l.weight_sums, &l.x_sums}) *sums = take(smoothing * o_.cols, DType::f32);
+  l.part_sums = take(smoothing * o_.smoothing_parts * o_.cols, DType::f32);
+  // What follows depends on the chunk.
   l.logits = take(logits_bytes, DType::i8);
   l.tiles = tiles();
   const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
   for (size_t* const of_row : {&l.base, &l.again, &l.factor}) *of_row = take(exponentials, DType::f32);
   l.smooth = take(o_.smoothing_parts > 0 ? exponentials : 0, DType::f32);
-  const int64_t smoothing = o_.smoothing_parts > 0 && rows > 0 ? 1 : 0;
-  l.class_factor = take(smoothing * o_.classes, DType::f32);
-  for (size_t* const sums : {&l.weight_sums, &l.x_sums}) *sums = take(smoothing * o_.cols, DType::f32);
-  l.part_sums = take(smoothing * o_.smoothing_parts * o_.cols, DType::f32);
   l.scaled_x = take(scales_x() ? chunk * o_.cols : 0, type);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
@@ -202,12 +203,12 @@ int64_t LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) cons
 }
 
 // Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again where a chunk's numbers of tiles
-// were, which nothing reads by then.
-LinearLayout LinearChunks::in_d_weight(int64_t rows) const {
-  const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(rows, 0, 0, 0).bytes);
+// were, which nothing reads by then. rows: of the batch of so many.
+LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
+  const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(of_batch, 0, 0, 0).bytes);
   const int64_t buffers = kRowNumbers + o_.tile_numbers + kChunkBuffers;  // each rounded up
   const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
-  const int64_t most = std::min(rows, o_.cols * size_of(o_.d_weight_type) / size), numbers = bytes_of_numbers();
+  const int64_t most = std::min(rows, most_in_d_weight()), numbers = bytes_of_numbers();
   const int64_t without_logits = bytes_of_row() - numbers - logits_stride() * size;
   const int64_t add = kAddDepth * size_of(o_.d_weight_type);
   InDWeight best;
@@ -236,8 +237,9 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows) const {
     }
   }
   if (best.chunk == 0) return {};
-  LinearLayout l = place(rows, best.chunk, best.chunk * best.columns * size, 0);
+  LinearLayout l = place(of_batch, best.chunk, best.chunk * best.columns * size, 0);
   l.by_vocabulary = l.in_d_weight = true;
+  l.rows = rows;
   l.columns = l.block_stride = best.columns;
   l.block_shift = std::countr_zero(static_cast<uint64_t>(best.columns));
   l.block_rows = best.again;
@@ -251,12 +253,20 @@ int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t firs
   return std::min(l.chunk, rows - first);
 }
 
-// Beside the six of each: the flop of a row that is multiplied again are two more of V H, and the sums of a chunk take what the
-// flop of few_rows / 3 do.
-bool LinearChunks::saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const {
+// The chunks of `whole` for what as many rows as d_weight and the workspace hold leave.
+LinearLayout LinearChunks::with_rows_in_front(const LinearLayout& whole, int64_t rows) const {
+  LinearLayout l = whole;
+  l.rows_in_front = in_d_weight(std::min(rows, most_in_d_weight()), rows).chunk;
+  if (l.rows_in_front > 0) l.bytes = std::max(l.bytes, in_front(l, rows).bytes);
+  return l;
+}
+
+// Beside the six flop of V H of each row, and in terms of two for all: those of a row that is multiplied again are two more, and the
+// sums of a chunk take what the flop of few_rows / 3 do.
+double LinearChunks::more_time(const LinearLayout& l, int64_t rows) const {
   const auto of = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
-  const double again = of(rows - in_d_weight.chunk, rows), sums = of(o_.few_rows, other.chunk);
-  return other.chunk < o_.few_rows || kAgain * again <= sums;
+  if (l.in_d_weight) return kAgain * of(rows - l.chunk, rows);
+  return of(ceil_div(rows - l.rows_in_front, l.chunk) * o_.few_rows, rows);
 }
 
 bool LinearChunks::may_go_by_vocabulary() const {
@@ -267,8 +277,17 @@ LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
   const LinearLayout whole = by_rows(rows);
   if (!may_go_by_vocabulary() || whole.chunk == rows) return whole;
   if (o_.in_blocks && d_weight_is_free) {
-    const LinearLayout inside = in_d_weight(rows);
-    if (inside.bytes > 0 && saves_time(inside, whole, rows)) return inside;
+    const LinearLayout inside = in_d_weight(rows, rows);
+    LinearLayout best = whole;
+    double least = whole.chunk < o_.few_rows ? std::numeric_limits<double>::infinity() : more_time(whole, rows);
+    const auto compare = [&](const LinearLayout& other) {
+      if (const double time = more_time(other, rows); time <= least) best = other, least = time;
+    };
+    // Sums of 16 bits would be rounded for every chunk.
+    if (o_.d_weight_type == DType::f32)
+      if (const LinearLayout both = with_rows_in_front(whole, rows); both.rows_in_front > 0) compare(both);
+    if (inside.bytes > 0) compare(inside);
+    if (best.in_d_weight || best.rows_in_front > 0) return best;
   }
   if (whole.chunk >= o_.few_rows && !only_d_weight()) return whole;
   const LinearLayout blocks = by_vocabulary(rows);

@@ -7,7 +7,8 @@
 // pass is the only one.
 //
 // Exponentials of a chunk may stand where d_weight will be (in_d_weight): then each block of the vocabulary takes the place of
-// the block of exponentials above that it was made from last, and rows whose exponentials are there are multiplied once.
+// the block of exponentials above that it was made from last, and rows whose exponentials are there are multiplied once. A
+// d_weight of f32 that the first rows have made so may take the products of chunks of the others.
 //
 // A weight that is not of the products' type is copied once, or, where that leaves too little of a limit, in blocks of
 // its rows: for every product of a chunk anew, which then add up d_x in f32.
@@ -89,7 +90,11 @@ struct LinearLayout {
   // blocks, in whose sums the rows before them are multiplied again, their d at `again_logits`.
   int64_t block_shift = 0;
   bool in_d_weight = false;
+  int64_t rows = 0;  // that the layout is for, where it is in_d_weight
   size_t again_logits = 0;
+
+  // Rows from the first on that go before the others, in d_weight and by a layout of their own: LinearChunks::in_front.
+  int64_t rows_in_front = 0;
 
   size_t bytes = 0;
 };
@@ -100,6 +105,11 @@ class LinearChunks {
 
   // A pure function of the options, the number of rows, and whether d_weight's memory may hold exponentials.
   LinearLayout layout(int64_t rows, bool d_weight_is_free = false) const;
+
+  // Of the rows in front, of which `layout` has some; what is not of a chunk is where `layout` has it.
+  LinearLayout in_front(const LinearLayout& layout, int64_t rows) const {
+    return in_d_weight(layout.rows_in_front, rows);
+  }
 
   // Rows of the chunk from row `first` on. Where the last one's exponentials are kept it is a whole one.
   static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
@@ -116,9 +126,11 @@ class LinearChunks {
   struct InDWeight {
     int64_t columns = 0, chunk = 0, again = 0;
   };
-  LinearLayout in_d_weight(int64_t rows) const;
+  LinearLayout in_d_weight(int64_t rows, int64_t of_batch) const;
+  LinearLayout with_rows_in_front(const LinearLayout& whole, int64_t rows) const;
   int64_t time_of(int64_t rows, int64_t columns, int64_t depth) const;
-  bool saves_time(const LinearLayout& in_d_weight, const LinearLayout& other, int64_t rows) const;
+  int64_t most_in_d_weight() const { return o_.cols * size_of(o_.d_weight_type) / size_of(o_.product_type); }
+  double more_time(const LinearLayout& layout, int64_t rows) const;
   LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
   int64_t sums_of(int64_t rows, int64_t chunk) const;
   int64_t chunk_of(int64_t rows) const;

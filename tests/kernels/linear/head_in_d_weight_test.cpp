@@ -78,6 +78,18 @@ TEST_P(HeadInDWeight, UpstreamGradient) {
   }
 }
 
+// More rows than d_weight holds, and memory for large chunks of the others, whose products are added.
+TEST_P(HeadInDWeight, RowsInFront) {
+  for (const DType type : {bf16, f32}) {
+    for (const double smoothing : {0.0, exact(0.1)}) {
+      const int64_t n = 1700, h = 8, v = 600;
+      Head head = limited(n, h, v, type, {.smoothing = smoothing}, n * v * size_of(type) * 3 / 4);
+      EXPECT_LT(head.workspace_bytes(n), static_cast<size_t>(n * v * size_of(type))) << "logits do not fit";
+      head.check();
+    }
+  }
+}
+
 // d_weight whose rows are apart is no place for anything else.
 TEST_P(HeadInDWeight, RowsOfDWeightApart) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias, 8);
