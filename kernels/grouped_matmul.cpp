@@ -133,7 +133,6 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
         k, m, k.constant(0, i64), cdiv(of_a.dim(0), m.tile_k),
         [&](const Scalar& turn) { return left.load({turn, tile.row}).permute({1, 0}); },
         [&](const Scalar& turn) { return right.load({turn, tile.column}); });
-    if (m.adds_in_memory) return results.add({expert, tile.row, tile.column}, sums);
     if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
     results.store({expert, tile.row, tile.column}, sums.to(m.c_type));
   });

@@ -22,13 +22,8 @@ Factors factors_of(const GroupedMatmulOptions& o) {
 
 // The product of one group, as one of two matrices.
 MatmulOptions product_of(const GroupedMatmulOptions& o) {
-  return {.factors = factors_of(o),
-          .cols = o.cols,
-          .width = o.width,
-          .type = o.type,
-          .c_type = o.c_type,
-          .adds = o.adds,
-          .unit_beta = true};
+  return {
+      .factors = factors_of(o), .cols = o.cols, .width = o.width, .type = o.type, .c_type = o.c_type, .adds = o.adds};
 }
 
 MatmulConfig config_of(const GroupedMatmulConfig& config) {
@@ -38,8 +33,7 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
           .stages = config.stages,
           .num_warps = config.num_warps,
           .persistent = config.persistent,
-          .tensor_copies = config.tensor_copies,
-          .adds_in_memory = config.adds_in_memory};
+          .tensor_copies = config.tensor_copies};
 }
 
 // As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Programs that go on from tile

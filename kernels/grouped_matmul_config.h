@@ -14,8 +14,6 @@ struct GroupedMatmulConfig {
   int min_ctas_per_sm = 0;     // 2: one may begin a tile while the other one stores; 0: no floor
   bool persistent = false;     // each multiprocessor makes tile after tile
   bool tensor_copies = false;  // a and b come by copies of whole tiles
-  // Gradients of matrices in f32 that are added to: the memory adds (Partition::add), so that no thread waits for what is in c.
-  bool adds_in_memory = false;
 
   template <class V>
   void visit(V&& v) {
@@ -27,7 +25,6 @@ struct GroupedMatmulConfig {
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 2}), Bits::same);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
-    v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal sums become 0
   }
 };
 

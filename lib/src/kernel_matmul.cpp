@@ -105,7 +105,8 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .in_blocks = kind.in_blocks};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
     config.splits = 1;
-    config.persistent = false;  // a head took longer so (bench/results/notes.md)
+    // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
+    config.persistent = config.persistent && config.adds_in_memory;
     kernels_.push_back({kind, config,
                         std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
                                                      StepNames{.views = {{"a", kA},

@@ -258,15 +258,6 @@ TEST(GroupedMatmul, AddsToWhatIsThere) {
           .n = 24,
           .sizes = {19, 0, 70, 2}}
         .check(seed += 9, type == f32 ? 0 : 8);
-  if (!machine().is_gpu()) return;  // whose memory adds nothing
-  for (const char* const persistent : {"false", "true"})
-    Trial{.options = {.factors = GroupedFactors::tn, .type = bf16, .c_type = f32, .adds = true},
-          .k = 136,
-          .n = 72,
-          .sizes = {19, 0, 70, 2},
-          .config = {{"adds_in_memory", "true"}, {"persistent", persistent}},
-          .sms = 2}
-        .check(seed += 9, 8);
 }
 
 // Whatever the offsets are, nothing outside of c is written, nothing outside of the factors is read (the interpreter, the
