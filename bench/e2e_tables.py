@@ -175,10 +175,12 @@ def fsdp(results):
 def train_llama(results):
     result = results["train-llama"]
     words = {"adamw": "with AdamW", "forward_backward": "forward and backward"}
+    measured = [row for row in result["rows"] if "tokens_per_s" in row]
     rows = [[row["batch"], f"{row['tokens']:,}", words[row["step"]], f"{row['tokens_per_s']:,.0f}", f"{row['tensor_bytes'] / 1e9:.2f}",
-             f"{row['device_bytes_used'] / 1e9:.2f}"] for row in result["rows"] if "tokens_per_s" in row]
+             f"{row['device_bytes_used'] / 1e9:.2f}"] for row in measured]
+    attention = " and ".join(sorted({{"fused": "fused attention", "products": "attention in plain products"}[row.get("attention", "products")] for row in measured}))
     return ["### The same shape in C++", f"{where(result)}. `train_llama --preset llama-3.2-1b` (`examples/train_llama/README.md`): f32 masters and gradients, "
-            "cuBLAS, attention in plain products; no limit of memory.",
+            f"cuBLAS, {attention}; no limit of memory.",
             table(["batch", "T", "step", "tokens/s", "GB of tensors", "GB in use on the GPU"], rows)]
 
 

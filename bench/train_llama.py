@@ -26,7 +26,7 @@ def measure(options, batch, tokens, update):
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "row.json"
         command = [options.program, "--preset", options.preset, "--device", options.device, "--batch", batch, "--tokens", tokens, "--steps", options.steps,
-                   "--json", out] + ([] if update else ["--no-update"])
+                   "--json", out, *(["--attention", options.attention] if options.attention else [])] + ([] if update else ["--no-update"])
         try:
             done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=options.point_s)
         except subprocess.TimeoutExpired:
@@ -42,6 +42,7 @@ def main():
     parser.add_argument("--preset", default="llama-3.2-1b")
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--points", default="4x1024,32x1024,4x16384", help="batch x tokens, separated by commas")
+    parser.add_argument("--attention", choices=("fused", "products"), help="default: the program's")
     parser.add_argument("--steps", type=int, default=10, help="of which the first two are not timed")
     parser.add_argument("--point-s", type=float, default=300)
     parser.add_argument("--out", type=pathlib.Path, required=True)

@@ -1,8 +1,7 @@
-// Causal attention in plain matrix products: scores, softmax, a sum of values. Rotary positions are part of it.
-//
-// Each key and value head serves heads / kv_heads query heads. Scores are made for a block at a time: some sequences,
-// and some of their queries with all keys that these may see. Without a limit of memory one block is everything.
+// Causal attention with rotary positions. Each key and value head serves heads / kv_heads query heads.
 #pragma once
+
+#include <memory>
 
 #include "config.h"
 #include "matmul.h"
@@ -10,44 +9,50 @@
 
 namespace train {
 
+// The library's operation, or products with scores in memory.
+enum class AttentionKind { fused, products };
+const char* name_of(AttentionKind kind);
+// Fused wherever the operation is possible.
+AttentionKind default_attention(const ModelConfig& config);
+
 class Attention {
  public:
-  // score_bytes: of one block's scores, less than twice of it in a backward; 0: callers keep the probabilities.
-  Attention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes, Type type, Ops& ops, Matmul& matmul);
+  virtual ~Attention() = default;
+  Attention(const Attention&) = delete;
 
-  // Probabilities for the caller to keep from forward to backward; empty where they are computed again.
-  Tensor make_probabilities();
+  // What a layer keeps from forward to backward; empty where all of it is computed again.
+  virtual Tensor make_kept() = 0;
   // qkv: [batch * context, qkv_width]; its queries and keys are turned in place. attended: [batch * context, width].
-  void forward(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& probabilities);
-  // qkv as forward left it.
-  void backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& qkv,
-                const Tensor& probabilities);
+  void forward(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept);
+  // attended, qkv and kept as forward left them.
+  void backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended, const Tensor& qkv,
+                const Tensor& kept);
 
- private:
-  struct Block {
-    int64_t sequence, sequences, query, queries;  // the first ones, and how many
-    int64_t keys() const { return query + queries; }
-  };
-  template <class Body>
-  void for_each_block(int64_t batch, Body body) const;
-  Matrix heads(const Tensor& x, const Block& block, int64_t position, int64_t head, int64_t step,
-               bool transposed = false) const;
-  Matrix matrices(const Tensor& scores, const Block& block, int64_t group, bool transposed = false) const;
-  Tensor scores(const Tensor& memory, const Block& block) const;
-  void make_rope_tables();
-  void rope(int64_t batch, const Tensor& qkv, bool inverse);
-  void attend(const Block& block, const Tensor& qkv, const Tensor& probabilities);
+ protected:
+  Attention(const ModelConfig& config, Ops& ops);
+  // Of queries and keys that are turned.
+  virtual void attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) = 0;
+  virtual void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended,
+                               const Tensor& qkv, const Tensor& kept) = 0;
+  // qkv's queries, keys and values: [batch, context, heads, head_dim].
+  Ops::Heads heads(int64_t batch, const Tensor& qkv) const;
 
   const ModelConfig config_;
-  const int64_t batch_;
-  const Type type_;
-  const bool keep_;
   const double scale_;
-  const int64_t group_;  // query heads of a key head
   Ops& ops_;
-  Matmul& matmul_;
-  int64_t sequences_, queries_;  // of a block
-  Tensor cos_, sin_, scores_, d_scores_;
+
+ private:
+  void rope(int64_t batch, const Tensor& qkv, bool inverse);
+
+  Tensor cos_, sin_;
 };
+
+// The library's own operation: a layer keeps the logarithm of each query's sum, and no scores are in memory.
+std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch, Ops& ops);
+
+// In plain products: scores, softmax, a sum of values. score_bytes: of the scores that are in memory at a time, less
+// than twice of it in a backward, which makes them again; 0: of all, and layers keep their probabilities.
+std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes,
+                                                  Type type, Ops& ops, Matmul& matmul);
 
 }  // namespace train

@@ -27,7 +27,8 @@ struct MemoryPlan {
   // A layer keeps its input alone and is computed again in the backward; the head and its loss are one operation, which
   // never has all logits.
   bool recompute = false;
-  int64_t score_bytes = 0;  // of attention at a time, which its backward computes again; 0: every layer keeps its own
+  // Of attention in products at a time, which its backward computes again; 0: every layer keeps its own.
+  int64_t score_bytes = 0;
 };
 
 struct TrainConfig {

@@ -1,5 +1,5 @@
-# A tiny run: the loss falls, every operation of the library is checked and passes its gates, a resumed run ends with the same bytes
-# as one that never stopped, and what cannot be resumed is refused.
+# A tiny run: the loss falls, by either kind of attention to the same one; every operation of the library is checked and passes its
+# gates, a resumed run ends with the same bytes as one that never stopped, and what cannot be resumed is refused.
 set(text ${CMAKE_CURRENT_LIST_DIR})
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -27,6 +27,18 @@ endif()
 # An untrained model is at 8 bits or more.
 if(NOT first GREATER 7.5 OR NOT held_out LESS 6.5)
   message(FATAL_ERROR "the loss did not fall: ${first} bits per byte at the first step, ${held_out} held out at the end")
+endif()
+
+foreach(attention fused products)
+  train(0 "attention ${attention}" --sample 0 --no-table --attention ${attention} --json ${WORK}/${attention}.json)
+  file(READ ${WORK}/${attention}.json results)
+  string(JSON bits GET "${results}" held_out_bits)
+  string(SUBSTRING "${bits}0000" 0 6 bits)
+  string(REPLACE "." "" ${attention} ${bits})
+endforeach()
+math(EXPR apart "${fused} - ${products}")
+if(apart GREATER 50 OR apart LESS -50)
+  message(FATAL_ERROR "fused attention and attention in products end ${apart} / 10000 bits per byte apart")
 endif()
 
 train(0 "step +20/40" --sample 0 --no-table --checkpoint ${WORK}/half --stop-after 20)

@@ -31,7 +31,7 @@ int run(const Settings& s) {
   Text text = load_text(s.text.empty() ? find_sources(s.source_dir) : s.text, s.model.context);
   Ops ops(s.device, s.threads);
   std::unique_ptr<Matmul> matmul = make_matmul(ops, s.products, s.threads);
-  Model model(s.model, s.train.batch, ops, *matmul);
+  Model model(s.model, s.train.batch, ops, *matmul, s.chosen_attention());
   if (!s.check) catch_stop_signals();  // until here a signal ends the process: there is nothing to save
   say("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(), text.held_out.size());
   std::fflush(stdout);

@@ -84,6 +84,7 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
                  {"device", s.device},
                  {"batch", s.train.batch},
                  {"tokens", s.model.context},
+                 {"attention", name_of(s.chosen_attention())},
                  {"step", s.update ? "adamw" : "forward_backward"},
                  {"parameters", model.layout().total},
                  {"losses", losses},
@@ -100,10 +101,10 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
 int run_preset(const Settings& s) {
   Ops ops(s.device, s.threads);
   const std::unique_ptr<Matmul> matmul = make_matmul(ops, s.products, s.threads);
-  Model model(s.model, s.train.batch, ops, *matmul, s.memory);
-  say("{}: {} parameters, {} layers, width {}, vocabulary {}, {} sequences of {} tokens, on {} in {}\n", s.preset,
-      model.layout().total, s.model.layers, s.model.width, s.model.vocab, s.train.batch, s.model.context, s.device,
-      ops.on_gpu() ? "bf16 with f32 masters" : "f32");
+  Model model(s.model, s.train.batch, ops, *matmul, s.chosen_attention(), s.memory);
+  say("{}: {} parameters, {} layers, width {}, vocabulary {}, {} sequences of {} tokens, attention {}, on {} in {}\n",
+      s.preset, model.layout().total, s.model.layers, s.model.width, s.model.vocab, s.train.batch, s.model.context,
+      name_of(s.chosen_attention()), s.device, ops.on_gpu() ? "bf16 with f32 masters" : "f32");
   std::fflush(stdout);
   return s.check ? check(s, model, ops) : measure(s, model, ops, *matmul);
 }

@@ -24,14 +24,17 @@ ModelConfig checked(const ModelConfig& c) {
 
 }  // namespace
 
-Model::Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, const MemoryPlan& memory)
+Model::Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, AttentionKind attention,
+             const MemoryPlan& memory)
     : config_(checked(config)),
       layout_(config),
       ops_(ops),
       matmul_(matmul),
       type_(ops.on_gpu() ? Type::bf16 : Type::f32),
       memory_(memory),
-      attention_(config, largest_batch, memory.score_bytes, type_, ops, matmul) {
+      attention_(attention == AttentionKind::fused
+                     ? make_fused_attention(config, largest_batch, ops)
+                     : make_product_attention(config, largest_batch, memory.score_bytes, type_, ops, matmul)) {
   weights_ = ops.allocate(Type::f32, {layout_.total});
   gradients_ = ops.allocate(Type::f32, {layout_.total});
   if (type_ == Type::bf16) copy_ = ops.allocate(Type::bf16, {layout_.total});
@@ -44,13 +47,13 @@ void Model::allocate(int64_t batch) {
   auto matrix = [&](int64_t cols) { return ops_.allocate(type_, {rows, cols}); };
   auto norm = [&] { return Norm{matrix(c.width), matrix(c.width), ops_.allocate(Type::f32, {rows})}; };
   auto layer = [&] {
-    return Layer{norm(),
-                 norm(),
-                 matrix(c.qkv_width()),
-                 attention_.make_probabilities(),
-                 matrix(c.width),
-                 matrix(2 * c.ffn),
-                 matrix(c.ffn)};
+    return Layer{.attention_norm = norm(),
+                 .ffn_norm = norm(),
+                 .qkv = matrix(c.qkv_width()),
+                 .attention_kept = attention_->make_kept(),
+                 .attended = matrix(c.width),
+                 .gate_up = matrix(2 * c.ffn),
+                 .activated = matrix(c.ffn)};
   };
   tokens_ = ops_.allocate(Type::i64, {rows});
   labels_ = ops_.allocate(Type::i64, {rows});
@@ -94,11 +97,11 @@ void Model::linear(const Tensor& y, const Tensor& x, int index) {
   matmul_.multiply(rows_, p.rows, p.cols, 1, matrix(x), matrix(weight(index), true), 0, matrix(y));
 }
 
-// x becomes its own gradient.
-void Model::linear_backward(const Tensor& dy, const Tensor& x, int index) {
+// dx may be x.
+void Model::linear_backward(const Tensor& dy, const Tensor& x, int index, const Tensor& dx) {
   const Parameter& p = layout_.all[index];
   matmul_.multiply(p.rows, p.cols, rows_, 1, matrix(dy, true), matrix(x), 0, matrix(gradient(index)));
-  matmul_.multiply(rows_, p.cols, p.rows, 1, matrix(dy), matrix(weight(index)), 0, matrix(x));
+  matmul_.multiply(rows_, p.cols, p.rows, 1, matrix(dy), matrix(weight(index)), 0, matrix(dx));
 }
 
 // Of the stream with branch_ added to it.
@@ -120,7 +123,7 @@ void Model::forward_layer(size_t i, bool again) {
     norm(first, layers_[i - 1].ffn_norm.sum, index.attention_norm);
   }
   linear(layer.qkv, first.y, index.qkv);
-  attention_.forward(batch_, layer.attended, layer.qkv, layer.probabilities);
+  attention_->forward(batch_, layer.attended, layer.qkv, layer.attention_kept);
   linear(branch_, layer.attended, index.out);
   norm(layer.ffn_norm, first.sum, index.ffn_norm);
   linear(layer.gate_up, layer.ffn_norm.y, index.gate_up);
@@ -183,8 +186,8 @@ void Model::backward() {
     linear_backward(layer.gate_up, layer.ffn_norm.y, index.gate_up);
     norm_backward(layer.ffn_norm.y, layer.ffn_norm, index.ffn_norm);
 
-    linear_backward(d_stream_, layer.attended, index.out);
-    attention_.backward(batch_, d_qkv_, layer.attended, layer.qkv, layer.probabilities);
+    linear_backward(d_stream_, layer.attended, index.out, branch_);
+    attention_->backward(batch_, d_qkv_, branch_, layer.attended, layer.qkv, layer.attention_kept);
     linear_backward(d_qkv_, layer.attention_norm.y, index.qkv);
     norm_backward(layer.attention_norm.y, layer.attention_norm, index.attention_norm);
   }

@@ -6,7 +6,8 @@
 //
 // Every residual sum happens inside the norm that follows it (add_rms_norm), and in the backward inside that norm's
 // gradient, so that the stream is read and written once per half layer. RoPE, SwiGLU's gradient and the gradient of the
-// logits overwrite their input, and so does the gradient of what a product multiplied.
+// logits overwrite their input, and so does the gradient of what a product multiplied, but for the output of attention,
+// which attention's gradient reads.
 #pragma once
 
 #include <span>
@@ -19,7 +20,8 @@ namespace train {
 class Model {
  public:
   // On a GPU activations and the weights that products read are bf16; master weights and gradients are f32 everywhere.
-  Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, const MemoryPlan& memory = {});
+  Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, AttentionKind attention,
+        const MemoryPlan& memory = {});
 
   const ModelConfig& config() const { return config_; }
   const ParameterLayout& layout() const { return layout_; }
@@ -42,7 +44,7 @@ class Model {
   };
   struct Layer {
     Norm attention_norm, ffn_norm;
-    Tensor qkv, probabilities, attended, gate_up, activated;
+    Tensor qkv, attention_kept, attended, gate_up, activated;
   };
 
   Tensor parameter(const Tensor& flat, int index) const;
@@ -51,7 +53,8 @@ class Model {
 
   void allocate(int64_t batch);
   void linear(const Tensor& y, const Tensor& x, int index);
-  void linear_backward(const Tensor& dy, const Tensor& x, int index);
+  void linear_backward(const Tensor& dy, const Tensor& x, int index, const Tensor& dx);
+  void linear_backward(const Tensor& dy, const Tensor& x, int index) { linear_backward(dy, x, index, x); }
   void norm(const Norm& norm, const Tensor& stream, int index);
   void norm_backward(const Tensor& dy, const Norm& norm, int index);
   void forward_layer(size_t i, bool again);
@@ -65,11 +68,13 @@ class Model {
   Matmul& matmul_;
   const Type type_;
   const MemoryPlan memory_;
-  Attention attention_;
+  const std::unique_ptr<Attention> attention_;
   int64_t batch_ = 0, rows_ = 0;  // of the current step
 
   Tensor weights_, copy_, gradients_;
-  Tensor tokens_, labels_, branch_, logits_, loss_;  // logits_: one row where the head is fused with its loss
+  // branch_: what the next norm adds to the stream, in the backward a gradient of attention's output. logits_: one row
+  // where the head is fused with its loss.
+  Tensor tokens_, labels_, branch_, logits_, loss_;
   std::vector<Layer> layers_;
   Norm final_norm_;
   Tensor d_stream_, d_qkv_;

@@ -72,6 +72,14 @@ class Ops {
   // d_y becomes d_x.
   void causal_softmax_backward(const Tensor& d_y, const Tensor& y, double scale);
 
+  // Causal; q, o [batch, tokens, heads, head_dim], k, v with heads of their own, lse [batch, heads, tokens].
+  struct Heads {
+    Tensor q, k, v;
+  };
+  void attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale);
+  void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
+                          double scale);
+
   // gate and up, or gate_up with both side by side. Gradients may be their inputs.
   struct Gated {
     Tensor gate, up, gate_up;
@@ -170,14 +178,7 @@ class Ops {
   void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
   void softmax(const Tensor& y, const Tensor& x, double scale);
   void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
-  // Causal; q, o [batch, tokens, heads, head_dim], k, v with heads of their own, lse [batch, heads, tokens].
-  struct Heads {
-    Tensor q, k, v;
-  };
-  void attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale);
-  void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
-                          double scale);
-  // The same of sequences one behind the other: q, o [tokens, heads, head_dim], lse [heads, tokens]; bounds i64 [sequences + 1].
+  // Attention of sequences one behind the other: q, o [tokens, heads, head_dim], lse [heads, tokens]; bounds i64 [sequences + 1].
   struct Sequences {
     Tensor bounds;
     int64_t longest;

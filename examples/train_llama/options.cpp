@@ -137,6 +137,13 @@ void add_options(CLI::App& app, Settings& s) {
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, Products>{{"library", Products::library}, {"kernels", Products::kernels}}))
       ->default_str("library");
+  app.add_option(
+         "--attention", s.attention,
+         "fused (libligerdsl's own, no scores in memory; heads of up to 256 columns) or products (scores, softmax, a "
+         "product with the values)")
+      ->transform(CLI::CheckedTransformer(
+          std::map<std::string, AttentionKind>{{"fused", AttentionKind::fused}, {"products", AttentionKind::products}}))
+      ->default_str("fused where possible");
   app.add_option("--checkpoint", s.checkpoint,
                  "file to save the run in: at every evaluation, at the end, and when a signal stops the run")
       ->check(check_named);

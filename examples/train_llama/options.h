@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "attention.h"
 #include "config.h"
 #include "matmul.h"
 
@@ -21,6 +23,7 @@ struct Settings {
   std::string device = "cpu";
   int threads = 0;
   Products products = Products::library;
+  std::optional<AttentionKind> attention;  // else default_attention
   std::vector<std::filesystem::path> text;
   std::filesystem::path source_dir = TRAIN_LLAMA_SOURCE_DIR;
   std::filesystem::path checkpoint, resume, json, loss_svg = "loss.svg";
@@ -32,6 +35,8 @@ struct Settings {
   bool update = true;  // of weights, in timed steps
   bool check = false, table = true, draw = true;
   std::vector<std::string> arguments;  // as they were given, the program's name first
+
+  AttentionKind chosen_attention() const { return attention.value_or(default_attention(model)); }
 };
 
 void add_options(CLI::App& app, Settings& settings);

@@ -47,6 +47,13 @@ TEST(Options, WhatIsGivenBesideAPresetCounts) {
   EXPECT_FALSE(s.update);
 }
 
+TEST(Options, AttentionIsFusedWherePossible) {
+  EXPECT_EQ(parsed({}).chosen_attention(), AttentionKind::fused);
+  EXPECT_EQ(parsed({"--width", "1028", "--heads", "4"}).chosen_attention(), AttentionKind::products);
+  EXPECT_EQ(parsed({"--attention", "products", "--preset", "tiny"}).chosen_attention(), AttentionKind::products);
+  EXPECT_THROW(parsed({"--attention", "flash"}), CLI::ValidationError);
+}
+
 TEST(Options, APresetSavesAndReadsNothing) {
   EXPECT_THROW(parsed({"--preset", "tiny", "--checkpoint", "file"}), CLI::ExcludesError);
   EXPECT_THROW(parsed({"--preset", "unknown"}), CLI::ValidationError);

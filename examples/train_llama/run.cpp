@@ -46,9 +46,10 @@ class Run {
   }
 
   int run() {
-    say("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, on {} in {}\n",
+    say("model: {} parameters, {} layers, width {}, {} heads, {} kv heads, ffn {}, context {}, attention {}, on {} in "
+        "{}\n",
         model_.layout().total, s_.model.layers, s_.model.width, s_.model.heads, s_.model.kv_heads, s_.model.ffn,
-        s_.model.context, s_.device, ops_.on_gpu() ? "bf16 with f32 masters" : "f32");
+        s_.model.context, name_of(s_.chosen_attention()), s_.device, ops_.on_gpu() ? "bf16 with f32 masters" : "f32");
     const auto started = Clock::now();
     trainer_.warm_up();
     say("kernels ready after {:.1f} s\n", seconds_since(started));
@@ -199,6 +200,7 @@ class Run {
             {"first_step", first_ + 1},
             {"steps", trainer_.done()},
             {"device", s_.device},
+            {"attention", name_of(s_.chosen_attention())},
             {"training", to_json(history.training())},
             {"held_out", to_json(history.held_out)}};
   }
