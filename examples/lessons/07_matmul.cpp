@@ -1,11 +1,13 @@
 // Lesson 7: one matrix product, rung by rung: products and sums as one writes them first, tiles by `dot`, loads on their way
-// while the last tiles are multiplied, tiles in an order that the second-level cache likes, an epilogue. A
-// shared object for the `ligerdsl` command: docs/writing-matrix-products.md times every rung with
+// while the last tiles are multiplied, tiles in an order that the second-level cache likes, programs that make tile after
+// tile, an epilogue. A shared object for the `ligerdsl` command: docs/writing-matrix-products.md times every rung with
 //
 //   ligerdsl bench --load liblesson_07_matmul.so matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096 --device cuda:0
 //
 // c = a b; a [m, k], b [k, n], c [m, n] of one type, any sizes; sums in f32. 2 m n k flop.
 #include <ligerdsl/dsl.h>
+
+#include <algorithm>
 
 using namespace ligerdsl;
 
@@ -38,10 +40,10 @@ struct Matrices {
         of_b(b.partition({m.block_k, m.block_n})) {}
 };
 
-// Sums of one tile of c. stages: loads in flight.
-Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile, int stages) {
-  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, pipelined(stages),
-                            carry(k.zeros({m.block_m, m.block_n}, f32)), [&](Scalar i, Tile sums) {
+// Sums of one tile of c. loads: how many are in flight.
+Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile, const LoopOptions& loads) {
+  auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, loads, carry(k.zeros({m.block_m, m.block_n}, f32)),
+                            [&](Scalar i, Tile sums) {
                               return carry(dot(x.of_a.load({tile.row, i}), x.of_b.load({i, tile.column}), sums));
                             });
   return sums;
@@ -71,36 +73,56 @@ void plain(KernelBuilder& k, const Meta& m) {
 void tiles(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
-  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, 1).to(m.type));
+  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(1)).to(m.type));
 }
 
 // Rung 3: the tiles of the next turns are on their way to shared memory, from where tensor cores read them.
 void loads_in_flight(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
-  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, 4).to(m.type));
+  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
 // Rung 4: 16 rows of tiles together, so that programs that run at the same time share what they read.
 void grouped(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
-  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, 4).to(m.type));
+  x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
-// Rung 5: what follows a product belongs behind it: c = gelu(a b + bias).
+// Rung 5: one thread asks for whole tiles (TMA), and a program goes on from tile to tile: the first factors of the next one
+// are on their way while this one is stored.
+void persistent(KernelBuilder& k, const Meta& m) {
+  const Matrices x(k, m);
+  const Scalar rows = cdiv(x.c.dim(0), m.block_m), columns = cdiv(x.c.dim(1), m.block_n);
+  k.for_range(k.program_id(0), (rows * columns).to(i32), k.num_programs(0), [&](Scalar number) {
+    const TilePlace tile = grouped_tiles(number, rows, columns, 16);
+    const Tile sums = sums_of(k, m, x, tile, {.num_stages = 4, .tensor_copies = true});
+    x.of_c.store({tile.row, tile.column}, sums.to(m.type));
+  });
+}
+
+// Rung 6: what follows a product belongs behind it: c = gelu(a b + bias).
 void linear(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   View bias = k.view("bias", m.type, {dyn});
   const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
   const Tile shift = bias.partition({m.block_n}).load({tile.column}).to(f32).expand_dims(0);
-  x.of_c.store({tile.row, tile.column}, gelu_tanh(sums_of(k, m, x, tile, 4) + shift).to(m.type));
+  x.of_c.store({tile.row, tile.column}, gelu_tanh(sums_of(k, m, x, tile, pipelined(4)) + shift).to(m.type));
+}
+
+int64_t number_of_tiles(const Meta& m, const LaunchArguments& a) {
+  return ceil_div(a.dim("c", 0), m.block_m) * ceil_div(a.dim("c", 1), m.block_n);
 }
 
 Launch launch(const Meta& m, const LaunchArguments& a) {
-  return {.grid = {ceil_div(a.dim("c", 0), m.block_m) * ceil_div(a.dim("c", 1), m.block_n)},
-          .num_warps = static_cast<int>(m.warps),
-          .no_alias = true};
+  return {.grid = {number_of_tiles(m, a)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
+}
+
+// A program on each multiprocessor of a GPU.
+Launch launch_persistent(const Meta& m, const LaunchArguments& a) {
+  const int64_t most = a.has_target() && a.target().is_gpu() ? a.target().sms : number_of_tiles(m, a);
+  return {.grid = {std::min(number_of_tiles(m, a), most)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
 }
 
 }  // namespace
@@ -115,6 +137,10 @@ const Kernel<Meta> matmul_in_flight{.name = "matmul_in_flight",
                                     .launch = launch};
 const Kernel<Meta> matmul_grouped{
     .name = "matmul_grouped", .description = "c = a b, tiles in groups of rows", .build = grouped, .launch = launch};
+const Kernel<Meta> matmul_persistent{.name = "matmul_persistent",
+                                     .description = "c = a b, tile after tile by tensor copies",
+                                     .build = persistent,
+                                     .launch = launch_persistent};
 const Kernel<Meta> matmul_linear{
     .name = "matmul_linear", .description = "c = gelu(a b + bias)", .build = linear, .launch = launch};
 
@@ -122,5 +148,6 @@ LIGERDSL_REGISTER_KERNEL(matmul_plain);
 LIGERDSL_REGISTER_KERNEL(matmul_tiles);
 LIGERDSL_REGISTER_KERNEL(matmul_in_flight);
 LIGERDSL_REGISTER_KERNEL(matmul_grouped);
+LIGERDSL_REGISTER_KERNEL(matmul_persistent);
 LIGERDSL_REGISTER_KERNEL(matmul_linear);
 LIGERDSL_EXPORT_KERNELS();

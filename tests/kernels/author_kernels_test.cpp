@@ -14,6 +14,7 @@
 #include "examples/author_kernels/selective_log_softmax.h"
 #include "examples/author_kernels/sparsemax.h"
 #include "examples/author_kernels/top2.h"
+#include "tests/kernels/author_launch.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -23,25 +24,6 @@ using namespace author_kernels;
 
 constexpr int64_t kRows = 3;
 const std::vector<int64_t> kWidths{1024, 1000, 4999};
-
-struct Given {
-  std::string name;
-  Tensor tensor;
-};
-
-// One launch, as the kernel's launch rule says.
-template <class Meta>
-void run(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<Given>& tensors, Arguments arguments = {}) {
-  std::vector<LaunchArguments::Argument> sizes;
-  for (const Given& given : tensors) {
-    arguments.tensor(given.name, given.tensor);
-    sizes.push_back({.name = given.name, .dims = given.tensor.shape(), .strides = given.tensor.strides()});
-  }
-  const kernels::Step step{.program = record(kernel, meta, machine()),
-                           .launch = kernel.launch(meta, LaunchArguments(std::move(sizes), machine()))};
-  backend().run({.steps = {step}}, kRows, std::move(arguments));
-  for (const Given& given : tensors) EXPECT_TRUE(given.tensor.untouched_outside()) << given.name;
-}
 
 // check(type, columns) for all types and widths.
 template <class Check>
