@@ -7,6 +7,7 @@
 #include "kernels/dyt_config.h"
 #include "kernels/elementwise_config.h"
 #include "kernels/embedding_config.h"
+#include "kernels/gated_matmul_config.h"
 #include "kernels/global_norm.h"
 #include "kernels/group_norm_config.h"
 #include "kernels/grouped_matmul_config.h"
@@ -96,6 +97,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry(bias_add_backward_kernel),
       entry(matmul_kernel),
       entry(grouped_matmul_kernel),
+      entry(gated_matmul_kernel),
       entry(attention_forward_kernel),
       entry(attention_backward_kernel),
       entry(activation_forward_kernel),

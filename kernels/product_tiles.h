@@ -8,12 +8,16 @@
 
 namespace ligerdsl::kernels {
 
+inline LoopOptions options_of_turns(const MatmulMeta& m) {
+  return {.num_stages = m.stages, .tensor_copies = m.tensor_copies};
+}
+
 // Sums of the turns [first, end) along k: of left(turn) [tile_m, tile_k] by right(turn) [tile_k, tile_n].
 template <class Left, class Right>
 Tile sums_of_turns(KernelBuilder& k, const MatmulMeta& m, const Scalar& first, const Scalar& end, Left left,
                    Right right) {
-  auto [sums] = k.for_range(first, end, 1, {.num_stages = m.stages, .tensor_copies = m.tensor_copies},
-                            carry(k.zeros({m.tile_m, m.tile_n}, f32)), [&](const Scalar& turn, const Tile& sums) {
+  auto [sums] = k.for_range(first, end, 1, options_of_turns(m), carry(k.zeros({m.tile_m, m.tile_n}, f32)),
+                            [&](const Scalar& turn, const Tile& sums) {
                               const Tile of_left = left(turn), of_right = right(turn);
                               if (!m.turns_apart) return carry(dot(of_left, of_right, sums));
                               return carry(sums + dot(of_left, of_right, k.zeros({m.tile_m, m.tile_n}, f32)));
@@ -59,30 +63,35 @@ class ProductTiles {
     return place;
   }
 
+  // The factors of one turn.
+  Tile left(const Place& tile, const Scalar& turn) const {
+    if (blocks_) return a_.load(blocks_->at(tile.row, turn, m_.tile_k));
+    return m_.transposed_a() ? a_.load(tile.of(turn, tile.row)).permute({1, 0}) : a_.load(tile.of(tile.row, turn));
+  }
+  Tile right(const Place& tile, const Scalar& turn) const {
+    return m_.transposed_b() ? b_.load(tile.of(tile.column, turn)).permute({1, 0})
+                             : b_.load(tile.of(turn, tile.column));
+  }
+
   Tile sums(const Place& tile) const { return sums(tile, k_.constant(0, i64), turns_); }
   // Sums of the turns [first, end).
   Tile sums(const Place& tile, const Scalar& first, const Scalar& end) const {
     return sums_of_turns(
-        k_, m_, first, end,
-        [&](const Scalar& i) {
-          if (blocks_) return a_.load(blocks_->at(tile.row, i, m_.tile_k));
-          return m_.transposed_a() ? a_.load(tile.of(i, tile.row)).permute({1, 0}) : a_.load(tile.of(tile.row, i));
-        },
-        [&](const Scalar& i) {
-          return m_.transposed_b() ? b_.load(tile.of(tile.column, i)).permute({1, 0})
-                                   : b_.load(tile.of(i, tile.column));
-        });
+        k_, m_, first, end, [&](const Scalar& turn) { return left(tile, turn); },
+        [&](const Scalar& turn) { return right(tile, turn); });
   }
 
-  // make(place, sums) for every tile of this program.
+  // make(place) for every tile of this program.
   template <class Make>
-  void each(Make make) const {
-    const auto one = [&](const Scalar& number) {
-      const Place tile = at(number);
-      make(tile, sums(tile));
-    };
+  void each_place(Make make) const {
+    const auto one = [&](const Scalar& number) { make(at(number)); };
     if (!m_.persistent) return one(k_.program_id(0));
     k_.for_range(k_.program_id(0), matrices_ ? count_ * *matrices_ : count_, k_.num_programs(0), one);
+  }
+  // make(place, sums).
+  template <class Make>
+  void each(Make make) const {
+    each_place([&](const Place& tile) { make(tile, sums(tile)); });
   }
 
  private:

@@ -306,8 +306,12 @@ class LoopPrefetcher {
       else if (other.getType().hasBarriers())
         taken += barrierBytes(other.getType().getSlots());
     });
+    SmallVector<int64_t> gaps;  // in front of parts, whose slots are of whole alignments
     for (tile::LoadTileOp load : ring.partsOf(loads))
-      taken += bufferAlignment(ring.slotOf(load)) - kLeastAlignment;  // in front of it
+      gaps.push_back(bufferAlignment(ring.slotOf(load)) - kLeastAlignment);
+    // An exchange's buffer alone comes between parts once: the others lie side by side.
+    if (taken == 0 && gaps.size() > 2 && llvm::all_equal(gaps)) gaps.resize(2);
+    for (int64_t gap : gaps) taken += gap;
     return (sharedBytes - std::max(exchangeBytes(scope), leastForExchanges) - taken) * ctas;
   }
 

@@ -216,6 +216,19 @@ Array joined(const Array& gate, const Array& up, int64_t ffn) {
   return out;
 }
 
+// Both products and what is made of them.
+void gated_products(CheckTable& t) {
+  const int64_t m = t.rows, ffn = t.c.ffn, k = t.c.width;
+  const auto x = t.random({m, k}), weight = t.random({2 * ffn, k});
+  const Array products = oracle::matmul(x.values, weight.values, m, 2 * ffn, k, false, true);
+  Tensor gate_up = t.ops.allocate(t.type, {m, 2 * ffn}), out = t.ops.allocate(t.type, {m, ffn});
+  for (const bool gelu : {false, true}) {
+    t.ops.gated_matmul(out, gate_up, x.tensor, weight.tensor, gelu);
+    t.add("gate_up", gate_up, products, t.reduction);
+    t.add("out", out, gelu ? oracle::geglu(products, ffn) : oracle::swiglu(products, ffn), t.reduction);
+  }
+}
+
 struct Activation {
   void (Ops::*forward)(const Tensor& out, const Ops::Gated& in);
   void (Ops::*backward)(const Ops::Gated& d_in, const Tensor& d_out, const Ops::Gated& in);
@@ -257,6 +270,7 @@ void check_elementwise(CheckTable& t) {
   batched_products(t);
   scaled_products(t);
   grouped_products(t);
+  gated_products(t);
   bias(t);
   activations(t);
   dropout(t);

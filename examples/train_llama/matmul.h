@@ -36,6 +36,10 @@ class Matmul {
   // The same for every matrix of a batch of outer x inner.
   virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
                               const Matrix& a, const Matrix& b, float beta, const Matrix& c) = 0;
+  // out = SiLU(gate) up, and gate_up, the product of x and weight^T, by one kernel; false: there is none, and nothing was done.
+  virtual bool swiglu(const Tensor& /*out*/, const Tensor& /*gate_up*/, const Tensor& /*x*/, const Tensor& /*weight*/) {
+    return false;
+  }
   // Memory of the GPU that is in use, whoever uses it; 0 on a CPU.
   virtual int64_t device_bytes_used() const { return 0; }
 };

@@ -33,6 +33,11 @@ class KernelMatmul : public Matmul {
                           {batch(b.at(o, 0), inner, k, n), b.transposed}, alpha, beta);
   }
 
+  bool swiglu(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight) override {
+    ops_.gated_matmul(out, gate_up, x, weight);
+    return true;
+  }
+
   int64_t device_bytes_used() const override { return library_->device_bytes_used(); }
 
  private:

@@ -126,8 +126,11 @@ void Model::forward_layer(size_t i, bool again) {
   attention_->forward(batch_, layer.attended, layer.qkv, layer.attention_kept);
   linear(branch_, layer.attended, index.out);
   norm(layer.ffn_norm, first.sum, index.ffn_norm);
-  linear(layer.gate_up, layer.ffn_norm.y, index.gate_up);
-  ops_.swiglu(r(layer.activated), {.gate_up = r(layer.gate_up)});
+  const Tensor gate_up = r(layer.gate_up), activated = r(layer.activated);
+  if (!matmul_.swiglu(activated, gate_up, r(layer.ffn_norm.y), weight(index.gate_up))) {
+    linear(gate_up, layer.ffn_norm.y, index.gate_up);
+    ops_.swiglu(activated, {.gate_up = gate_up});
+  }
 }
 
 // Up to the head.

@@ -215,6 +215,18 @@ void Ops::causal_softmax_backward(const Tensor& d_y, const Tensor& y, double sca
   impl_->run(desc, args);
 }
 
+void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu) {
+  Arguments tensor(impl_->device);
+  ligerdsl_gated_matmul_nt_desc_t desc = LIGERDSL_GATED_MATMUL_NT_DESC_INIT;
+  ligerdsl_gated_matmul_nt_args_t args = LIGERDSL_GATED_MATMUL_NT_ARGS_INIT;
+  desc.activation = gelu ? LIGERDSL_ACTIVATION_GELU_TANH : LIGERDSL_ACTIVATION_SILU;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.gate_up = tensor(gate_up);
+  args.out = tensor(out);
+  impl_->run(desc, args);
+}
+
 void Ops::swiglu(const Tensor& out, const Gated& in) {
   Arguments tensor(impl_->device);
   ligerdsl_swiglu_forward_desc_t desc = LIGERDSL_SWIGLU_FORWARD_DESC_INIT;

@@ -84,6 +84,8 @@ class Ops {
   struct Gated {
     Tensor gate, up, gate_up;
   };
+  // gate_up, the product of x and weight^T, and out: swiglu of it, or geglu.
+  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu = false);
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 

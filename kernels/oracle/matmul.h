@@ -1,4 +1,4 @@
-// c = f(alpha op(a) op(b) + bias) + beta c.
+// c = f(alpha op(a) op(b) + bias) + beta c; gated products.
 #pragma once
 
 #include <cmath>
@@ -29,6 +29,22 @@ inline Values matmul_oracle(const MatmulCase& p, const Values& a, const Values& 
   if (p.f) sums = activation_oracle(*p.f, sums);
   for (int64_t i = 0; p.beta != 0 && i < p.m * p.n; ++i) sums[i] += p.beta * c[i];
   return sums;
+}
+
+struct GatedProduct {
+  Values gate_up, out;
+};
+
+// x [rows, k] by weight [2 f, k]: gate and up side by side, and f(gate) up.
+inline GatedProduct gated_matmul_oracle(ActivationKind kind, const Values& x, const Values& weight, int64_t rows,
+                                        int64_t f, int64_t k) {
+  GatedProduct made{matmul_oracle({.m = rows, .n = 2 * f, .k = k, .transposed_b = true}, x, weight, {}, {}), {}};
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < f; ++j) {
+      const double* row = &made.gate_up[i * 2 * f];
+      made.out.push_back(activation_oracle(kind, row[j]) * row[f + j]);
+    }
+  return made;
 }
 
 }  // namespace ligerdsl::oracle

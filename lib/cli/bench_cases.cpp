@@ -76,6 +76,12 @@ class Builder {
         {op,
          {dtype_, size(transposed ? "K" : "M", rows_of(rows)), size(transposed ? "M" : "K", width), size("N", cols)}});
   }
+  // Gate and up projections, and what a backward needs of them.
+  void gated_product(int64_t rows, int64_t width, int64_t cols) {
+    for (const char* stored : {"with_gate_up=0", "with_gate_up=1"})
+      cases_.push_back(
+          {"gated_matmul_nt", {dtype_, stored, size("M", rows_of(rows)), size("K", width), size("F", cols)}});
+  }
   // fp8, with a scale for each row.
   void eight_bits(int64_t rows, int64_t width, int64_t cols) {
     cases_.push_back({"scaled_matmul_nt",
@@ -161,6 +167,7 @@ Cases standard(const Scale& scale) {
   add.product("matmul_nn", losses, width, width);
   add.product("matmul_tn", losses, width, width);
   add.eight_bits(losses, width, width);
+  add.gated_product(losses, scale.cpu ? 1024 : 4096, ffn);
   add.experts(scale.cpu ? 64 : 8192, scale.cpu ? 8 : 128, scale.cpu ? 512 : 2048, scale.cpu ? 512 : 1536);
   add.activations(rows, ffn);
   add.pair("dropout", rows, "F", ffn);

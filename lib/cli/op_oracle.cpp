@@ -514,6 +514,13 @@ Expected matmul(const Call& c) {
   return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
 }
 
+Expected gated_matmul(const Call& c) {
+  const auto kind = static_cast<oracle::ActivationKind>(c.option("activation"));
+  auto made = oracle::gated_matmul_oracle(kind, c["x"], c["weight"], c.size("M"), c.size("F"), c.size("K"));
+  const DType own = c.type("out");
+  return {{"gate_up", {std::move(made.gate_up), true, own}}, {"out", {std::move(made.out), true, own}}};
+}
+
 // One matrix of c after the other.
 template <bool transposed_a, bool transposed_b>
 Expected batched_matmul(const Call& c) {
@@ -710,6 +717,7 @@ const std::map<std::string, std::function<Expected(const Call&)>>& formulas() {
       {"grouped_matmul_nt", grouped_matmul<true>},
       {"grouped_matmul_nn", grouped_matmul<false>},
       {"grouped_matmul_tn", grouped_matmul_tn},
+      {"gated_matmul_nt", gated_matmul},
       {"activation_forward", activation_forward},
       {"activation_backward", activation_backward},
       {"dropout_forward", dropout_forward},

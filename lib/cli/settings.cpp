@@ -26,16 +26,17 @@ const Words kDtypes = {
     {"f32", LIGERDSL_F32}, {"f16", LIGERDSL_F16},       {"bf16", LIGERDSL_BF16},     {"i32", LIGERDSL_I32},
     {"i64", LIGERDSL_I64}, {"f8e4m3", LIGERDSL_F8E4M3}, {"f8e5m2", LIGERDSL_F8E5M2}, {"none", 0}};
 const Words kFlags = {{"true", 1}, {"false", 0}};
+const Words kActivations = {{"gelu_tanh", LIGERDSL_ACTIVATION_GELU_TANH},
+                            {"gelu_erf", LIGERDSL_ACTIVATION_GELU_ERF},
+                            {"silu", LIGERDSL_ACTIVATION_SILU},
+                            {"relu", LIGERDSL_ACTIVATION_RELU},
+                            {"relu_squared", LIGERDSL_ACTIVATION_RELU_SQUARED}};
 // Of options by their names.
 const std::map<std::string, Words> kWords = {
     {"casting",
      {{"llama", LIGERDSL_CASTING_LLAMA}, {"gemma", LIGERDSL_CASTING_GEMMA}, {"none", LIGERDSL_CASTING_NONE}}},
-    {"kind",
-     {{"gelu_tanh", LIGERDSL_ACTIVATION_GELU_TANH},
-      {"gelu_erf", LIGERDSL_ACTIVATION_GELU_ERF},
-      {"silu", LIGERDSL_ACTIVATION_SILU},
-      {"relu", LIGERDSL_ACTIVATION_RELU},
-      {"relu_squared", LIGERDSL_ACTIVATION_RELU_SQUARED}}},
+    {"kind", kActivations},
+    {"activation", kActivations},
     {"epilogue",
      {{"none", LIGERDSL_EPILOGUE_NONE},
       {"gelu_tanh", LIGERDSL_EPILOGUE_GELU_TANH},

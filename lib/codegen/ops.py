@@ -5,8 +5,8 @@ Formulas name sections of no other document: each text stands alone, because it 
 """
 
 from operations import (activation, attention, bias_add, cross_entropy, divergence, dropout, dyt, elementwise, embedding,
-                        fused_linear_cross_entropy, fused_linear_jsd, gated_activation, group_norm, grouped_matmul, layer_norm, matmul,
-                        optimizer, poly_norm, rms_norm, rope, scaled_matmul, softmax, vocab_parallel)
+                        fused_linear_cross_entropy, fused_linear_jsd, gated_activation, gated_matmul, group_norm, grouped_matmul, layer_norm,
+                        matmul, optimizer, poly_norm, rms_norm, rope, scaled_matmul, softmax, vocab_parallel)
 
 OPS = [
     *elementwise.OPS,
@@ -19,6 +19,7 @@ OPS = [
     *matmul.OPS,
     *scaled_matmul.OPS,
     *grouped_matmul.OPS,
+    *gated_matmul.OPS,
     *activation.OPS,
     *dropout.OPS,
     *gated_activation.OPS,

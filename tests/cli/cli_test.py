@@ -155,6 +155,10 @@ grouped_matmul_nn M=0 N=33 K=40 E=3
 grouped_matmul_tn K=70 M=20 N=33 E=5 dtype=bf16
 grouped_matmul_tn K=70 M=20 N=33 E=6 dtype=bf16 c_dtype=f32 accumulate=1
 grouped_matmul_tn K=0 M=20 N=33 E=2
+gated_matmul_nt M=70 F=33 K=40
+gated_matmul_nt M=9 F=40 K=24 dtype=bf16 with_gate_up=1
+gated_matmul_nt M=20 F=33 K=17 dtype=f16 with_gate_up=1 activation=gelu_tanh
+gated_matmul_nt M=0 F=33 K=17 with_gate_up=1
 bias_add_backward N=50 F=33 dtype=bf16
 bias_add_backward N=50 F=33 d_bias_dtype=f32 accumulate=1
 bias_add_backward N=0 F=33

@@ -80,6 +80,9 @@ constexpr const char* kConfigurations[] = {
     "grouped_matmul_nn dtype=f16",
     "grouped_matmul_tn dtype=bf16",
     "grouped_matmul_tn dtype=bf16 c_dtype=f32 accumulate=1 index_dtype=i32",
+    "gated_matmul_nt dtype=bf16",
+    "gated_matmul_nt with_gate_up=1",
+    "gated_matmul_nt dtype=f16 activation=gelu_tanh with_gate_up=1",
     "attention_forward dtype=bf16 causal=1 with_lse=1",
     "attention_forward window_left=5 window_right=2 softcap=3 D=24",
     "attention_forward dtype=f16 scale=0.5 D=96",
@@ -185,6 +188,7 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
     return {size("B", 2), size("S", (rows + 1) / 2), size("T", (rows + 4) / 2), size("A", 4), size("K", 2),
             size("D", 64)};
   if (op.find("modulated_rms_norm") == 0) return {size("N", (rows + 2) / 3 * 3), size("K", 3), size("H", 520)};
+  if (op.starts_with("gated_matmul_")) return {size("M", rows), size("K", 88), size("F", 136)};
   if (op.find("matmul_") != std::string::npos) {
     const bool transposed = op[op.size() - 2] == 't';
     std::vector<std::string> all{size(transposed ? "K" : "M", rows), size(transposed ? "M" : "K", 88), size("N", 136)};

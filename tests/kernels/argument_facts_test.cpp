@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "kernels/embedding.h"
+#include "kernels/gated_matmul_config.h"
 #include "kernels/grouped_matmul_config.h"
 #include "kernels/matmul_config.h"
 #include "kernels/poly_norm.h"
@@ -121,6 +122,20 @@ TEST(ArgumentFacts, FactorsThatAreSlices) {
     EXPECT_EQ(aligned.of("c").pointer_align, 16);
     EXPECT_EQ(of_factors.of("c"), Facts(product, Variant::any).of("c"));
     EXPECT_EQ(aligned.of("offsets").strides[0].exact, 1);
+  }
+}
+
+// Two products: the halves of what is stored may lie anywhere.
+TEST(ArgumentFacts, FactorsOfGatedProducts) {
+  const kernels::Operation product = kernels::gated_matmul(kGpu, {.stores_products = true});
+  const Facts aligned(product), of_factors(product, Variant::factors);
+  for (const char* name : {"x", "gate_weight", "up_weight"}) {
+    EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
+    EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+  }
+  for (const char* name : {"out", "gate", "up"}) {
+    EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
+    EXPECT_EQ(of_factors.of(name), Facts(product, Variant::any).of(name)) << name;
   }
 }
 

@@ -69,6 +69,7 @@ def by_hand():
         **{f"batched_matmul_{order}": product((2, *((6, 4) if order[0] == "t" else (4, 6))), (2, *((5, 6) if order[1] == "t" else (6, 5))), (2, 4, 5))
            for order in ("nn", "nt", "tn", "tt")},
         "scaled_matmul_nt": ((eight_bits(4, 6), eight_bits(5, 6), torch.rand(4), torch.rand(5), torch.randn(5)), {"c_dtype": torch.float32}),
+        "gated_matmul_nt": ((x, torch.randn(10, 6)), {"with_gate_up": True}),
         "dropout_forward": ((x, x), {"p": 0.3, "seed": 7}), "dropout_backward": ((x,), {"p": 0.3, "seed": 7}),
     }
 

@@ -1,6 +1,6 @@
 // SwiGLU and GeGLU. The fused layout is the same kernel on the two halves of one tensor.
 #include "kernels/elementwise_config.h"
-#include "lib/src/ops/support.h"
+#include "lib/src/ops/halves.h"
 
 namespace ligerdsl::lib {
 
@@ -8,25 +8,11 @@ namespace {
 
 using Bindings = OperationPlan::Bindings;
 
-// Columns [which * width, (which + 1) * width) of a tensor [n, 2 * width].
-Bindings::Derived half(const char* name, const std::string& memory, int tensor, int which, int64_t width) {
-  return {.name = name,
-          .memory = memory + (which ? ", up" : ", gate"),
-          .view =
-              [=](const Call& call) {
-                BoundTensor view = call.tensors[tensor];
-                view.dims[1] = width;
-                view.data += which * width * size_of(view.dtype);
-                return view;
-              },
-          .exact = {-1, width}};
-}
-
 Bindings forward_bindings(int rows, bool fused, int gate_up, int64_t width) {
   Bindings bindings;
   bindings.rows = size_of_call(rows);
   if (fused) {
-    bindings.views = {half("gate", "gate_up", gate_up, 0, width), half("up", "gate_up", gate_up, 1, width)};
+    bindings.views = {half_row("gate", "gate_up", gate_up, 0, width), half_row("up", "gate_up", gate_up, 1, width)};
   }
   return bindings;
 }
@@ -35,8 +21,8 @@ Bindings backward_bindings(int rows, bool fused, bool in_place, int gate_up, int
   Bindings bindings = forward_bindings(rows, fused, gate_up, width);
   if (fused) {
     const char* gradient = in_place ? "gate_up" : "d_gate_up";
-    bindings.views.push_back(half("d_gate", gradient, d_gate_up, 0, width));
-    bindings.views.push_back(half("d_up", gradient, d_gate_up, 1, width));
+    bindings.views.push_back(half_row("d_gate", gradient, d_gate_up, 0, width));
+    bindings.views.push_back(half_row("d_up", gradient, d_gate_up, 1, width));
   }
   return bindings;
 }

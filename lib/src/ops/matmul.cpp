@@ -24,7 +24,8 @@ std::unique_ptr<OpPlan> plan_of(const ContextRef& context, const OpInfo& info, c
                                        .adds = d.beta != 0,
                                        .unit_beta = d.beta == 1,
                                        .batch = batch};
-  return plan_of_product(context, info, d, options, {.numbers = {{"alpha", d.alpha}, {"beta", d.beta}}}, rows);
+  return plan_of_product(context, info, d, kernels::matmul_kernel, options,
+                         {.numbers = {{"alpha", d.alpha}, {"beta", d.beta}}}, rows);
 }
 
 }  // namespace

@@ -17,7 +17,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_scal
       .c_type = dtype_of(d.c_dtype),
       .has_bias = d.bias_dtype != 0,
       .bias_type = dtype_of(d.bias_dtype)};
-  return plan_of_product(context, scaled_matmul_nt::info(), d, options, {}, scaled_matmul_nt::dim_M);
+  return plan_of_product(context, scaled_matmul_nt::info(), d, kernels::matmul_kernel, options, {},
+                         scaled_matmul_nt::dim_M);
 }
 
 }  // namespace ligerdsl::lib

@@ -1,0 +1,39 @@
+// The schedules of gate and up projections in one kernel.
+#pragma once
+
+#include <vector>
+
+#include "kernels/config.h"
+#include "kernels/gated_matmul.h"
+
+namespace ligerdsl::kernels {
+
+struct GatedMatmulConfig {
+  int tile_m = 128, tile_n = 128;  // of out, and of each product
+  int tile_k = 64;                 // of x and of both weights in one turn
+  int stages = 3;                  // loads in flight: the turn at work and those on their way
+  int num_warps = 8;
+  int group = 16;              // rows of tiles that are done together
+  bool persistent = false;     // each multiprocessor makes tile after tile
+  bool tensor_copies = false;  // factors come by copies of whole tiles
+
+  template <class V>
+  void visit(V&& v) {
+    v("tile_m", tile_m, powers_of_two(16, 256), Bits::same);
+    v("tile_n", tile_n, powers_of_two(16, 128), Bits::same);
+    v("tile_k", tile_k, powers_of_two(16, 128), Bits::same);
+    v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
+    v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
+    v("group", group, powers_of_two(1, 64), Bits::same);
+    v("persistent", persistent, Bits::same);
+    v("tensor_copies", tensor_copies, Bits::same);
+  }
+};
+
+// As of a product: what few_rows of matmul_config.h says.
+std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
+
+using GatedMatmul = ConfiguredKernel<GatedMatmulOptions, GatedMatmulConfig>;
+extern const GatedMatmul gated_matmul_kernel;
+
+}  // namespace ligerdsl::kernels

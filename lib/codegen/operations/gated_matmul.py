@@ -1,0 +1,22 @@
+"""The gate and up projections of a gated MLP with its activation."""
+
+from table import Op, Tensor, dim, dtype, option, present
+
+GATED_MATMUL = Op(
+    "gated_matmul_nt", "f(x W_gate^T) * (x W_up^T): the first half of a gated MLP, SwiGLU or GeGLU, in one kernel",
+    """gate = round(x W_gate^T), up = round(x W_up^T); out = round(round(f(gate)) * up), f by activation (the functions are those of
+activation_forward). W_gate is the first F rows of weight, W_up the others. It rounds as matmul_nt and then swiglu_forward or geglu_forward of one
+tensor, whether gate_up is passed or not: out has the same bits either way. With gate_up, the gradients are those of swiglu_backward (SILU) or
+geglu_backward (GELU_TANH) with fused, and of two products: d_x = d_gate_up weight, d_weight = d_gate_up^T x. Products and sums in f32, of 16-bit
+factors on tensor cores where the device has them; the order of a sum depends on shapes, number of rows, alignment, device and schedule. out and gate_up
+overlap nothing. K and F are at least 1. On a GPU of 16-bit factors the fast kernels want x and weight, and their rows, to begin at multiples of 16
+bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says which argument). Where only out or gate_up, or the
+second half of its rows, does not, these alone are moved so. There is no workspace.""",
+    [dim("n_inner", "K", "x", "terms of a sum, width of x"), dim("n_cols", "F", "out", "width of out"), dtype("dtype", "x", "of all tensors"),
+     option("activation", "int32_t", "LIGERDSL_ACTIVATION_SILU", "LIGERDSL_ACTIVATION_*", 0, 4), present("gate_up")],
+    [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
+     Tensor("gate_up", "out", "M* 2F", "dtype", "gate in columns [0, F), up in [F, 2F), or NULL", "with_gate_up"),
+     Tensor("out", "out", "M* F", "dtype", "the activation")],
+    rows="rows of x")
+
+OPS = [GATED_MATMUL]
