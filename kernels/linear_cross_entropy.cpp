@@ -23,6 +23,7 @@
 #include "kernels/linear_logits.h"
 #include "kernels/product_tiles.h"
 #include "kernels/record.h"
+#include "kernels/row_tiles.h"
 #include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
@@ -94,7 +95,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   if (m.with_gradient && m.in_blocks) blocks.emplace(k);
   const TileNumbers numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
-  const View base = k.view("base", f32, {dyn});
+  const View base = k.view("base", f32, {dyn}), places = k.view("places", i32, {dyn});
   View again;
   if (m.makes_again) again = k.view("again", i32, {dyn});
   const View labels = index_view(k, "labels", m.label_type);
@@ -108,7 +109,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
 
   const Scalar columns = weight.dim(0);
   const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
-  const auto finish = [&](const ProductTiles::Place& tile, Tile sums) {
+  const auto finish = [&](const ProductTiles::Place& tile, const Scalar& place, Tile sums) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const auto along_columns = [&](const View& view) {
       return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
@@ -138,9 +139,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
       if (m.softcap && m.in_blocks) gradient = where(inside, gradient, 0.0f);  // the next product reads whole blocks
       const Tile stored = gradient.to(m.type);
       if (m.in_blocks)
-        e.partition({squeeze, p.tile_m, p.tile_n}).store(blocks->at(tile.row, tile.column, p.tile_n), stored);
+        e.partition({squeeze, p.tile_m, p.tile_n}).store(blocks->at(place, tile.column, p.tile_n), stored);
       else
-        e.partition({p.tile_m, p.tile_n}).store({tile.row, tile.column}, stored);
+        e.partition({p.tile_m, p.tile_n}).store({place, tile.column}, stored);
     }
     const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
                others = where(is_label, 0.0f, made);
@@ -148,25 +149,30 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     // The exponents anew: kept beside their powers, they would not fit the registers.
     if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
-  if (!m.makes_again) return tiles.each(finish);
+  if (!m.makes_again) {
+    const ProductTiles::Place tile = tiles.at(k.program_id(0));
+    const RowTile rows(places, tile.row);
+    return k.if_(rows.counts, [&] { finish(tile, rows.place, tiles.sums(tile)); });
+  }
   // Mostly there is none, which few programs find out at once.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
   const auto make = [&](const Scalar& number) {
     const ProductTiles::Place tile = tiles.at(number);
-    k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0, [&] { finish(tile, tiles.sums(tile)); });
+    k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,
+          [&] { finish(tile, RowTile(places, tile.row).place, tiles.sums(tile)); });
   };
   k.if_(reduce_max(any) > 0, [&] { k.for_range(k.program_id(0), tiles.count(), k.num_programs(0), make); });
 }
 
 void overflows(KernelBuilder& k, const Meta& m) {
   const View base = k.view("base", f32, {dyn}), again = k.view("again", i32, {dyn}),
-             tops = k.view("tops", f32, {dyn, dyn});
+             tops = k.view("tops", f32, {dyn, dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
   const Partition tiles = tops.partition({squeeze, m.block});
-  const auto [lanes] = k.for_range(0, cdiv(tops.dim(1), m.block), 1, carry(k.full({m.block}, -INFINITY, f32)),
-                                   [&](const Scalar& b, const Tile& lanes) {
+  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.product.tile_m).blocks(k, tops, m.block), 1,
+                                   carry(k.full({m.block}, -INFINITY, f32)), [&](const Scalar& b, const Tile& lanes) {
                                      return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
                                    });
   const Scalar top = reduce_max(lanes), old = base.load({row}), u = fma(top, std::numbers::log2e, -old);
@@ -176,13 +182,13 @@ void overflows(KernelBuilder& k, const Meta& m) {
   again.store({row}, missed.to(i32));
 }
 
-// What a row's tiles have found, but for its base.
-CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers& numbers, const Scalar& row) {
+// What `blocks` blocks of a row's tiles have found, but for its base.
+CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers& numbers, const Scalar& row,
+                             const Scalar& blocks) {
   const Tile zeros = k.zeros({m.block}, f32);
   // What the options do not ask for stays constant.
   const auto [others, deviations, moments, tops, bests] = k.for_range(
-      0, cdiv(numbers.sums.dim(1), m.block), 1,
-      carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32), k.full({m.block}, INT32_MAX, i32)),
+      0, blocks, 1, carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32), k.full({m.block}, INT32_MAX, i32)),
       [&](const Scalar& b, Tile others, Tile deviations, Tile moments, Tile tops, Tile bests) {
         const auto more = [&](const View& view) { return view.partition({squeeze, m.block}).load({row, b}); };
         others = others + more(numbers.sums);
@@ -248,7 +254,8 @@ class StoredRows {
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
   const TileNumbers numbers(k, m);
-  const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn});
+  const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn}),
+             places = k.view("places", i32, {dyn});
   View factor, smooth, scaled, x;
   if (m.with_gradient && m.smoothing) smooth = k.view("smooth", f32, {dyn});
   if (m.with_gradient) factor = k.view("factor", f32, {dyn});
@@ -259,16 +266,18 @@ void rows(KernelBuilder& k, const Meta& m) {
 
   const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
   const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
-  const CrossEntropyRowSums found = row_sums(k, m, numbers, row);
+  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const Scalar place = of_tile.place;
+  const CrossEntropyRowSums found = row_sums(k, m, numbers, row, of_tile.blocks(k, numbers.sums, m.block));
   const Scalar others = found.others;
 
   const auto store_gradient = [&](const Scalar& f, const Scalar& of_all) {
-    factor.store({row}, f);
+    factor.store({place}, f);
     if (m.smoothing) smooth.store({row}, of_all);
     if (!m.scales_x) return;
     const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
-    k.for_range(0, cdiv(x.dim(1), m.block), 1, [&](const Scalar& b) {
-      to.store({row, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
+    k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
+      to.store({place, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
     });
   };
   const auto count = [&] {
@@ -299,7 +308,7 @@ void rows(KernelBuilder& k, const Meta& m) {
       const Scalar t = (m.tempered ? z * args.temperature : z) / args.softcap;
       label_power = label_power * fma(-t, t, 1.0f);
     }
-    stored->store(row, label, label_power.to(m.type));
+    stored->store(place, label, label_power.to(m.type));
     store_gradient(power, m.smoothing ? -c.smooth : Scalar());
   };
   const auto fill = [&] {
@@ -309,7 +318,7 @@ void rows(KernelBuilder& k, const Meta& m) {
     if (!m.with_gradient) return;
     store_gradient(f, f);
     // A factor of 0 does not undo what is no number.
-    k.if_(ignored && others != others, [&] { stored->clear(row); });
+    k.if_(ignored && others != others, [&] { stored->clear(place); });
   };
   k.if_(counted, count, fill);
 }
@@ -361,6 +370,7 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   meta.product = product.meta;
   made.label_logits = linear_label_logits(machine, o, true);
   const Size each = Size::rows();
+  made.row_tiles = row_tiles(o.label_type, made.config.tile_m);
   made.exponentials =
       record_step("linear_exponentials", o.type, &exponentials, meta, library_launch(each, made.config.num_warps));
   Meta again = meta;

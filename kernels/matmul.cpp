@@ -6,6 +6,7 @@
 
 #include "kernels/product_tiles.h"
 #include "kernels/program_tile.h"
+#include "kernels/row_tiles.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -32,13 +33,14 @@ class Finish {
   }
 
   const View& c() const { return *c_; }
-  void store(Tile sums, int64_t rows, int64_t cols, const ProductTiles::Place& at) const {
+  // row_place: where a tile of rows stands in row_scale.
+  void store(Tile sums, int64_t rows, int64_t cols, const ProductTiles::Place& at, const Scalar& row_place) const {
     const Scalar &row = at.row, &column = at.column;
     if (alpha_) sums = sums * *alpha_;
     if (a_scale_) sums = sums * a_scale_->partition({rows}).load({row}).expand_dims(1);
     if (b_scale_) sums = sums * b_scale_->partition({cols}).load({column}).expand_dims(0);
     if (row_scale_) {
-      const Tile scale = row_scale_->partition({rows}).load({row}).expand_dims(1);
+      const Tile scale = row_scale_->partition({rows}).load({row_place}).expand_dims(1);
       sums = where(scale == 0.0f, 0.0f, sums * scale);
     }
     if (outer_rows_)
@@ -67,6 +69,27 @@ View partials_of(KernelBuilder& k, const MatmulMeta& m) {
   return k.view("partials", f32, {m.splits, m.transposed_a() ? m.known(m.width) : dyn, m.known(m.cols)});
 }
 
+// A tile of c of which the device's numbers say what is multiplied: of one of no turns nothing, and the factors at its place are 0.
+void some_of(KernelBuilder& k, const MatmulMeta& m, const ProductTiles& tiles, const Finish& finish) {
+  const Scalar none = k.constant(0, i64);
+  Scalar first = none, end = tiles.turns();
+  if (m.some_depth) {
+    const View depth = k.view("depth", i32, {2});
+    const auto turn = [&](const Scalar& at) { return at.to(i64) / m.tile_k; };
+    first = turn(depth.load({0}));
+    end = min(cdiv(depth.load({1}).to(i64), m.tile_k), end);
+  }
+  std::optional<View> places;
+  if (m.row_tiles) places = k.view("places", i32, {dyn});
+  tiles.each_place([&](const ProductTiles::Place& tile) {
+    if (!places) return finish.store(tiles.sums(tile, first, end), m.tile_m, m.tile_n, tile, tile.row);
+    const RowTile rows(*places, tile.row);
+    ProductTiles::Place of_a = tile;
+    of_a.row = rows.place;
+    finish.store(tiles.sums(of_a, first, where(rows.counts, end, none)), m.tile_m, m.tile_n, tile, of_a.row);
+  });
+}
+
 }  // namespace
 
 void matmul(KernelBuilder& k, const MatmulMeta& m) {
@@ -86,9 +109,11 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const View& made = split ? *partials : finish->c();
   const Scalar rows = made.dim(first_dim), cols = made.dim(first_dim + 1);
   const ProductTiles tiles(k, m, a, b, rows, cols);
+  if (m.some_depth || m.row_tiles) return some_of(k, m, tiles, *finish);
   if (!split)
-    return tiles.each(
-        [&](const ProductTiles::Place& tile, const Tile& sums) { finish->store(sums, m.tile_m, m.tile_n, tile); });
+    return tiles.each([&](const ProductTiles::Place& tile, const Tile& sums) {
+      finish->store(sums, m.tile_m, m.tile_n, tile, tile.row);
+    });
   const Scalar part = k.program_id(0) / tiles.count(), of_part = cdiv(tiles.turns(), m.splits),
                first = part.to(i64) * of_part;
   const ProductTiles::Place tile = tiles.at(k.program_id(0) % tiles.count());
@@ -103,7 +128,7 @@ void matmul_finish(KernelBuilder& k, const MatmulMeta& m) {
   const Partition tiles = partials.partition({squeeze, m.rows, m.block});
   Tile sums = tiles.load({0, at.row(), at.column()});
   for (int part = 1; part < m.splits; ++part) sums = sums + tiles.load({part, at.row(), at.column()});
-  finish.store(sums, m.rows, m.block, {at.row(), at.column(), {}});
+  finish.store(sums, m.rows, m.block, {at.row(), at.column(), {}}, at.row());
 }
 
 }  // namespace ligerdsl::kernels

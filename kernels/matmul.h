@@ -37,6 +37,9 @@ struct MatmulOptions {
   int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
   bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
   bool in_blocks = false;  // a's columns lie in blocks (column_blocks.h), its rows and b as they are multiplied
+  // Rows of a and of row_scale stand in tiles where row_tiles.h says; tiles none of whose rows counts are not multiplied.
+  bool row_tiles = false;
+  bool some_depth = false;  // a device's numbers say which part of K is multiplied
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
@@ -84,7 +87,8 @@ struct MatmulMeta : MatmulOptions {
 // [blocks, M, 2^block_shift] and block_shift i32; b [K, N] or
 // [N, K]; with splits partials [splits, M, N] f32, else c [M, N], bias [N] where there is one, a_scale [M] and b_scale [N] f32
 // of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and outer_cols [N] f32,
-// f32 scalars alpha and beta where they count (beta not where it is 1). Nothing overlaps.
+// f32 scalars alpha and beta where they count (beta not where it is 1); with row_tiles places [tiles of rows] i32; with some_depth
+// depth [2] i32, where K begins, at a multiple of tile_k, and ends. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and what matmul has without splits beside a and b.

@@ -178,9 +178,9 @@ MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
 
 Step matmul_of_any_size(const Machine& machine, MatmulOptions o, const MatmulConfig& config) {
   o.any_size = true;
-  if (const std::string reason = valid(machine, o, config); !reason.empty() || config.splits > 1)
-    throw Error("error: a product of any size: " +
-                (reason.empty() ? "its turns are not shared; use splits=1" : reason));
+  std::string reason = valid(machine, o, config);
+  if (reason.empty() && config.splits > 1) reason = "its turns are not shared; use splits=1";
+  if (!reason.empty()) throw Error("error: a product of any size: " + reason);
   return product(machine, matmul_meta(o, config), config, Size::rows());
 }
 

@@ -16,11 +16,13 @@ namespace {
 using runtime::Matrix;
 using runtime::Product;
 
-enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kViews };
+enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kPlaces, kDepth, kViews };
 
 void set_factors(const KernelMatmul::Factors& factors, std::array<BoundTensor, kViews>* views) {
   if (factors.row_scale) (*views)[kRowScale] = *factors.row_scale;
   if (factors.outer_rows) (*views)[kOuterRows] = *factors.outer_rows, (*views)[kOuterCols] = *factors.outer_cols;
+  if (factors.places) (*views)[kPlaces] = *factors.places;
+  if (factors.depth) (*views)[kDepth] = *factors.depth;
 }
 
 kernels::Factors factors_of(Product product) {
@@ -60,9 +62,13 @@ bool library_is_named(const Context& context) {
 
 std::vector<ProductKind> head_products(const HeadProducts& h) {
   const DType type = h.product_type;
-  const ProductKind d_x{
-      .product = Product::nn, .type = type, .row_scale = h.row_scale, .cols = h.cols, .width = h.classes},
-      d_weight{.product = Product::tn, .type = type, .cols = h.cols, .width = h.classes};
+  const ProductKind d_x{.product = Product::nn,
+                        .type = type,
+                        .row_scale = h.row_scale,
+                        .tile_rows = h.tile_rows,
+                        .cols = h.cols,
+                        .width = h.classes},
+      d_weight{.product = Product::tn, .type = type, .tile_rows = h.tile_rows, .cols = h.cols, .width = h.classes};
   std::vector<ProductKind> kinds;
   if (h.logits)
     kinds.push_back(
@@ -102,11 +108,16 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                          .adds = kind.adds,
                                          .unit_beta = true,
                                          .outer = kind.outer,
-                                         .in_blocks = kind.in_blocks};
+                                         .in_blocks = kind.in_blocks,
+                                         .row_tiles = kind.tile_rows > 0 && kind.product != Product::tn,
+                                         .some_depth = kind.tile_rows > 0 && kind.product == Product::tn};
     kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
     config.splits = 1;
     // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
     config.persistent = config.persistent && config.adds_in_memory;
+    if ((options.row_tiles && config.tile_m != kind.tile_rows) ||
+        (options.some_depth && kind.tile_rows % config.tile_k))
+      fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
     kernels_.push_back({kind, config,
                         std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
                                                      StepNames{.views = {{"a", kA},
@@ -114,7 +125,9 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
                                                                          {"c", kC},
                                                                          {"row_scale", kRowScale},
                                                                          {"outer_rows", kOuterRows},
-                                                                         {"outer_cols", kOuterCols}},
+                                                                         {"outer_cols", kOuterCols},
+                                                                         {"places", kPlaces},
+                                                                         {"depth", kDepth}},
                                                                .numbers = {{"block_shift", 0}}})});
   }
 }
@@ -129,7 +142,8 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
     const ProductKind& kind = kernel.kind;
     return kind.product == product && kind.type == type && kind.result == c.type && kind.adds == adds &&
            kind.in_blocks == in_blocks && kind.row_scale == (factors.row_scale != nullptr) &&
-           kind.outer == (factors.outer_rows != nullptr);
+           kind.outer == (factors.outer_rows != nullptr) &&
+           (kind.tile_rows > 0) == (factors.places != nullptr || factors.depth != nullptr);
   };
   const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), fits);
   if (kernel == kernels_.end())

@@ -21,7 +21,9 @@ struct ProductKind {
   bool outer = false;      // a number of its row times one of its column is added
   bool in_blocks = false;  // a's columns lie in blocks (kernels/column_blocks.h)
   bool pads = false;       // what is between a row of c and the next may be written, up to a whole vector
-  int64_t cols, width;     // usual sizes of c's rows and of a's in memory, for the schedule
+  // Not 0: tiles of so many rows (of K in d^T x) are left out as kernels/row_tiles.h says.
+  int64_t tile_rows = 0;
+  int64_t cols, width;  // usual sizes of c's rows and of a's in memory, for the schedule
 };
 
 // Those of a head: logits = x w^T, d_x = d w and d_weight = d^T x.
@@ -33,6 +35,7 @@ struct HeadProducts {
   DType d_weight_type;
   bool logits = true;         // are multiplied as they are
   bool row_scale = false;     // of d
+  int64_t tile_rows = 0;      // of d, as of a ProductKind
   bool outer = false;         // with numbers of rows and columns added to d_x and d_weight
   bool in_blocks = false;     // d of d_x lies in blocks
   bool by_vocabulary = true;  // d_weight may be made so, as it is
@@ -45,9 +48,10 @@ class KernelMatmul final : public runtime::Matmul {
 
   size_t workspace_bytes() const override { return 0; }
   // c = row_scale * (a b) + outer_rows outer_cols, added to c where it adds: what is not NULL, [rows of c], [rows of c] and
-  // [columns of c] f32.
+  // [columns of c] f32. places, depth: what kernels/matmul.h takes with row_tiles and some_depth.
   struct Factors {
     const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
+    const BoundTensor *places = nullptr, *depth = nullptr;
   };
   void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
                      const Factors& factors, bool add, const runtime::Matrix& c, runtime::Stream stream) const;

@@ -135,10 +135,12 @@ def test_call(ligerdsl):
     facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=bf16", "products=library", "max_workspace_bytes=60000000")
     expect("stored in bf16" in facts["logits"] and "are multiplied again" in facts["d_weight"] and "8.00 N H V flop" in facts["products"], f"{facts}")
     facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=0", "with_d_x=0", "products=kernels")
+    expect(facts["ignored rows"] == "left out in tiles of 128 rows none of which counts", f"{facts}")
     expect(facts["logits"].startswith("not stored, nor") and "2.00 N H V flop" in facts["products"] and "d_weight" not in facts, f"{facts}")
     facts, _ = head(ligerdsl, *size, "N=2048", "with_d_x=0", "d_weight_dtype=bf16", "max_workspace_bytes=60000000", "products=library", op="_backward")
     expect("none" in facts["chunks"] and facts["products"].endswith("4.00 N H V flop") and " once" in facts["d_weight"], f"{facts}")
     facts = ligerdsl.json("explain", "fused_linear_jsd", "dtype=bf16", "N=512", "H=512", "T=1024", "V=4096", "with_d_x=1", "--target", "sm_90a")["call"]["facts"]
+    expect("ignored rows" not in facts, f"{facts}")
     expect("two times 512 x 4096" in facts["logits"] and "N H V flop" in facts["products"], f"{facts}")
     few = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=16", "N=4096", "K=4096", "--target", "sm_90a")["call"]["facts"]
     many = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=4096", "N=4096", "K=4096", "--target", "sm_90a")["call"]["facts"]

@@ -53,7 +53,8 @@ Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes 
 kernels where it is not, unless an environment variable names one, and on a GPU with wgmma (sm_90a) for losses
 alone without lse and where these may use d_weight's memory; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
 no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any),
-but exponentials relative to the label's logit, and without gradients not those either: then 8 to 20 bytes a row and tile of classes. In
+but exponentials relative to the label's logit, and without gradients not those either: then 8 to 20 bytes a row and tile of classes. There
+stretches of ignored rows are not multiplied (tiles of 128 rows, or 64 in f32 on a GPU, that have no others). In
 calls that make gradients d_entropy, or label_smoothing beside softcap, has them stored. Stored logits are rounded to dtype on a GPU.
 cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number of rows, else in the first call with it, which
 then takes host memory. A CBLAS library may take memory of its own: OpenBLAS 0.3.21 has its buffers from the first product on, takes

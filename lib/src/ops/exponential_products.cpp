@@ -34,7 +34,7 @@ void ExponentialProducts::multiply(const Call& call, const Views& v, Product pro
 }
 
 KernelMatmul::Factors ExponentialProducts::factors_of_d_x(const Views& v, bool smooths) const {
-  KernelMatmul::Factors factors{.row_scale = &v[kFactor]};
+  KernelMatmul::Factors factors{.row_scale = &v[kFactor], .places = &v[kPlaces]};
   if (smooths) factors.outer_rows = &v[kSmooth], factors.outer_cols = &v[kWeightSums];
   return factors;
 }
@@ -56,9 +56,14 @@ void ExponentialProducts::multiply_d_x(const Call& call, const LinearLayout& lay
 }
 
 void ExponentialProducts::multiply_d_weight(const Call& call, const Views& v, bool add) const {
-  KernelMatmul::Factors factors;
+  const BoundTensor depth = rows_of(v[kCounted], 0, 2);
+  KernelMatmul::Factors factors{.depth = &depth};
   if (smooths_) factors.outer_rows = &v[kClassFactor], factors.outer_cols = &v[kXSums];
   multiply(call, v, Product::tn, kScaledX, factors, add, kDWeight);
+}
+
+void ExponentialProducts::add_rows(const Call& call, const Views& v, bool add) const {
+  multiply(call, v, Product::tn, kX, {.depth = &v[kAllDepth]}, add, kDWeight);
 }
 
 }  // namespace ligerdsl::lib::head

@@ -23,6 +23,8 @@ class ExponentialProducts {
   void multiply_d_x(const Call& call, const LinearLayout& layout, bool add, Views* views) const;
   // d_weight [+]= e^T (f x).
   void multiply_d_weight(const Call& call, const Views& views, bool add) const;
+  // d_weight [+]= d^T x of rows whose gradient v[kLogits] is.
+  void add_rows(const Call& call, const Views& views, bool add) const;
 
  private:
   void multiply(const Call& call, const Views& v, runtime::Product product, View b,

@@ -18,7 +18,8 @@
 //
 //     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
 //
-// to each of which smoothing adds what is the same for all logits of a row (kernels/linear_smoothing.h).
+// to each of which smoothing adds what is the same for all logits of a row (kernels/linear_smoothing.h). Tiles of rows none of which
+// counts are left out (kernels/row_tiles.h).
 //
 // Under a limit of memory they are stored where d_weight will be (linear_chunks.h), in blocks of the vocabulary, and d_weight is
 // made from the last block on, each where the exponentials of the block above it were:
@@ -176,7 +177,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
                      .from_lse = from_lse_,
                      .product_type = product_type_,
                      .classes = d_.n_classes,
-                     .cols = d_.n_cols},
+                     .cols = d_.n_cols,
+                     .tile_rows = exponentials_ ? exponentials_->tile_rows() : 0},
                     layout_of(call), call.sizes[op::dim_N]);
   }
 
@@ -222,9 +224,16 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .d_weight_type = dtype_of(d_.d_weight_dtype),
                           .logits = !takes_gradients(),
                           .row_scale = takes_exponentials(),
+                          .tile_rows = takes_exponentials() ? tile_rows() : 0,
                           .outer = smooths(),
                           .in_blocks = in_blocks(),
                           .by_vocabulary = LinearChunks(chunk_options_of(0)).may_go_by_vocabulary()});
+  }
+
+  // Of the product that makes exponentials.
+  int64_t tile_rows() const {
+    const kernels::LinearCrossEntropyOptions options = linear_options(false);
+    return kernels::linear_product(context_->machine(), options).config.tile_m;
   }
 
   void prepare_chunks(int64_t rows, const LinearLayout& layout) const {
@@ -262,8 +271,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return {.views = {{"counts", kCounts}, {"labels", kAllLabels}, {"weight", kClassWeight}}};
   }
 
-  kernels::LinearCrossEntropyOptions linear_options() const {
-    kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary())};
+  kernels::LinearCrossEntropyOptions linear_options(bool keeps_lse) const {
+    kernels::LinearCrossEntropyOptions options{kernel_options(d_, product_type_, keeps_lse)};
     options.head_type = weight_type(d_), options.cols = d_.n_cols;
     options.scales_x = d_.d_weight_dtype != 0;
     options.in_blocks = in_blocks();
@@ -271,7 +280,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
 
   void make_exponentials() {
-    const kernels::LinearCrossEntropyOptions options = linear_options();
+    const kernels::LinearCrossEntropyOptions options = linear_options(chunks_.may_go_by_vocabulary());
     exponentials_.emplace(*context_, d_, options);
     if (smooths()) smoothing_.emplace(*context_, d_, options, options.head_type);
     exponential_products_.emplace(*products_.kernels, d_, product_type_, smoothing_.has_value(), options.in_blocks);
@@ -284,7 +293,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   }
 
   void make_gradients() {
-    if (from_lse_ || chunks_.may_go_by_vocabulary()) gradients_.emplace(*context_, d_, linear_options(), from_lse_);
+    if (from_lse_ || chunks_.may_go_by_vocabulary())
+      gradients_.emplace(*context_, d_, linear_options(chunks_.may_go_by_vocabulary()), from_lse_);
   }
 
   // The launches of cross-entropy: the one that takes logits runs on every chunk, the others on all rows.
@@ -586,7 +596,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
         multiply_logits(call, layout, first_column, views);
         run_columns(call, v, {first, first_column});
       }
-      multiply(call, layout, v, Product::tn, kLogits, kX, add || first > 0, kDWeight);
+      if (exponential_products_)
+        exponential_products_->add_rows(call, v, add || first > 0);
+      else
+        multiply(call, layout, v, Product::tn, kLogits, kX, add || first > 0, kDWeight);
     }
   }
 

@@ -18,6 +18,7 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
   const auto step = [&](const kernels::Step& recorded, const StepNames& names) {
     return head_step(context, d, recorded, names);
   };
+  row_tiles_ = step(made.row_tiles, {.views = {{"places", kPlaces}, {"counted", kCounted}, {"labels", kLabels}}});
   label_logits_ = step(made.label_logits, {.views = {{"label_logit", kLabelLogit},
                                                      {"base", kBase},
                                                      {"x", kX},
@@ -35,12 +36,14 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
                                {"x", kX},
                                {"weight", kWeight},
                                {"base", kBase},
+                               {"places", kPlaces},
                                {"labels", kLabels},
                                {"bias", kColumnBias}}};
   exponentials_ = step(made.exponentials, of_tiles);
   of_tiles.views.emplace_back("again", kAgain);
   again_ = step(made.again, of_tiles);
-  overflows_ = step(made.overflows, {.views = {{"base", kBase}, {"again", kAgain}, {"tops", kTops}}});
+  overflows_ =
+      step(made.overflows, {.views = {{"base", kBase}, {"again", kAgain}, {"tops", kTops}, {"places", kPlaces}}});
   rows_ = step(made.rows, row_names());
 }
 
@@ -51,6 +54,10 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   std::byte* const memory = call.workspace;
   v[kBase] = make_vector(memory + layout.base, DType::f32, count);
   v[kAgain] = make_vector(memory + layout.again, DType::i32, count);
+  const int64_t row_tiles = kernels::ceil_div(count, int64_t{tiles_.tile_m});
+  v[kPlaces] = make_vector(memory + layout.places, DType::i32, row_tiles);
+  v[kCounted] = make_vector(memory + layout.counted, DType::i32, 4);
+  v[kAllDepth] = rows_of(v[kCounted], 2, 2);
   v[kFactor] = make_vector(memory + layout.factor, DType::f32, count);
   v[kSmooth] = make_vector(memory + layout.smooth, DType::f32, count);
   for (size_t i = 0; i < numbers_.size(); ++i) {
@@ -59,6 +66,7 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   }
   v[kScaledX] = make_view(memory + layout.scaled_x, type_, count, cols_, cols_);
   v[kWeightGiven] = call.tensors[fused_linear_cross_entropy::k_weight];
+  row_tiles_->run(v.data(), nullptr, row_tiles, call.stream);
   label_logits_->run(v.data(), nullptr, count, call.stream);
   multiply(call, layout, weight, *exponentials_, &v);
   overflows_->run(v.data(), nullptr, count, call.stream);
@@ -117,7 +125,7 @@ void HeadExponentials::multiply_classes(const Call& call, const Part& classes, i
 }
 
 void HeadExponentials::add_launchers(std::vector<const Launcher*>* all) const {
-  for (const auto* step : {&label_logits_, &exponentials_, &overflows_, &again_, &rows_})
+  for (const auto* step : {&row_tiles_, &label_logits_, &exponentials_, &overflows_, &again_, &rows_})
     all->push_back((*step)->launcher());
 }
 

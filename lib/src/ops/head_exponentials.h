@@ -40,7 +40,7 @@ class HeadExponentials {
   kernels::MatmulConfig tiles_;
   bool in_blocks_;
   std::vector<TileNumbers> numbers_;
-  std::optional<KernelStep> label_logits_, exponentials_, overflows_, again_, rows_;
+  std::optional<KernelStep> row_tiles_, label_logits_, exponentials_, overflows_, again_, rows_;
 };
 
 }  // namespace ligerdsl::lib::head

@@ -19,6 +19,7 @@ struct HeadReport {
   DType product_type;
   int64_t classes, cols;
   int64_t target_cols = 0;  // not 0: logits of a target are made of so many columns, too
+  int64_t tile_rows = 0;    // not 0: tiles of so many rows none of which counts are left out
 };
 
 std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows);

@@ -38,6 +38,9 @@ enum View : int {
   kOtherBlocks,  // behind one another
   kBase,         // what each row's exponents are relative to
   kAgain,        // rows whose exponentials are made again
+  kPlaces,       // of tiles of rows (kernels/row_tiles.h)
+  kCounted,      // which of them count
+  kAllDepth,     // as if all did
   kSums,         // of every tile's rows; likewise the next
   kTops,
   kBests,
@@ -110,6 +113,7 @@ inline StepNames row_names() {
                     {"moments", kMoments},
                     {"smooth", kSmooth},
                     {"base", kBase},
+                    {"places", kPlaces},
                     {"label_logit", kLabelLogit},
                     {"factor", kFactor},
                     {"scaled", kScaledX},

@@ -18,6 +18,8 @@ constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every ma
 constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
 constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
 constexpr int64_t kRowNumbers = 4;    // of a row of exponentials: base, again, factor, smooth
+constexpr int64_t kCounted = 4;       // of a chunk
+constexpr int64_t kTileBuffers = 2;   // of tiles of rows: places, counted
 constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
 constexpr int64_t kTargetBuffers = 2;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
@@ -60,7 +62,8 @@ int64_t LinearChunks::bytes_of_row() const {
   if (scales_x()) elements += o_.cols;
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
-  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32) + bytes_of_numbers();
+  const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // a tile has rows enough
+  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32) + bytes_of_numbers() + of_place;
 }
 
 int64_t LinearChunks::bytes_of_numbers() const {
@@ -114,6 +117,8 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
   for (size_t* const of_row : {&l.base, &l.again, &l.factor}) *of_row = take(exponentials, DType::f32);
   l.smooth = take(o_.smoothing_parts > 0 ? exponentials : 0, DType::f32);
+  l.places = take(ceil_div(exponentials, o_.tile_rows), DType::i32);
+  l.counted = take(exponentials > 0 ? kCounted : 0, DType::i32);
   l.scaled_x = take(scales_x() ? chunk * o_.cols : 0, type);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
@@ -142,7 +147,7 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   if (limited) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
            (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) +
-            (o_.tile_columns > 0 ? kRowNumbers + o_.tile_numbers + 1 : 0)) *
+            (o_.tile_columns > 0 ? kRowNumbers + kTileBuffers + o_.tile_numbers + 1 : 0)) *
                signed_bytes(kWorkspaceAlign);
     if (rows * of_row <= room) return rows;
     room -= sums;
@@ -206,7 +211,7 @@ int64_t LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) cons
 // were, which nothing reads by then. rows: of the batch of so many.
 LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(of_batch, 0, 0, 0).bytes);
-  const int64_t buffers = kRowNumbers + o_.tile_numbers + kChunkBuffers;  // each rounded up
+  const int64_t buffers = kRowNumbers + kTileBuffers + o_.tile_numbers + kChunkBuffers;  // each rounded up
   const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
   const int64_t most = std::min(rows, most_in_d_weight()), numbers = bytes_of_numbers();
   const int64_t without_logits = bytes_of_row() - numbers - logits_stride() * size;

@@ -244,6 +244,64 @@ TEST_P(FusedLinearCrossEntropy, IgnoredRowsMayHoldAnything) {
   }
 }
 
+// Tiles of rows that do not count are not multiplied: at the beginning, in the middle, at the end, where fewer rows are left, and all
+// but one. What is in their rows reaches nothing.
+TEST_P(FusedLinearCrossEntropy, StretchesOfIgnoredRows) {
+  const int64_t n = 453, v = 300;
+  const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_stretches = {
+      {{0, 128}}, {{100, 270}}, {{200, n}}, {{384, n}}, {{0, 384}}, {{0, 130}, {255, 452}}, {{0, n}}};
+  const std::vector<CrossEntropyCase> cases = {
+      {},
+      {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(v), .reduction = Reduce::sum},
+      {.softcap = 3, .reduction = Reduce::none}};
+  for (const auto& stretches : all_stretches) {
+    for (const CrossEntropyCase& c : cases) {
+      for (const DType type : {f32, bf16}) {
+        for (const int64_t chunk : {0, 300}) {
+          if (on_gpu() && (type == f32) == (chunk == 0)) continue;
+          Head clean(n, 16, v, type, c), other(n, 16, v, type, c);
+          for (Head* head : {&clean, &other}) {
+            head->desc.chunk_rows = chunk;
+            head->ignore(stretches);
+          }
+          clean.check();
+          other.fill_ignored_rows(chunk == 0 ? std::nan("") : static_cast<double>(INFINITY));
+          if (GetParam() == Products::library) other.fill_ignored_rows(1);
+          other.run();
+          EXPECT_TRUE(other.loss.same_bits(clean.loss));
+          EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));
+          EXPECT_TRUE(other.d_bias.same_bits(clean.d_bias));
+          EXPECT_EQ(other.d_x.values(), clean.d_x.values());
+        }
+      }
+    }
+  }
+}
+
+// A label that is no class counts: its row's gradients are no numbers, though all others of its tile are ignored.
+TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAmongIgnoredRows) {
+  Head head(300, 12, 40, f32, {.reduction = Reduce::none}, {.bias = false});
+  head.ignore({{128, 256}});
+  head.labels[200] = 40;
+  head.run();
+  for (int64_t i = 128; i < 256; ++i) {
+    EXPECT_EQ(std::isnan(head.loss.get(i)), i == 200) << i;
+    EXPECT_EQ(std::isnan(head.d_x.get(i * head.h)), i == 200) << i;
+  }
+  EXPECT_EQ(ligerdsl_context_check(context(), nullptr), LIGERDSL_INVALID_LABEL);
+}
+
+TEST_P(FusedLinearCrossEntropy, LossesAloneOfStretchesOfIgnoredRows) {
+  for (const DType type : {f32, bf16}) {
+    for (const int64_t first : {0, 100, 300}) {
+      Head head(453, 16, 300, type, {.smoothing = exact(0.1)}, {false, false, false});
+      head.desc.with_lse = head.desc.with_entropy = 1;
+      head.ignore({{first, first + 153}});
+      head.check();
+    }
+  }
+}
+
 // A logit that is no number makes its row's results none, and no other row's.
 TEST_P(FusedLinearCrossEntropy, LogitsThatAreNoNumbers) {
   for (DType type : {f32, bf16}) {

@@ -124,6 +124,32 @@ TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   EXPECT_EQ(head.d_weight.values(), same.d_weight.values());
 }
 
+// Tiles of rows that do not count: of rows kept at once, and of chunks whose first ones are multiplied again or added.
+TEST_P(HeadInDWeight, StretchesOfIgnoredRows) {
+  const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_stretches = {
+      {{0, 128}}, {{100, 270}}, {{250, 453}}, {{0, 384}}, {{0, 453}}};
+  for (const auto& stretches : all_stretches) {
+    for (const DType type : {f32, bf16}) {
+      for (const int64_t h : {32, 512}) {  // rows of exponentials that d_weight holds
+        if (on_gpu() && (type == f32 || h == 512)) continue;
+        Head clean = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200)),
+             other = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200));
+        for (Head* head : {&clean, &other}) head->ignore(stretches);
+        clean.check();
+        // Rows that are multiplied again must be numbers.
+        other.fill_ignored_rows(h == 512 ? std::numeric_limits<double>::quiet_NaN() : 3.0);
+        other.run();
+        EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));
+        EXPECT_EQ(other.d_x.values(), clean.d_x.values());
+      }
+    }
+  }
+  if (on_gpu()) return;
+  Head in_front = limited(1700, 8, 600, f32, {}, 1700 * 600 * 4 * 3 / 4);
+  in_front.ignore({{0, 200}, {500, 1000}, {1500, 1700}});
+  in_front.check();
+}
+
 TEST_P(HeadInDWeight, TwoRunsAreBitIdentical) {
   Head first = limited(150, 64, 1100, bf16, {}, room(150, 64, 400)),
        second = limited(150, 64, 1100, bf16, {}, room(150, 64, 400));

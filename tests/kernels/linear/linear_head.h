@@ -103,6 +103,16 @@ struct LinearHead {
     d_weight = Tensor(to, {v, h});
   }
 
+  // Rows that do not count, one stretch after the other: [first, end).
+  void ignore(const std::vector<std::pair<int64_t, int64_t>>& stretches) {
+    for (const auto& [first, end] : stretches)
+      for (int64_t i = first; i < end; ++i) labels[i] = c.ignore_index;
+  }
+  void fill_ignored_rows(double value) {
+    for (int64_t i = 0; i < n; ++i)
+      for (int64_t j = 0; labels[i] == c.ignore_index && j < h; ++j) x.set(i * h + j, value);
+  }
+
   // Losses, class weights and the upstream gradient in the type of x; those that are given in numbers it has.
   void keep_small_tensors_in_type() {
     desc.loss_dtype = desc.class_weight_dtype = desc.d_loss_dtype = code_of(type);
