@@ -15,10 +15,6 @@ static RankedTensorType tileOf(Value value) {
   return dyn_cast<RankedTensorType>(value.getType());
 }
 
-static RankedTensorType withElement(RankedTensorType tile, Type element) {
-  return RankedTensorType::get(tile.getShape(), element, tile.getEncoding());
-}
-
 static bool isWidened(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation* user) { return isa<arith::ExtUIOp, arith::ExtSIOp>(user); });
 }

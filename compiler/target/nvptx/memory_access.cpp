@@ -131,7 +131,7 @@ Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
   auto type = cast<tile::ViewType>(view.getType());
   int64_t known = type.getElementBytes();
   Value size = t.constant(1, 64);
-  for (int64_t axis = 0; axis < type.getRank(); ++axis) {
+  for (int64_t axis = 0; axis < static_cast<int64_t>(type.getRank()); ++axis) {
     if (type.isDynamicDim(axis))
       size = arith::MulIOp::create(t.b, t.loc, size, t.pieces(view)[1 + axis]);
     else

@@ -206,7 +206,9 @@ TEST(CpuMath, AwkwardAngles) {
   for (size_t i = 0; i < x.size(); ++i) {
     EXPECT_LE(ulps(y[i], std::sin(double{x[i]})), 2) << x[i];
     EXPECT_LE(ulps(c[i], std::cos(double{x[i]})), 2) << x[i];
-    if (x[i] == 0) EXPECT_EQ(std::signbit(y[i]), std::signbit(x[i]));
+    if (x[i] == 0) {
+      EXPECT_EQ(std::signbit(y[i]), std::signbit(x[i]));
+    }
   }
 }
 
