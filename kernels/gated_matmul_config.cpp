@@ -48,7 +48,8 @@ GatedMatmulConfig heuristic(const Machine& machine, const GatedMatmulOptions& o)
 }
 
 std::string valid(const Machine& machine, const GatedMatmulOptions& o, const GatedMatmulConfig& config) {
-  return matmul_kernel.valid(machine, both_of(o), product_config(config, 2));
+  std::string reason = matmul_kernel.valid(machine, both_of(o), product_config(config, 2));
+  return reason.empty() ? matmul_kernel.valid(machine, product_of(o, o.cols), product_config(config, 1)) : reason;
 }
 
 Operation build(const Machine& machine, const GatedMatmulOptions& o, const GatedMatmulConfig& config) {

@@ -1,5 +1,5 @@
 // place = (tiles that count before it) + (all tiles that do not), or (tiles that do not before it); a last tile of fewer rows keeps
-// its own. Every program reads all labels: they are few beside what is multiplied.
+// its own. Every program reads all labels, which is why a chunk has no more than some ten thousand rows.
 #include "kernels/row_tiles.h"
 
 #include "kernels/index_view.h"

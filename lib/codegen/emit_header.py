@@ -13,7 +13,7 @@ CONSTANTS = [
     ("What a product's epilogue applies to its sums; the functions are those of activation_forward",
      [("LIGERDSL_EPILOGUE_NONE", 0), ("LIGERDSL_EPILOGUE_GELU_TANH", 1), ("LIGERDSL_EPILOGUE_GELU_ERF", 2), ("LIGERDSL_EPILOGUE_SILU", 3),
       ("LIGERDSL_EPILOGUE_RELU", 4), ("LIGERDSL_EPILOGUE_RELU_SQUARED", 5)]),
-    ("Who multiplies for the fused heads: cuBLASLt or CBLAS where it is found, else the library's own kernels; cuBLASLt or CBLAS; the own kernels",
+    ("Who multiplies for the fused heads: what the operation says, mostly cuBLASLt or CBLAS where it is found; cuBLASLt or CBLAS; the own kernels",
      [("LIGERDSL_PRODUCTS_AUTO", 0), ("LIGERDSL_PRODUCTS_LIBRARY", 1), ("LIGERDSL_PRODUCTS_KERNELS", 2)]),
     ("Which columns of a head rope rotates against each other",
      [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1), ("LIGERDSL_ROPE_MULTIMODAL", 2)]),

@@ -208,6 +208,18 @@ TEST(LinearChunks, RowsInFront) {
   EXPECT_TRUE(LinearChunks(options).layout(32768, true).in_d_weight) << "chunks are too small to add";
 }
 
+// Every tile of rows of a chunk of exponentials reads all labels of the chunk.
+TEST(LinearChunks, ManyRowsOfFewClasses) {
+  LinearChunkOptions options = head();
+  options.classes = 100;
+  EXPECT_EQ(LinearChunks(options).layout(1 << 20).chunk, 1 << 20) << "logits are stored";
+  options.tile_columns = 256, options.tile_numbers = 2;
+  EXPECT_EQ(LinearChunks(options).layout(1 << 15).chunk, 1 << 15);
+  EXPECT_EQ(LinearChunks(options).layout(1 << 20).chunk, 1 << 15);
+  options.max_workspace_bytes = int64_t{1} << 40;
+  EXPECT_EQ(LinearChunks(options).layout(1 << 20).chunk, 1 << 15);
+}
+
 TEST(LinearChunks, NothingOverlaps) {
   LinearChunkOptions options = head();
   options.classes = 1001;

@@ -139,6 +139,13 @@ def test_call(ligerdsl):
     expect(facts["logits"].startswith("not stored, nor") and "2.00 N H V flop" in facts["products"] and "d_weight" not in facts, f"{facts}")
     facts, _ = head(ligerdsl, *size, "N=2048", "with_d_x=0", "d_weight_dtype=bf16", "max_workspace_bytes=60000000", "products=library", op="_backward")
     expect("none" in facts["chunks"] and facts["products"].endswith("4.00 N H V flop") and " once" in facts["d_weight"], f"{facts}")
+    # Who multiplies by AUTO: what writes an lse and what reads it agree, whatever else they are asked for.
+    for limit in ([], ["max_workspace_bytes=60000000"]):
+        facts, _ = head(ligerdsl, *size, "N=2048", "with_d_x=0", "d_weight_dtype=0", *limit)
+        expect("library's own kernels" in facts["products"], f"{facts}")
+        for settings, op in ((["with_d_x=0", "d_weight_dtype=0", "with_lse=1"], ""), (["d_weight_dtype=bf16", "with_lse=1"], ""), (["d_weight_dtype=bf16"], "_backward")):
+            facts, _ = head(ligerdsl, *size, "N=2048", *settings, *limit, op=op)
+            expect(facts["products"].startswith("by a matrix library"), f"{settings} {limit} {facts}")
     facts = ligerdsl.json("explain", "fused_linear_jsd", "dtype=bf16", "N=512", "H=512", "T=1024", "V=4096", "with_d_x=1", "--target", "sm_90a")["call"]["facts"]
     expect("ignored rows" not in facts, f"{facts}")
     expect("two times 512 x 4096" in facts["logits"] and "N H V flop" in facts["products"], f"{facts}")

@@ -44,17 +44,17 @@ and d_x). Chunks so small that adding to d_weight for each would take longer mak
 second time, in blocks of the vocabulary (not when d_x overwrites x). Under max_workspace_bytes products by the library's own kernels
 that store no logits use d_weight's memory for exponentials until d_weight is made there, where it is contiguous, not accumulated to,
 d_bias is not wanted, weight_dtype is that of the products and d_x does not overwrite x: up to H rows (2 H with 16-bit x and an f32 d_weight)
-nothing is multiplied twice then; of more rows, logits of all but the last chunk are, and a 16-bit d_weight is rounded after each of
-a few parts of the rows. PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
+nothing is multiplied twice then, nor of more rows where d_weight is f32 and large chunks of the others fit; else logits of all but
+the last chunk are, and a 16-bit d_weight is rounded after each of a few parts of the rows. PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
 An f32 weight with 16-bit x: on a GPU it is rounded to dtype in the workspace, 2 V H bytes more, once a call; where max_workspace_bytes
 leaves no room for that beside large chunks, in blocks, for each product of a chunk anew, whose parts of d_x are added in f32. A CPU takes
 it as it is.
 Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes cuBLASLt or CBLAS where it is found, and the library's own
-kernels where it is not, unless an environment variable names one, and on a GPU with wgmma (sm_90a) for losses
-alone without lse and where these may use d_weight's memory; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
+kernels where it is not, unless an environment variable names one; and whatever is found or named, these on a GPU with wgmma (sm_90a) in
+bf16 for losses alone and where they may use d_weight's memory, if neither lse is written nor read; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
 no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any),
 but exponentials relative to the label's logit, and without gradients not those either: then 8 to 20 bytes a row and tile of classes. There
-stretches of ignored rows are not multiplied (tiles of 128 rows, or 64 in f32 on a GPU, that have no others). In
+stretches of ignored rows are not multiplied (tiles of 128 rows, or 64 in f32 on a GPU, that have no others), but where they are a second time or from an lse. In
 calls that make gradients d_entropy, or label_smoothing beside softcap, has them stored. Stored logits are rounded to dtype on a GPU.
 cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number of rows, else in the first call with it, which
 then takes host memory. A CBLAS library may take memory of its own: OpenBLAS 0.3.21 has its buffers from the first product on, takes

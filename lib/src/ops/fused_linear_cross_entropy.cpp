@@ -195,12 +195,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           d_weight.present && (d_weight.dims[0] == 1 || d_weight.strides[0] == d_weight.dims[1]));
   }
   // Under a limit that logits do not fit, products of the library's own make what a library of the device's maker would make a
-  // third slower; from an lse too, which then is one of the same logits. Losses alone take 2 % longer, in hundredths of the memory.
+  // third slower. Losses alone take 2 % longer, in hundredths of the memory. What writes or reads an lse stays with that
+  // library whatever else it is asked for, as an lse of logits that were not rounded is not one of those that were.
   int32_t choice_of_products() const {
-    const bool without_logits = !from_lse_ && !with_gradient(d_) && !d_.with_lse,  // which gradients might follow
-        limited = d_.max_workspace_bytes < kDefaultLogits && may_use_d_weight(d_, product_type_);
-    const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO && has_exponentials() && (without_logits || limited) &&
-                     kernels::has_fast_products(context_->machine(), product_type_);
+    const bool has_lse = from_lse_ || d_.with_lse, losses_alone = !with_gradient(d_),
+               limited = d_.max_workspace_bytes < kDefaultLogits && may_use_d_weight(d_, product_type_);
+    const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO && !has_lse && has_exponentials() &&
+                     (losses_alone || limited) && kernels::has_fast_products(context_->machine(), product_type_);
     return own ? LIGERDSL_PRODUCTS_KERNELS : d_.products;
   }
   bool in_blocks() const { return takes_exponentials() && may_use_d_weight(d_, product_type_); }

@@ -85,8 +85,11 @@ std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout,
                           {"logits", of_logits(report, layout, rows)}};
   if (report.with_d_weight) facts.push_back({"d_weight", of_d_weight(report, layout, rows)});
   if (report.tile_rows > 0)
-    facts.push_back(
-        {"ignored rows", "left out in tiles of " + with_unit(report.tile_rows, "row") + " none of which counts"});
+    facts.push_back({"ignored rows", "left out in tiles of " + with_unit(report.tile_rows, "row") +
+                                         " none of which counts" +
+                                         (layout.by_vocabulary && !(layout.in_d_weight && layout.chunk >= rows)
+                                              ? ", but where logits are multiplied again"
+                                              : "")});
   if (layout.weight_rows > 0 && layout.weight_rows < report.classes)
     facts.push_back({"weight", "copied in blocks of " + std::to_string(layout.weight_rows) + " classes"});
   return facts;

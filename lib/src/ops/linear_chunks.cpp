@@ -22,6 +22,8 @@ constexpr int64_t kCounted = 4;       // of a chunk
 constexpr int64_t kTileBuffers = 2;   // of tiles of rows: places, counted
 constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
 constexpr int64_t kTargetBuffers = 2;
+// Of a chunk of exponentials: each of its tiles of rows reads all of its labels.
+constexpr int64_t kMostRows = 32768;
 constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
 constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
 constexpr int64_t kMostBlock = 8192;                 // classes of a block of exponentials
@@ -143,18 +145,19 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   const int64_t of_row = whole ? bytes_of_row() : logits_stride() * size_of(o_.product_type);
   const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
+  const int64_t most_rows = o_.tile_columns > 0 ? kMostRows : rows;
   int64_t room = kDefaultLogits;
   if (limited) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
            (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) +
             (o_.tile_columns > 0 ? kRowNumbers + kTileBuffers + o_.tile_numbers + 1 : 0)) *
                signed_bytes(kWorkspaceAlign);
-    if (rows * of_row <= room) return rows;
+    if (rows <= most_rows && rows * of_row <= room) return rows;
     room -= sums;
-  } else if (rows * of_row <= room + sums) {
+  } else if (rows <= most_rows && rows * of_row <= room + sums) {
     return rows;  // cutting would save less than the sums take
   }
-  const int64_t most = std::clamp<int64_t>(room / of_row, 1, rows);
+  const int64_t most = std::clamp<int64_t>(room / of_row, 1, std::min(rows, most_rows));
   if (most == rows) return rows;
   const int64_t even = ceil_div(rows, ceil_div(rows, whole_tiles(most)));
   return most >= kChunkAlign ? round_up(even, kChunkAlign) : even;

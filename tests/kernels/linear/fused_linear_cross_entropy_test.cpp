@@ -258,7 +258,7 @@ TEST_P(FusedLinearCrossEntropy, StretchesOfIgnoredRows) {
     for (const CrossEntropyCase& c : cases) {
       for (const DType type : {f32, bf16}) {
         for (const int64_t chunk : {0, 300}) {
-          if (on_gpu() && (type == f32) == (chunk == 0)) continue;
+          if (on_gpu() && type == f32 && chunk == 0) continue;
           Head clean(n, 16, v, type, c), other(n, 16, v, type, c);
           for (Head* head : {&clean, &other}) {
             head->desc.chunk_rows = chunk;
