@@ -23,11 +23,14 @@ class Offsets {
   // 0 in front of the first one and behind the last.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // Reports the group where its rows are none of `rows`. `group` may be more than there are.
-  void check(const Scalar& group, const Scalar& rows) const {
-    const Scalar begin = at(group), end = at(group + 1);
-    const Scalar wrong = begin < 0 || end < begin || end > rows;
-    atomic_max(error_.ptr(), kErrorBase - group.to(i64), wrong && group < experts_);
+  // Reports groups whose rows are none of `rows`, each by one program: there are as many programs as groups or more, or each has
+  // several. In front of a product's loops, which copy nothing ahead beside what other programs may read.
+  void check(KernelBuilder& k, const Scalar& rows) const {
+    const Scalar last = k.constant(experts_, i64);
+    k.for_range(k.program_id(0).to(i64), last, k.num_programs(0).to(i64), [&](const Scalar& group) {
+      const Scalar begin = at(group), end = at(group + 1);
+      atomic_max(error_.ptr(), kErrorBase - group, begin < 0 || end < begin || end > rows);
+    });
   }
 
  private:
@@ -92,19 +95,20 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const Sections sections(k, m, offsets, rows);
   const int64_t columns = ceil_div(m.cols, m.tile_n), turns = ceil_div(m.width, m.tile_k);
   const Partition factors = b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
+  offsets.check(k, rows);
   each_tile(k, m, sections.tiles() * columns, [&](const Scalar& number) {
-    offsets.check(number, rows);
     const auto place = sections.at(number / columns);
     const Scalar column = number % columns, expert = place.expert;
-    k.if_(place.tile * m.tile_m < place.end - place.begin, [&] {
-      const Partition of_group = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
-      const Scalar of_expert = where(expert >= 0 && expert < m.experts, k.constant(turns, i64), 0);
-      const Tile sums = sums_of_turns(
-          k, m, k.constant(0, i64), of_expert, [&](const Scalar& turn) { return of_group.load({place.tile, turn}); },
-          [&](const Scalar& turn) {
-            return transposed ? factors.load({expert, column, turn}).permute({1, 0})
-                              : factors.load({expert, turn, column});
-          });
+    const Scalar exists = place.tile * m.tile_m < place.end - place.begin;
+    const Partition of_group = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
+    const Scalar of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(turns, i64), 0);
+    const Tile sums = sums_of_turns(
+        k, m, k.constant(0, i64), of_expert, [&](const Scalar& turn) { return of_group.load({place.tile, turn}); },
+        [&](const Scalar& turn) {
+          return transposed ? factors.load({expert, column, turn}).permute({1, 0})
+                            : factors.load({expert, turn, column});
+        });
+    k.if_(exists, [&] {
       c.slice(0, place.begin, place.end)
           .partition({m.tile_m, m.tile_n})
           .store({place.tile, column}, sums.to(m.c_type));
@@ -121,20 +125,22 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const Scalar rows = k.constant(ceil_div(m.width, m.tile_m), i64), columns = k.constant(ceil_div(m.cols, m.tile_n), i64),
                tiles = rows * columns;
   const Partition results = c.partition({squeeze, m.tile_m, m.tile_n});
+  offsets.check(k, a.dim(0));
   each_tile(k, m, tiles * m.experts, [&](const Scalar& number) {
     const Scalar expert = number / tiles;
-    offsets.check(expert, a.dim(0));
     const TilePlace tile = grouped_tiles((number % tiles).to(i32), rows, columns, m.group);
     const Scalar begin = offsets.at(expert), end = offsets.at(expert + 1);
     const View of_a = a.slice(0, begin, end);
     const Partition left = of_a.partition({m.tile_k, m.tile_m}),
                     right = b.slice(0, begin, end).partition({m.tile_k, m.tile_n});
-    Tile sums = sums_of_turns(
+    const Tile sums = sums_of_turns(
         k, m, k.constant(0, i64), cdiv(of_a.dim(0), m.tile_k),
         [&](const Scalar& turn) { return left.load({turn, tile.row}).permute({1, 0}); },
         [&](const Scalar& turn) { return right.load({turn, tile.column}); });
-    if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
-    results.store({expert, tile.row, tile.column}, sums.to(m.c_type));
+    const Indices place{expert, tile.row, tile.column};
+    if (!m.adds) return results.store(place, sums.to(m.c_type));
+    if (m.c_type == f32) return results.add(place, sums);
+    results.store(place, (sums + results.load(place).to(f32)).to(m.c_type));
   });
 }
 

@@ -63,19 +63,34 @@ Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int
   return tgpu::RingOp::create(builder, at.loop.getLoc(), type, DenseI64ArrayAttr());
 }
 
-// Starts the copies of iteration `iteration`. What tensor copies bring is waited for, so they bring it only where it is `wanted`:
-// where the loop has the iteration, unless that is said. An open fill ends with the next one, which tensor copies are not.
+// Starts the copies of iteration `iteration`. What tensor copies bring is waited for, so they bring it only where the loop has it.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
-                    bool open, const IRMapping& values, Value wanted) {
-  if (cast<tgpu::RingType>(ring.getType()).hasBarriers() && !wanted)
+                    bool open) {
+  Value wanted;
+  if (cast<tgpu::RingType>(ring.getType()).hasBarriers())
     wanted =
         arith::CmpIOp::create(builder, at.loop.getLoc(), arith::CmpIPredicate::slt, iteration, at.loop.getUpperBound());
-  SmallVector<Value> views;
+  const auto views = llvm::map_to_vector(parts, [](tile::LoadTileOp load) -> Value { return load.getView(); });
+  fill(builder, ring, parts, views, iteration, slot, open, {}, wanted);
+}
+
+// Of a turn of a sequence.
+void LoopRing::fill(OpBuilder& builder, Value slot, TurnSequence& sequence, ValueRange turn) {
+  const IRMapping values = sequence.values(turn);
+  const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
+  const auto views = llvm::map_to_vector(
+      parts, [&](tile::LoadTileOp load) { return sequence.viewAt(builder, load.getView(), values); });
+  fill(builder, ring, parts, views, TurnSequence::counter(turn), slot, /*open=*/false, values,
+       options.tensor ? sequence.isTurn(builder, turn) : Value());
+}
+
+// wanted: null, or whether anything is copied. An open fill ends with the next one, which tensor copies are not.
+void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, ArrayRef<Value> views,
+                    Value iteration, Value slot, bool open, const IRMapping& values, Value wanted) {
   SmallVector<int64_t> shapes;
   SmallVector<Attribute> layouts;
   for (tile::LoadTileOp load : parts) {
     const RankedTensorType type = factors.loadedType(load);
-    views.push_back(load.getView());
     llvm::append_range(shapes, load.getTileShape());
     if (hasLayout(type) && !wanted) layouts.push_back(type.getEncoding());
   }
@@ -194,7 +209,7 @@ scf::ForOp LoopRing::replaceLoop(IRRewriter& rewriter, ValueRange inits,
   auto replaced = cast<scf::ForOp>(
       *at.loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields));
   replaced->setDiscardableAttrs(attributes);
-  return replaced;
+  return at.loop = replaced;
 }
 
 // The loop carries the slot's number and what the loads that are not staged give.
@@ -245,8 +260,7 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& seque
   ring = ringOf(rewriter, parts, slots, options.tensor);
   SmallVector<Value> turn = sequence.first(rewriter);
   for (int64_t slot = 0; slot < slots - 1; ++slot) {
-    fill(rewriter, ring, parts, TurnSequence::counter(turn), number(rewriter, slot), /*open=*/false,
-         sequence.values(turn), options.tensor ? sequence.isTurn(rewriter, turn) : Value());
+    fill(rewriter, number(rewriter, slot), sequence, turn);
     turn = sequence.next(rewriter, turn);
   }
   if (overlapping && !options.tensor) await(rewriter, loc, slots - 2);
@@ -345,8 +359,7 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, TurnSequ
   if (options.tensor) awaitSlot(rewriter, place);
   if (overlapping) rewriter.setInsertionPointAfter(products->last());
   await(rewriter, loop.getLoc(), overlapping ? slots - 3 : slots - 2);
-  fill(rewriter, ring, partsOf(staged), TurnSequence::counter(turn), toBeFilled(rewriter, slot), /*open=*/false,
-       sequence.values(turn), options.tensor ? sequence.isTurn(rewriter, turn) : Value());
+  fill(rewriter, toBeFilled(rewriter, slot), sequence, turn);
   llvm::append_range(yielded, sequence.next(rewriter, turn));
   readParts(rewriter, ring, staged, slot);
   return yielded;

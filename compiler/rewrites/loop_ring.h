@@ -55,7 +55,11 @@ class LoopRing {
   void remarkHints(tile::LoadTileOp load);
   void prepare(llvm::ArrayRef<tile::LoadTileOp> loads, int64_t count);
   void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts, mlir::Value position,
-            mlir::Value slot, bool open, const mlir::IRMapping& values = {}, mlir::Value wanted = {});
+            mlir::Value slot, bool open);
+  void fill(mlir::OpBuilder& builder, mlir::Value slot, TurnSequence& sequence, mlir::ValueRange turn);
+  void fill(mlir::OpBuilder& builder, mlir::Value ring, llvm::ArrayRef<tile::LoadTileOp> parts,
+            llvm::ArrayRef<mlir::Value> views, mlir::Value position, mlir::Value slot, bool open,
+            const mlir::IRMapping& values, mlir::Value wanted);
   mlir::scf::ForOp replaceLoop(
       mlir::IRRewriter& rewriter, mlir::ValueRange inits,
       llvm::function_ref<llvm::SmallVector<mlir::Value>(llvm::ArrayRef<mlir::BlockArgument>)> turn);

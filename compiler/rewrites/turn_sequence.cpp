@@ -13,9 +13,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// What of the outer loop's body may write what a load reads, or talks to other programs.
-Operation* writerOf(scf::ForOp outer, tile::LoadTileOp load) {
-  const MemoryAccess read = memoryAccess(load);
+// What of the outer loop's body may write what is read, or talks to other programs.
+Operation* writerOf(scf::ForOp outer, const MemoryAccess& read) {
   Operation* found = nullptr;
   outer.getBody()->walk([&](Operation* op) {
     const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
@@ -37,44 +36,82 @@ std::optional<TurnSequence> TurnSequence::around(PipelinedLoop& at, ArrayRef<til
   sequence.outer = dyn_cast<scf::ForOp>(at.loop->getParentOp());
   if (!sequence.outer) return std::nullopt;
   for (tile::LoadTileOp load : loads)
-    if (Operation* writer = writerOf(sequence.outer, load)) {
+    if (Operation* writer = writerOf(sequence.outer, memoryAccess(load))) {
       why = "what is at " + placeOf(writer) +
             " may write what they read; promise that the arguments do not overlap (no_alias)";
       return std::nullopt;
     }
-  SetVector<Operation*> slice;
-  for (Value bound : {at.loop.getLowerBound(), at.loop.getUpperBound(), at.loop.getStep()}) {
-    bool follows = false;
-    if (!sequence.collect(bound, slice, follows) || follows) {
-      why = "the loop's bounds are not the same in all iterations of the loop around it";
-      return std::nullopt;
-    }
+  if (!sequence.collectBounds()) {
+    why = "the loop's bounds depend on more than the counter of the loop around it and values from outside";
+    return std::nullopt;
   }
-  if (!sequence.collectIndices(loads)) {
+  if (!sequence.collectPlaces(loads)) {
     why = "their places depend on more than the counters of both loops and values from outside";
     return std::nullopt;
   }
   return sequence;
 }
 
-// As PipelinedLoop::addSlice, of the outer body. Divisions by zero do not trap, so all that touches no memory may be repeated.
+// Whether it gives the same wherever it stands: it reads no memory that the outer loop may write.
+bool TurnSequence::mayRepeat(Operation* op) {
+  if (op->getNumRegions()) return false;
+  if (isMemoryEffectFree(op)) return true;
+  const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
+  return succeeded(accesses) && llvm::all_of(*accesses, [&](const MemoryAccess& access) {
+           return !access.writes && !access.atomic && !access.shared && !writerOf(outer, access);
+         });
+}
+
+// As PipelinedLoop::addSlice, of the outer body. Divisions by zero do not trap, and reads outside of a view give its pad.
 bool TurnSequence::collect(Value value, SetVector<Operation*>& slice, bool& follows) {
   if (value == outer.getInductionVar()) return follows = true;
   if (isOutside(value)) return true;
   Operation* op = value.getDefiningOp();
-  if (!op || op->getNumRegions() || !isMemoryEffectFree(op) || at->loop->isAncestor(op)) return false;
-  for (Value operand : op->getOperands())
-    if (!collect(operand, slice, follows)) return false;
-  slice.insert(op);
+  if (!op || at->loop->isAncestor(op)) return false;
+  if (!slice.contains(op)) {
+    bool here = false;
+    if (!mayRepeat(op)) return false;
+    for (Value operand : op->getOperands())
+      if (!collect(operand, slice, here)) return false;
+    slice.insert(op);
+    moving[op] = here;
+  }
+  follows |= moving.lookup(op);
   return true;
 }
 
-bool TurnSequence::collectIndices(ArrayRef<tile::LoadTileOp> loads) {
+bool TurnSequence::collectBounds() {
+  SetVector<Operation*> slice;
+  bool follows = false;
+  for (Value bound : {at->loop.getLowerBound(), at->loop.getStep()})
+    if (!collect(bound, slice, follows) || follows) return false;
+  if (!collect(at->loop.getUpperBound(), slice, turnsDiffer)) return false;
+  if (turnsDiffer) following.insert(at->loop.getUpperBound());
+  return true;
+}
+
+bool TurnSequence::collectView(Value view, SmallVectorImpl<Value>& used) {
+  if (isOutside(view)) return true;
+  auto slice = view.getDefiningOp<tile::SliceOp>();
+  if (!slice || at->loop->isAncestor(slice)) return false;
+  used.append({slice.getBegin(), slice.getEnd()});
+  return collectView(slice.getView(), used);
+}
+
+Value TurnSequence::viewAt(OpBuilder& builder, Value view, const IRMapping& values) {
+  if (isOutside(view)) return view;
+  auto slice = view.getDefiningOp<tile::SliceOp>();
+  IRMapping mapping = values;
+  mapping.map(slice.getView(), viewAt(builder, slice.getView(), values));
+  return builder.clone(*slice, mapping)->getResult(0);
+}
+
+bool TurnSequence::collectPlaces(ArrayRef<tile::LoadTileOp> loads) {
   SetVector<Operation*> inner;
   bool any = false;
   SmallVector<Value> used;
   for (tile::LoadTileOp load : loads) {
-    if (!isOutside(load.getView())) return false;
+    if (!collectView(load.getView(), used)) return false;
     for (Value index : PipelinedLoop::positionOf(load)) {
       at->addSlice(index, inner, any);
       used.push_back(index);
@@ -112,30 +149,55 @@ SmallVector<Value> TurnSequence::ofIteration(OpBuilder& builder, Value counter) 
   return llvm::map_to_vector(following, [&](Value value) { return mapping.lookup(value); });
 }
 
+// The first iteration of the outer loop from the one on whose counter this is that has turns.
+Value TurnSequence::withTurns(OpBuilder& builder, Value counter) {
+  if (!turnsDiffer) return counter;
+  const Location loc = at->loop.getLoc();
+  const auto seek = [&](OpBuilder& b, Location, ValueRange here) {
+    Value empty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, lower, ofIteration(b, here[0])[0]);
+    Value more = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, here[0], outer.getUpperBound());
+    scf::ConditionOp::create(b, loc, arith::AndIOp::create(b, loc, empty, more), here);
+  };
+  const auto goOn = [&](OpBuilder& b, Location, ValueRange here) {
+    scf::YieldOp::create(b, loc, Value(arith::AddIOp::create(b, loc, here[0], outer.getStep())));
+  };
+  return scf::WhileOp::create(builder, loc, counter.getType(), counter, seek, goOn).getResult(0);
+}
+
 SmallVector<Value> TurnSequence::first(OpBuilder& builder) {
   lower = hoisted(builder, at->loop.getLowerBound());
-  upper = hoisted(builder, at->loop.getUpperBound());
+  if (!turnsDiffer) upper = hoisted(builder, at->loop.getUpperBound());
   step = hoisted(builder, at->loop.getStep());
   for (Value value : fixed) hoisted(builder, value);
-  SmallVector<Value> turn{outer.getLowerBound(), lower};
-  llvm::append_range(turn, ofIteration(builder, outer.getLowerBound()));
+  SmallVector<Value> turn{withTurns(builder, outer.getLowerBound()), lower};
+  llvm::append_range(turn, ofIteration(builder, turn[0]));
   return turn;
 }
 
 SmallVector<Value> TurnSequence::next(OpBuilder& builder, ValueRange turn) {
   Location loc = at->loop.getLoc();
   Value counter = arith::AddIOp::create(builder, loc, turn[1], step);
-  Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upper);
-  Value later = arith::AddIOp::create(builder, loc, turn[0], outer.getStep());
-  SmallVector<Value> result{arith::SelectOp::create(builder, loc, over, later, turn[0]),
-                            arith::SelectOp::create(builder, loc, over, lower, counter)};
+  Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upperIn(turn));
+  SmallVector<Value> result;
+  if (!turnsDiffer) {
+    Value later = arith::AddIOp::create(builder, loc, turn[0], outer.getStep());
+    result.push_back(arith::SelectOp::create(builder, loc, over, later, turn[0]));
+  }
+  Value first = arith::SelectOp::create(builder, loc, over, lower, counter);
+  result.push_back(first);
   if (following.empty()) return result;
-  ValueRange held = turn.drop_front(2);
-  auto branch = scf::IfOp::create(builder, loc, held.getTypes(), over, /*addThenBlock=*/true, /*addElseBlock=*/true);
+  SmallVector<Value> held(turn.drop_front(2));
+  if (turnsDiffer) held.insert(held.begin(), turn[0]);
+  auto branch = scf::IfOp::create(builder, loc, ValueRange(held).getTypes(), over, /*addThenBlock=*/true,
+                                  /*addElseBlock=*/true);
   OpBuilder moved = OpBuilder::atBlockEnd(branch.thenBlock()), stays = OpBuilder::atBlockEnd(branch.elseBlock());
-  scf::YieldOp::create(moved, loc, ofIteration(moved, result[0]));
+  Value now = turnsDiffer ? withTurns(moved, arith::AddIOp::create(moved, loc, turn[0], outer.getStep())) : result[0];
+  SmallVector<Value> next = ofIteration(moved, now);
+  if (turnsDiffer) next.insert(next.begin(), now);
+  scf::YieldOp::create(moved, loc, next);
   scf::YieldOp::create(stays, loc, held);
   llvm::append_range(result, branch.getResults());
+  if (turnsDiffer) std::swap(result[0], result[1]);  // the outer loop's counter comes first
   return result;
 }
 
@@ -143,7 +205,7 @@ Value TurnSequence::isTurn(OpBuilder& builder, ValueRange turn) {
   const auto less = [&](Value a, Value b) -> Value {
     return arith::CmpIOp::create(builder, at->loop.getLoc(), arith::CmpIPredicate::slt, a, b);
   };
-  Value ofOuter = less(turn[0], outer.getUpperBound()), ofInner = less(turn[1], upper);
+  Value ofOuter = less(turn[0], outer.getUpperBound()), ofInner = less(turn[1], upperIn(turn));
   return arith::AndIOp::create(builder, at->loop.getLoc(), ofOuter, ofInner);
 }
 
@@ -155,8 +217,8 @@ IRMapping TurnSequence::values(ValueRange turn) {
   return mapping;
 }
 
-// All tiles have as many turns. With more than `ahead`, a tile begins when the copies are `ahead` turns further in it, and its
-// last `ahead` turns fill the first ones of the next tile; with less, there is no turn of the first kind.
+// With more turns than `ahead`, a tile begins when the copies are `ahead` turns further in it, and its last `ahead` turns fill the first
+// ones of tiles behind it; with less, there is no turn of the first kind.
 void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
   if (!matchPattern(loop.getStep(), m_One())) return;
   const Location loc = loop.getLoc();
@@ -184,7 +246,8 @@ void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
   SmallVector<Type> types = llvm::map_to_vector(begin, [](Value value) { return value.getType(); });
   auto branch = scf::IfOp::create(builder, loc, types, any, /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder over = OpBuilder::atBlockEnd(branch.thenBlock()), same = OpBuilder::atBlockEnd(branch.elseBlock());
-  SmallVector<Value> next{arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep()), lower};
+  SmallVector<Value> next{withTurns(over, arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep())),
+                          lower};
   llvm::append_range(next, ofIteration(over, next[0]));
   scf::YieldOp::create(over, loc, next);
   scf::YieldOp::create(same, loc, begin);

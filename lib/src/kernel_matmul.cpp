@@ -13,6 +13,9 @@ namespace ligerdsl::lib {
 
 namespace {
 
+// Columns more that a tile takes as long as: for its begin and end, and the other factor's rows, which tiles of any width read.
+constexpr int64_t kColumnsOfTile = 32;
+
 using runtime::Matrix;
 using runtime::Product;
 
@@ -50,6 +53,22 @@ std::array<BoundTensor, kViews> views_of(const Matrix& a, const Matrix& b, const
   std::array<BoundTensor, kViews> views = {};
   views[kA] = bound(a), views[kB] = bound(b), views[kC] = bound(c);
   return views;
+}
+
+kernels::MatmulOptions options_of(const ProductKind& kind, int64_t most_rows) {
+  return {.factors = factors_of(kind.product),
+          .cols = kind.cols,
+          .width = kind.width,
+          .type = kind.type,
+          .c_type = kind.result,
+          .row_scale = kind.row_scale,
+          .adds = kind.adds,
+          .unit_beta = true,
+          .outer = kind.outer,
+          .most_rows = most_rows,
+          .in_blocks = kind.in_blocks,
+          .row_tiles = kind.tile_rows > 0 && kind.product != Product::tn,
+          .some_depth = kind.tile_rows > 0 && kind.product == Product::tn};
 }
 
 // A path that somebody set is one that is meant.
@@ -96,40 +115,38 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
   return kinds;
 }
 
-KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kinds) {
-  const kernels::Machine machine = context.machine();
+KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kinds)
+    : tiles_at_once_(std::max<int64_t>(context.machine().sms, 1)) {
   for (const ProductKind& kind : kinds) {
-    const kernels::MatmulOptions options{.factors = factors_of(kind.product),
-                                         .cols = kind.cols,
-                                         .width = kind.width,
-                                         .type = kind.type,
-                                         .c_type = kind.result,
-                                         .row_scale = kind.row_scale,
-                                         .adds = kind.adds,
-                                         .unit_beta = true,
-                                         .outer = kind.outer,
-                                         .in_blocks = kind.in_blocks,
-                                         .row_tiles = kind.tile_rows > 0 && kind.product != Product::tn,
-                                         .some_depth = kind.tile_rows > 0 && kind.product == Product::tn};
-    kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(machine, options);
-    config.splits = 1;
-    // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
-    config.persistent = config.persistent && config.adds_in_memory;
-    if ((options.row_tiles && config.tile_m != kind.tile_rows) ||
-        (options.some_depth && kind.tile_rows % config.tile_k))
-      fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
-    kernels_.push_back({kind, config,
-                        std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(machine, options, config),
-                                                     StepNames{.views = {{"a", kA},
-                                                                         {"b", kB},
-                                                                         {"c", kC},
-                                                                         {"row_scale", kRowScale},
-                                                                         {"outer_rows", kOuterRows},
-                                                                         {"outer_cols", kOuterCols},
-                                                                         {"places", kPlaces},
-                                                                         {"depth", kDepth}},
-                                                               .numbers = {{"block_shift", 0}}})});
+    add_kernel(context, kind, 0);
+    // Tiles of many rows leave multiprocessors idle where a chunk has few.
+    if (kind.product == Product::nn && context.machine().is_gpu()) {
+      const std::vector<int64_t> few = kernels::few_rows(context.machine(), options_of(kind, 0));
+      if (!few.empty()) add_kernel(context, kind, few.back());
+    }
   }
+}
+
+void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, int64_t most_rows) {
+  const kernels::MatmulOptions options = options_of(kind, most_rows);
+  kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(context.machine(), options);
+  config.splits = 1;
+  // But for sums that are added to memory a head took longer so (bench/results/notes.md).
+  config.persistent = config.persistent && kind.adds && kind.result == f32;
+  if ((options.row_tiles && config.tile_m != kind.tile_rows) || (options.some_depth && kind.tile_rows % config.tile_k))
+    fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
+  kernels_.push_back(
+      {kind, config,
+       std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(context.machine(), options, config),
+                                    StepNames{.views = {{"a", kA},
+                                                        {"b", kB},
+                                                        {"c", kC},
+                                                        {"row_scale", kRowScale},
+                                                        {"outer_rows", kOuterRows},
+                                                        {"outer_cols", kOuterCols},
+                                                        {"places", kPlaces},
+                                                        {"depth", kDepth}},
+                                              .numbers = {{"block_shift", 0}}})});
 }
 
 void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
@@ -145,11 +162,20 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
            kind.outer == (factors.outer_rows != nullptr) &&
            (kind.tile_rows > 0) == (factors.places != nullptr || factors.depth != nullptr);
   };
-  const auto kernel = std::find_if(kernels_.begin(), kernels_.end(), fits);
-  if (kernel == kernels_.end())
+  const Kernel* best = nullptr;
+  for (const Kernel& kernel : kernels_)
+    if (fits(kernel) && (!best || time_of(kernel, c) < time_of(*best, c))) best = &kernel;
+  if (!best)
     fail(Status::internal_error,
          std::string("no kernel was made for a product of ") + name(type) + " into " + name(c.type));
-  return *kernel;
+  return *best;
+}
+
+// In terms of elements of c that a multiprocessor makes.
+int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
+  const kernels::MatmulConfig& config = kernel.config;
+  const int64_t tiles = kernels::matmul_tiles(config, c.rows, c.cols);
+  return kernels::ceil_div(tiles, tiles_at_once_) * config.tile_m * (config.tile_n + kColumnsOfTile);
 }
 
 void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,

@@ -86,18 +86,38 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
   loaded = words.elements(tail.getResults());
 }
 
-// What becomes of a store's elements.
+// Neighbouring elements of a store.
+struct Run {
+  Value pointer;
+  ArrayRef<Value> elements;
+  Value predicate;
+};
+
+// What becomes of a store's elements. Runs that are added to memory are all loaded before the first one is stored.
 struct Writing {
   AccessHints hints;
   bool adds;
 
-  void operator()(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate) const {
-    if (adds)
-      addElements(t, pointer, elements, predicate, hints.policy);
-    else
-      storeElements(t, pointer, elements, predicate, hints);
+  void operator()(ThreadLowering& t, ArrayRef<Run> runs) const {
+    SmallVector<SmallVector<Value>> sums;
+    if (adds) {
+      for (const Run& run : runs) {
+        const Type element = run.elements[0].getType();
+        Value zero = arith::ConstantOp::create(t.b, t.loc, t.b.getZeroAttr(element));
+        const SmallVector<Value> zeros(run.elements.size(), zero);
+        sums.push_back(loadElements(t, run.pointer, element, run.elements.size(), run.predicate, zeros, hints));
+      }
+      for (auto [run, before] : llvm::zip_equal(runs, sums))
+        for (auto [sum, added] : llvm::zip_equal(before, run.elements))
+          sum = arith::AddFOp::create(t.b, t.loc, sum, added);
+    }
+    for (auto [i, run] : llvm::enumerate(runs))
+      storeElements(t, run.pointer, adds ? ArrayRef<Value>(sums[i]) : run.elements, run.predicate, hints);
   }
 };
+
+// Registers of a tile that is added to memory which are loaded together: all of them would take as many as the tile.
+constexpr int64_t kAddedTogether = 32;
 
 void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
   ThreadLowering& t = access.t;
@@ -111,9 +131,10 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
       Value candidate = t.pack(elements.slice(reg, access.chunk));
       chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
     }
-    for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i)
-      write(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
-            t.both(access.lineInside(line[0]), access.straddleHas(i)));
+    for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i) {
+      Value pointer = access.straddlePointer(line[0], i), one = t.extract(chunk, i);
+      write(t, Run{pointer, one, t.both(access.lineInside(line[0]), access.straddleHas(i))});
+    }
   }
 }
 
@@ -147,14 +168,19 @@ void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, const
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(begins.thenBlock());
   for (int64_t i = 0; i < access.chunk; ++i)
-    write(t, access.pointer(first, i), {elements[first + i]}, access.hasBegun(i));
+    write(t, Run{access.pointer(first, i), elements.slice(first + i, 1), access.hasBegun(i)});
 }
 
 void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& write) {
   ThreadLowering& t = access.t;
   Value owner = t.ownerPredicate(*access.layout);
-  for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
-    write(t, access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg)));
+  const int64_t together = write.adds ? std::max(kAddedTogether, access.chunk) : access.chunk;
+  for (int64_t first = 0; first < access.registers(); first += together) {
+    SmallVector<Run> runs;
+    for (int64_t reg = first; reg < std::min(first + together, access.registers()); reg += access.chunk)
+      runs.push_back({access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg))});
+    write(t, runs);
+  }
   if (access.mayBeginInside()) storeBegin(access, elements, owner, write);
   if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
@@ -206,7 +232,7 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
     Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));
-    write(t, globalPointer(t, access.scalarAddress()), elements, first);
+    write(t, Run{globalPointer(t, access.scalarAddress()), elements, first});
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||

@@ -91,14 +91,13 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
   return
 }
 
-// What a tile writes may be what the next one reads; bounds that differ from tile to tile; a place that is read from memory.
+// What a tile writes may be what the next one reads; a place that is read from memory which the tile writes.
 // CHECK-LABEL: func.func @tile_by_tile
 // CHECK: scf.for
 // CHECK: tgpu.ring :
 // CHECK: tgpu.ring_await %{{.+}} pending 0
 // CHECK: tile.store_tile
 // REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: what is at {{.*}} may write what they read
-// REMARK: the next: the loop's bounds are not the same in all iterations of the loop around it
 // REMARK: the next: their places depend on more than the counters of both loops and values from outside
 func.func @tile_by_tile(%x: !x, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
@@ -114,21 +113,7 @@ func.func @tile_by_tile(%x: !x, %c: !c, %n: i64) {
   }
   return
 }
-func.func @bounds(%x: !x {tile.read_only}, %c: !c, %n: i64) {
-  %c0 = arith.constant 0 : i64
-  %c1 = arith.constant 1 : i64
-  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
-  scf.for %tile = %c0 to %n step %c1 : i64 {
-    %sums = scf.for %i = %c0 to %tile step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
-      %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
-      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
-      scf.yield %s : tensor<64x64xf32>
-    } {tile.num_stages = 4 : i64}
-    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
-  }
-  return
-}
-func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]> {tile.read_only}, %c: !c, %n: i64) {
+func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
@@ -137,6 +122,45 @@ func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>
     %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
       %a = tile.load_tile %x[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
       %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+
+// Stretches of rows that memory tells of, of which some have no turns: copies go on to the next one that has any, of its own slice.
+// CHECK-LABEL: func.func @stretches
+// CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
+// CHECK: scf.while
+// CHECK: tile.slice
+// CHECK: tgpu.ring_fill %[[RING]]
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: tgpu.ring_fill %[[RING]]
+// CHECK: scf.if
+// CHECK: scf.while
+// CHECK: scf.for
+// CHECK: tgpu.ring_fill %[[RING]]
+// CHECK: scf.if
+// CHECK: scf.while
+// CHECK: tile.store_tile
+func.func @stretches(%x: !x {tile.read_only}, %ends: !tile.view<?xi64, strides = [1]> {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %c64 = arith.constant 64 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %next = arith.addi %tile, %c1 : i64
+    %begin = tile.load_tile %ends[%tile] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
+    %end = tile.load_tile %ends[%next] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
+    %rows = arith.subi %end, %begin : i64
+    %turns = arith.ceildivsi %rows, %c64 : i64
+    %of = tile.slice %x, 0 from %begin to %end : !x -> !x
+    %sums = scf.for %i = %c0 to %turns step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %of[%i, %c0] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %t = tile.permute %a [1, 0] : tensor<64x64xbf16> -> tensor<64x64xbf16>
+      %s = tile.dot %t, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
       scf.yield %s : tensor<64x64xf32>
     } {tile.num_stages = 4 : i64}
     tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
