@@ -132,8 +132,8 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
       chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
     }
     for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i) {
-      Value pointer = access.straddlePointer(line[0], i), one = t.extract(chunk, i);
-      write(t, Run{pointer, one, t.both(access.lineInside(line[0]), access.straddleHas(i))});
+      Value wanted = t.both(access.lineInside(line[0]), access.straddleHas(i)), one = t.extract(chunk, i);
+      write(t, Run{access.straddlePointer(line[0], i), one, wanted});
     }
   }
 }
@@ -167,20 +167,29 @@ void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, const
   auto begins = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(begins.thenBlock());
-  for (int64_t i = 0; i < access.chunk; ++i)
-    write(t, Run{access.pointer(first, i), elements.slice(first + i, 1), access.hasBegun(i)});
+  for (int64_t i = 0; i < access.chunk; ++i) {
+    Value wanted = access.hasBegun(i);
+    write(t, Run{access.pointer(first, i), elements.slice(first + i, 1), wanted});
+  }
 }
 
-void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& write) {
+// Runs of a tile. isInside: is known of all of it.
+void storeRuns(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write, bool isInside) {
   ThreadLowering& t = access.t;
-  Value owner = t.ownerPredicate(*access.layout);
   const int64_t together = write.adds ? std::max(kAddedTogether, access.chunk) : access.chunk;
   for (int64_t first = 0; first < access.registers(); first += together) {
     SmallVector<Run> runs;
-    for (int64_t reg = first; reg < std::min(first + together, access.registers()); reg += access.chunk)
-      runs.push_back({access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg))});
+    for (int64_t reg = first; reg < std::min(first + together, access.registers()); reg += access.chunk) {
+      Value wanted = isInside ? owner : t.both(owner, access.inside(reg));
+      runs.push_back({access.pointer(reg), elements.slice(reg, access.chunk), wanted});
+    }
     write(t, runs);
   }
+}
+
+void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& write) {
+  Value owner = access.t.ownerPredicate(*access.layout);
+  storeRuns(access, elements, owner, write, /*isInside=*/false);
   if (access.mayBeginInside()) storeBegin(access, elements, owner, write);
   if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
@@ -233,6 +242,17 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   if (!tensor) {
     Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));
     write(t, Run{globalPointer(t, access.scalarAddress()), elements, first});
+    return success();
+  }
+  if (Value whole = op.getAdds() ? access.isInside() : Value()) {
+    // Loads under conditions of their own wait for each other, by ptxas 13.0: 64 of a thread 50 us.
+    auto branch = scf::IfOp::create(t.b, t.loc, whole, /*withElseRegion=*/true);
+    OpBuilder::InsertionGuard guard(t.b);
+    t.b.setInsertionPointToStart(branch.thenBlock());
+    storeRuns(access, elements, t.ownerPredicate(*access.layout), write, /*isInside=*/true);
+    t.b.setInsertionPointToStart(branch.elseBlock());
+    TileAccess some = accessAs(TileAccess::OffsetKind::aligns);
+    storeTile(some, elements, write);
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||
