@@ -104,14 +104,22 @@ class DiagnosticText {
   ScopedDiagnosticHandler handler;
 };
 
-// What was edited has been simplified before.
-LogicalResult simplify(ModuleOp module, const program::CompileOptions& options, bool edited) {
+bool addsToMemory(const program::CompileOptions& options) {
+  const program::GpuArch* arch =
+      options.target == program::Target::nvptx ? program::find_gpu_arch(options.arch) : nullptr;
+  return arch && arch->adds_vectors(options);
+}
+
+LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
   timePasses(passes);
-  const bool gpu = options.target == program::Target::nvptx;
-  passes.addNestedPass<func::FuncOp>(
-      createTileAddsInPartsPass(gpu ? program::kWarpThreads * options.num_warps * options.num_ctas : 0));
-  if (edited) return passes.run(module);
+  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass(addsToMemory(options)));
+  return passes.run(module);
+}
+
+LogicalResult simplify(ModuleOp module) {
+  PassManager passes(module.getContext());
+  timePasses(passes);
   passes.addNestedPass<func::FuncOp>(createTileUnrollLoopsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -148,7 +156,9 @@ program::Artifact compile(const program::Program& program, const program::Compil
   for (const program::Argument& argument : program.arguments)
     artifact.slots += program::slotCount(program.values[argument.value]);
 
-  LogicalResult done = simplify(*module, options, edited);
+  // What was edited has been simplified before.
+  LogicalResult done = expandAdds(*module, options);
+  if (succeeded(done) && !edited) done = simplify(*module);
   if (succeeded(done) && trace.emits("tile")) {
     trace.keep(printModule(*module));
   } else if (succeeded(done)) {

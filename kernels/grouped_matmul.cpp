@@ -133,14 +133,12 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
     const View of_a = a.slice(0, begin, end);
     const Partition left = of_a.partition({m.tile_k, m.tile_m}),
                     right = b.slice(0, begin, end).partition({m.tile_k, m.tile_n});
-    const Tile sums = sums_of_turns(
+    Tile sums = sums_of_turns(
         k, m, k.constant(0, i64), cdiv(of_a.dim(0), m.tile_k),
         [&](const Scalar& turn) { return left.load({turn, tile.row}).permute({1, 0}); },
         [&](const Scalar& turn) { return right.load({turn, tile.column}); });
-    const Indices place{expert, tile.row, tile.column};
-    if (!m.adds) return results.store(place, sums.to(m.c_type));
-    if (m.c_type == f32) return results.add(place, sums);
-    results.store(place, (sums + results.load(place).to(f32)).to(m.c_type));
+    if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
+    results.store({expert, tile.row, tile.column}, sums.to(m.c_type));
   });
 }
 

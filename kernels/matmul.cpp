@@ -51,7 +51,7 @@ class Finish {
       sums = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), sums).value();
     const Partition tiles = m_.batch ? c_->partition({squeeze, rows, cols}) : c_->partition({rows, cols});
     const Indices place = at.itself();
-    if (m_.adds && m_.unit_beta && m_.c_type == f32) return tiles.add(place, sums);
+    if (m_.adds_in_memory) return tiles.add(place, sums);
     if (m_.adds) {
       const Tile before = tiles.load(place).to(f32);
       sums = sums + (beta_ ? before * *beta_ : before);

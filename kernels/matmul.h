@@ -79,6 +79,7 @@ struct MatmulMeta : MatmulOptions {
   int64_t splits = 1;                  // programs that share a tile's turns
   bool persistent = false;             // fewer programs than tiles: each makes tile after tile
   bool tensor_copies = false;          // a and b come by copies of whole tiles
+  bool adds_in_memory = false;         // c is not loaded in order to be added to
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 

@@ -18,6 +18,8 @@ struct MatmulConfig {
   bool persistent = false;  // each multiprocessor makes tile after tile, whose first copies arrive while one is stored
   // sm_90a: one thread asks for a turn's factors (TMA) instead of all threads for 16 bytes after 16.
   bool tensor_copies = false;
+  // Of f32 results that add with beta = 1: the memory adds (Partition::add), so that no thread waits for what is in c.
+  bool adds_in_memory = false;
 
   template <class V>
   void visit(V&& v) {
@@ -30,6 +32,7 @@ struct MatmulConfig {
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
+    v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal sums become 0
   }
 };
 

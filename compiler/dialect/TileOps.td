@@ -233,8 +233,8 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
 def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "Writes one tile of a partitioned view; elements outside the view are dropped";
   let description = [{
-    With `adds` memory becomes what it holds plus the tile (tile-adds-in-parts). It reads what it writes alone, so that the write
-    effect orders it.
+    With `adds` memory becomes what it holds plus the tile (tile-expand-adds: where the target has no instruction for it, a load, an
+    addition and a store).
 
     Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
@@ -296,7 +296,7 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "$value `,` $ptr (`mask` $mask^ `:` type($mask))? attr-dict `:` type($value) `,` type($ptr)";
 }
 
-def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemWrite]>]> {
+def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>]> {
   let summary = "Atomic read-modify-write, relaxed, at device scope; gives the old value";
   let description = [{
     Masked-off elements are untouched and give 0. Two elements of one tile may name one address.

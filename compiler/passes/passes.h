@@ -12,8 +12,8 @@ namespace ligerdsl::compiler {
 /// The architecture of passes that are told none.
 inline constexpr llvm::StringLiteral kUsualArch = "sm_90a";
 
-/// tile-adds-in-parts: how tiles are added to memory, by so many threads of a GPU; 0: by a CPU.
-std::unique_ptr<mlir::Pass> createTileAddsInPartsPass(int threads = 0);
+/// tile-expand-adds: stores that add to memory load what is there, unless the target adds tiles of f32 itself.
+std::unique_ptr<mlir::Pass> createTileExpandAddsPass(bool memoryAdds = false);
 
 /// tile-unroll-loops: loops that ask for it have n copies of their bodies.
 std::unique_ptr<mlir::Pass> createTileUnrollLoopsPass();

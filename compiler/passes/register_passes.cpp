@@ -3,7 +3,7 @@
 namespace ligerdsl::compiler {
 
 void registerPasses() {
-  mlir::registerPass([] { return createTileAddsInPartsPass(); });
+  mlir::registerPass([] { return createTileExpandAddsPass(); });
   mlir::registerPass(createTileUnrollLoopsPass);
   mlir::registerPass(createTileSetEvictionPolicyPass);
   mlir::registerPass([] { return createTileAssignLayoutsPass(); });

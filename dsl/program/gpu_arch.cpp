@@ -93,6 +93,7 @@ constexpr GpuArch kSm90a{
     {.first_ptx = 80,
      .cluster_ptx = 86,
      .fp8_ptx = 81,
+     .adds_ptx = 81,
      .bulk_copies = true,
      .overlaps_launches = true,
      .wgmma = true}};
@@ -108,12 +109,13 @@ constexpr GpuArch kSm100{
     {.first_ptx = 86,
      .cluster_ptx = 86,
      .fp8_ptx = 86,
+     .adds_ptx = 86,
      .bulk_copies = true,
      .overlaps_launches = true}};
 constexpr GpuArch kSm103 = [] {
   GpuArch arch = named(kSm100, "sm_103");
   arch.capability = 103;
-  arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = 88;
+  arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = arch.adds_ptx = 88;
   return arch;
 }();
 constexpr GpuArch kSm120{
@@ -128,6 +130,7 @@ constexpr GpuArch kSm120{
     {.first_ptx = 87,
      .cluster_ptx = 87,
      .fp8_ptx = 87,
+     .adds_ptx = 87,
      .bulk_copies = true,
      .overlaps_launches = true}};
 
@@ -160,6 +163,10 @@ std::string got(int number) {
 
 bool GpuArch::converts_fp8(const CompileOptions& options) const {
   return fp8_ptx > 0 && fp8_ptx <= options.ptx_version;
+}
+
+bool GpuArch::adds_vectors(const CompileOptions& options) const {
+  return adds_ptx > 0 && adds_ptx <= options.ptx_version;
 }
 
 int64_t GpuArch::large_bytes() const {

@@ -43,8 +43,9 @@ struct GpuCode {
   bool of_devices = true;  // devices of this capability are compiled for under this name, not under another
 
   // PTX versions, times ten. The lowest that knows the architecture, 8.0 at least; with clusters: what a fence of a
-  // cluster acquires is restricted from 8.6 on; with its conversions of fp8, two numbers by one instruction (0: none).
-  int first_ptx = 80, cluster_ptx = 0, fp8_ptx = 0;
+  // cluster acquires is restricted from 8.6 on; with its conversions of fp8, two numbers by one instruction (0: none);
+  // with additions to memory of two or four f32 by one (0: none).
+  int first_ptx = 80, cluster_ptx = 0, fp8_ptx = 0, adds_ptx = 0;
 
   bool bulk_copies = false;        // between global and shared memory, asynchronous
   bool overlaps_launches = false;  // griddepcontrol
@@ -57,6 +58,8 @@ struct GpuCode {
 struct GpuArch : ligerdsl::Target, GpuCode {
   // Whether kernels may use its conversions of fp8: the driver knows them.
   bool converts_fp8(const CompileOptions& options) const;
+  // Whether they may add vectors of f32 to memory by one instruction.
+  bool adds_vectors(const CompileOptions& options) const;
   // What is larger does not stay in the second-level cache.
   int64_t large_bytes() const;
 };

@@ -131,8 +131,8 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, int64_t
   const kernels::MatmulOptions options = options_of(kind, most_rows);
   kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(context.machine(), options);
   config.splits = 1;
-  // But for sums that are added to memory a head took longer so (bench/results/notes.md).
-  config.persistent = config.persistent && kind.adds && kind.result == f32;
+  // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
+  config.persistent = config.persistent && config.adds_in_memory;
   if ((options.row_tiles && config.tile_m != kind.tile_rows) || (options.some_depth && kind.tile_rows % config.tile_k))
     fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
   kernels_.push_back(

@@ -162,18 +162,21 @@ TEST(Matmul, AddsToWhatIsThere) {
     }
 }
 
-// Tiles that reach out of c and rows apart, by programs of one tile and of many.
-TEST(Matmul, AddsInParts) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's programs make one tile each";
+// The same bits as by a load of c; tiles that reach out of it and rows apart, by programs of one tile and of many.
+TEST(Matmul, MemoryAdds) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's memory adds nothing";
   uint64_t seed = 551;
   for (const Factors factors : kFactors)
     for (const char* persistent : {"false", "true"}) {
       const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32, .has_bias = factors == Factors::nt};
-      const MetaValues config{{"persistent", persistent}, {"splits", "1"}};
+      const MetaValues config{{"adds_in_memory", "true"}, {"persistent", persistent}, {"splits", "1"}};
       Trial{.m = 136, .n = 72, .k = 72, .options = options, .beta = 1, .config = config, .sms = 2}.check(seed += 5);
-      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}.check(seed += 5,
-                                                                                                           5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}.check(seed += 5, 5);
     }
+  const MatmulOptions rounded{.type = bf16, .c_type = bf16, .adds = true, .unit_beta = true};
+  MatmulConfig config = kernels::matmul_kernel.heuristic(machine(), rounded);
+  config.adds_in_memory = true;
+  EXPECT_NE(kernels::matmul_kernel.valid(machine(), rounded, config).find("adds_in_memory=false"), std::string::npos);
 }
 
 // Programs of no turns among them, and tiles that reach out of c.

@@ -14,7 +14,6 @@ struct Meta {
   DType type = f32;
   int64_t rows = 4, block = 32;  // of a tile
   bool along = false;            // a row of tiles that begin where vectors do
-  bool by_stores = false;        // of what is loaded and added
 };
 
 // y += x, twice, in tiles that reach out of both; total += sum of what was added, of one row.
@@ -32,12 +31,8 @@ void add(KernelBuilder& k, const Meta& m) {
   }
   const Partition to = y.partition({m.rows, m.block}), from = x.partition({m.rows, m.block});
   k.for_range(0, blocks, 1, [&](const Scalar& i) {
-    const Tile tile = from.load({first, i});
-    for (int time = 0; time < 2; ++time)
-      if (m.by_stores)
-        to.store({first, i}, to.load({first, i}) + tile);
-      else
-        to.add({first, i}, tile);
+    to.add({first, i}, from.load({first, i}));
+    to.add({first, i}, from.load({first, i}));
   });
 }
 
@@ -65,20 +60,6 @@ TEST(SumsInMemory, OfEveryTypeAndShape) {
       }
 }
 
-// More of a tile than a thread loads at once.
-TEST(SumsInMemory, OfLargeTiles) {
-  for (const bool by_stores : {false, true})
-    for (const auto [rows, cols, gap] : {std::array<int64_t, 3>{64, 128, 0}, {130, 70, 2}, {3, 257, 1}, {65, 260, 4}}) {
-      SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(cols) + (by_stores ? " by stores" : ""));
-      const Meta meta{.rows = 64, .block = 128, .by_stores = by_stores};
-      const Tensor x = whole_numbers(f32, rows, cols, gap), y = whole_numbers(f32, rows, cols, gap);
-      backend().run({.steps = {kernels::record_step("add", f32, add, meta, kernels::library_launch(Size::rows(), 2))}},
-                    ceil_div(rows, meta.rows), Arguments().tensor("y", y).tensor("x", x));
-      for (int64_t i = 0; i < rows * cols; ++i) ASSERT_EQ(y.get(i), 3 * x.get(i)) << i;
-      EXPECT_TRUE(y.untouched_outside());
-    }
-}
-
 // The number of a program and a number of the host, to one element each.
 void count(KernelBuilder& k, const Meta& m) {
   View counts = k.view("counts", m.type, {dyn});
@@ -99,7 +80,7 @@ TEST(SumsInMemory, OfScalars) {
   }
 }
 
-// Infinities, NaN and subnormal sums as by a load and a store.
+// Infinities and NaN as by a load and a store; subnormal sums too, or 0 where a GPU's memory adds.
 TEST(SumsInMemory, OfEveryFloat) {
   const Values numbers{1e-40, -3e-39, INFINITY, -INFINITY, NAN, 3e38, -0.0, 1e-45};
   const Meta meta{.rows = 1, .block = 32};
@@ -112,6 +93,8 @@ TEST(SumsInMemory, OfEveryFloat) {
     const double wanted = one + one;
     if (std::isnan(wanted))
       EXPECT_TRUE(std::isnan(y.get(i))) << i;
+    else if (machine().is_gpu() && std::fabs(wanted) < 0x1p-126)
+      EXPECT_TRUE(y.get(i) == wanted || y.get(i) == 0) << i;
     else
       EXPECT_EQ(y.get(i), wanted) << i;
   }

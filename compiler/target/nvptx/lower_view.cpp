@@ -86,38 +86,18 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
   loaded = words.elements(tail.getResults());
 }
 
-// Neighbouring elements of a store.
-struct Run {
-  Value pointer;
-  ArrayRef<Value> elements;
-  Value predicate;
-};
-
-// What becomes of a store's elements. Runs that are added to memory are all loaded before the first one is stored.
+// What becomes of a store's elements.
 struct Writing {
   AccessHints hints;
   bool adds;
 
-  void operator()(ThreadLowering& t, ArrayRef<Run> runs) const {
-    SmallVector<SmallVector<Value>> sums;
-    if (adds) {
-      for (const Run& run : runs) {
-        const Type element = run.elements[0].getType();
-        Value zero = arith::ConstantOp::create(t.b, t.loc, t.b.getZeroAttr(element));
-        const SmallVector<Value> zeros(run.elements.size(), zero);
-        sums.push_back(loadElements(t, run.pointer, element, run.elements.size(), run.predicate, zeros, hints));
-      }
-      for (auto [run, before] : llvm::zip_equal(runs, sums))
-        for (auto [sum, added] : llvm::zip_equal(before, run.elements))
-          sum = arith::AddFOp::create(t.b, t.loc, sum, added);
-    }
-    for (auto [i, run] : llvm::enumerate(runs))
-      storeElements(t, run.pointer, adds ? ArrayRef<Value>(sums[i]) : run.elements, run.predicate, hints);
+  void operator()(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate) const {
+    if (adds)
+      addElements(t, pointer, elements, predicate, hints.policy);
+    else
+      storeElements(t, pointer, elements, predicate, hints);
   }
 };
-
-// Registers of a tile that is added to memory which are loaded together: all of them would take as many as the tile.
-constexpr int64_t kAddedTogether = 32;
 
 void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write) {
   ThreadLowering& t = access.t;
@@ -131,10 +111,9 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
       Value candidate = t.pack(elements.slice(reg, access.chunk));
       chunk = chunk ? Value(arith::SelectOp::create(t.b, t.loc, access.straddles(reg), candidate, chunk)) : candidate;
     }
-    for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i) {
-      Value wanted = t.both(access.lineInside(line[0]), access.straddleHas(i)), one = t.extract(chunk, i);
-      write(t, Run{access.straddlePointer(line[0], i), one, wanted});
-    }
+    for (int64_t i = 0; i < access.chunk && access.straddleKnows(i) != TileAccess::Inside::no; ++i)
+      write(t, access.straddlePointer(line[0], i), {t.extract(chunk, i)},
+            t.both(access.lineInside(line[0]), access.straddleHas(i)));
   }
 }
 
@@ -167,29 +146,15 @@ void storeBegin(TileAccess& access, ArrayRef<Value> elements, Value owner, const
   auto begins = scf::IfOp::create(t.b, t.loc, t.both(owner, access.holdsBegin()), /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(t.b);
   t.b.setInsertionPointToStart(begins.thenBlock());
-  for (int64_t i = 0; i < access.chunk; ++i) {
-    Value wanted = access.hasBegun(i);
-    write(t, Run{access.pointer(first, i), elements.slice(first + i, 1), wanted});
-  }
-}
-
-// Runs of a tile. isInside: is known of all of it.
-void storeRuns(TileAccess& access, ArrayRef<Value> elements, Value owner, const Writing& write, bool isInside) {
-  ThreadLowering& t = access.t;
-  const int64_t together = write.adds ? std::max(kAddedTogether, access.chunk) : access.chunk;
-  for (int64_t first = 0; first < access.registers(); first += together) {
-    SmallVector<Run> runs;
-    for (int64_t reg = first; reg < std::min(first + together, access.registers()); reg += access.chunk) {
-      Value wanted = isInside ? owner : t.both(owner, access.inside(reg));
-      runs.push_back({access.pointer(reg), elements.slice(reg, access.chunk), wanted});
-    }
-    write(t, runs);
-  }
+  for (int64_t i = 0; i < access.chunk; ++i)
+    write(t, access.pointer(first, i), {elements[first + i]}, access.hasBegun(i));
 }
 
 void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& write) {
-  Value owner = access.t.ownerPredicate(*access.layout);
-  storeRuns(access, elements, owner, write, /*isInside=*/false);
+  ThreadLowering& t = access.t;
+  Value owner = t.ownerPredicate(*access.layout);
+  for (int64_t reg = 0; reg < access.registers(); reg += access.chunk)
+    write(t, access.pointer(reg), elements.slice(reg, access.chunk), t.both(owner, access.inside(reg)));
   if (access.mayBeginInside()) storeBegin(access, elements, owner, write);
   if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
@@ -241,18 +206,7 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   SmallVector<Value> elements = t.elements(op.getValue());
   if (!tensor) {
     Value first = t.both(access.uniform, t.threadMaskIsZero(t.numThreads() - 1));
-    write(t, Run{globalPointer(t, access.scalarAddress()), elements, first});
-    return success();
-  }
-  if (Value whole = op.getAdds() ? access.isInside() : Value()) {
-    // Loads under conditions of their own wait for each other, by ptxas 13.0: 64 of a thread 50 us.
-    auto branch = scf::IfOp::create(t.b, t.loc, whole, /*withElseRegion=*/true);
-    OpBuilder::InsertionGuard guard(t.b);
-    t.b.setInsertionPointToStart(branch.thenBlock());
-    storeRuns(access, elements, t.ownerPredicate(*access.layout), write, /*isInside=*/true);
-    t.b.setInsertionPointToStart(branch.elseBlock());
-    TileAccess some = accessAs(TileAccess::OffsetKind::aligns);
-    storeTile(some, elements, write);
+    write(t, globalPointer(t, access.scalarAddress()), elements, first);
     return success();
   }
   if (!op.getAlignmentOffset() || access.chunk == 1 ||

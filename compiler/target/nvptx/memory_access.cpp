@@ -237,6 +237,30 @@ void storeElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, V
   inlinePtx(t, Type(), operands, text, constraints);
 }
 
+void addElements(ThreadLowering& t, Value pointer, ArrayRef<Value> elements, Value predicate, Value policy) {
+  const int count = static_cast<int>(elements.size());
+  SmallVector<Value> operands{pointer};
+  llvm::append_range(operands, elements);
+  std::string constraints = "l", text = "red.relaxed.gpu.global.add";
+  for (int i = 0; i < count; ++i) constraints += ",f";
+  if (policy) text += ".L2::cache_hint";
+  if (count > 1) text += ".v" + std::to_string(count);
+  text += ".f32 [$0], " + registerList(1, count);
+  int next = count + 1;
+  if (policy) {
+    operands.push_back(policy);
+    constraints += ",l";
+    text += ", $" + std::to_string(next++);
+  }
+  text += ";";
+  if (predicate) {
+    operands.push_back(predicate);
+    constraints += ",b";
+    text = "@$" + std::to_string(next) + " " + text;
+  }
+  inlinePtx(t, Type(), operands, text, constraints);
+}
+
 void prefetchLine(ThreadLowering& t, Value pointer, Value predicate) {
   if (predicate)
     inlinePtx(t, Type(), {pointer, predicate}, "@$1 prefetch.global.L2 [$0];", "l,b");

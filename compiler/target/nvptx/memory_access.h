@@ -30,6 +30,10 @@ llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value point
 void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
                    AccessHints hints);
 
+/// Adds neighbouring f32 to those at an address in global memory aligned to all of them; nothing where `predicate` is false.
+void addElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
+                 mlir::Value policy);
+
 /// PTX with side effects; the result (none for a null type) and operands as the constraints say.
 mlir::Value inlinePtx(ThreadLowering& t, mlir::Type result, mlir::ValueRange operands, const std::string& text,
                       const std::string& constraints);

@@ -158,6 +158,12 @@ bool castsFp8(func::FuncOp kernel) {
       .wasInterrupted();
 }
 
+bool addsToMemory(func::FuncOp kernel) {
+  return kernel
+      .walk([](tile::StoreTileOp store) { return store.getAdds() ? WalkResult::interrupt() : WalkResult::advance(); })
+      .wasInterrupted();
+}
+
 }  // namespace
 
 LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& asked, program::Artifact& artifact,
@@ -179,6 +185,7 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   artifact.ptx_version = program::lowest_ptx(arch, options);
   if (arch.converts_fp8(options) && castsFp8(kernel))
     artifact.ptx_version = std::max(artifact.ptx_version, arch.fp8_ptx);
+  if (addsToMemory(kernel)) artifact.ptx_version = std::max(artifact.ptx_version, arch.adds_ptx);
   artifact.threads = program::kWarpThreads * options.num_warps;
   artifact.cluster = options.num_ctas;
   artifact.entry = "ligerdsl_" + kernel.getName().str();

@@ -23,7 +23,7 @@ def product(layout):
     inner = dim("n_rows", "M", "a", "rows of c, width of a") if transposed else dim("n_inner", "K", "a", "terms of a sum, width of a")
     return Op(
         f"matmul_{layout}", f"matrix product {formula}: {USES[layout].split(':')[0]}",
-        f"""c = round(f(alpha {formula} + bias) + beta c), f by epilogue; {USES[layout]}. Products and sums in f32, of 16-bit factors on tensor cores
+        f"""c = round(f(alpha {formula} + bias) + beta c), f by epilogue; {USES[layout]}. Subnormal sums of f32 may become 0 where beta is 1. Products and sums in f32, of 16-bit factors on tensor cores
 where the device has them; a sum of K terms is one chain of additions, or a few, so its error grows with K. The order depends on shapes, number of
 rows, alignment, device and schedule. bias is added to every row of c. Where beta is 0 c is not read; alpha = 0 multiplies all the same, so an
 infinity in a or b gives a NaN. {"Without rows the sums are 0, and c is written." if transposed else "K and N are at least 1."} c overlaps nothing.

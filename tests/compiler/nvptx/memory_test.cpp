@@ -43,24 +43,26 @@ TEST(NvptxMemory, VectorAddAssembles) {
   for (int warps : {1, 2, 8, 16, 32}) expectAssembles(vectorAdd(f32), "sm_90a", Known::aligned, warps);
 }
 
-// A thread has 32 numbers of the small tile, which are all loaded before one is stored, and twice as many of the large one.
-TEST(NvptxMemory, LargeTilesAreAddedInParts) {
-  const auto add = [](DType type, int64_t block, int64_t width) {
+// By vectors where rows allow it, element by element at their ends; not of other types, nor by code for machines without.
+TEST(NvptxMemory, MemoryAddsVectorsOfF32) {
+  const auto add = [](DType type, int64_t width) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", type, {dyn, width}), x = k.view("x", type, {dyn, width});
       Scalar row = k.program_id(0);
-      y.partition({squeeze, block}).add({row, 0}, x.partition({squeeze, block}).load({row, 0}));
+      y.partition({squeeze, 4096}).add({row, 0}, x.partition({squeeze, 4096}).load({row, 0}));
     };
   };
-  const auto loads_behind_stores = [](const PtxKernel& kernel) {
-    return kernel.ptx.rfind("ld.global") > kernel.ptx.find("st.global");
-  };
-  PtxKernel small(add(f32, 4096, 4096), Known::aligned), large(add(f32, 8192, 8192), Known::aligned);
-  EXPECT_EQ(small.count("st.global.v4.b32"), 8) << small.ptx;
-  EXPECT_FALSE(loads_behind_stores(small)) << small.ptx;
-  EXPECT_EQ(large.count("st.global.v4.b32"), 16) << large.ptx;
-  EXPECT_TRUE(loads_behind_stores(large)) << large.ptx;
-  for (DType type : {f32, bf16, i32, i64}) expectAssemblesEverywhere(add(type, 8192, 4001));
+  PtxKernel whole(add(f32, 4096), Known::aligned);
+  EXPECT_EQ(whole.count("red.relaxed.gpu.global.add.v4.f32"), 8) << whole.ptx;
+  EXPECT_FALSE(whole.has("st.global")) << whole.ptx;
+  EXPECT_EQ(whole.artifact.ptx_version, 81);
+  PtxKernel ragged(add(f32, 4001), Known::aligned);
+  EXPECT_EQ(ragged.count("red.relaxed.gpu.global.add.f32"), 1) << ragged.ptx;
+  EXPECT_FALSE(PtxKernel(add(bf16, 4096), Known::aligned).has("red.")) << "rounded once";
+  PtxKernel before(add(f32, 4096), Known::aligned, {.arch = "sm_80"});
+  EXPECT_FALSE(before.has("red.")) << before.ptx;
+  EXPECT_EQ(before.count("st.global.v4.b32"), 8) << before.ptx;
+  for (DType type : {f32, bf16, i32, i64}) expectAssemblesEverywhere(add(type, 4001));
 }
 
 TEST(NvptxMemory, StaticWidthNeedsNoColumnMask) {

@@ -105,6 +105,26 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
+// PTX ISA, red: what global memory adds of f32 has no subnormal numbers.
+uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t) {
+  const auto flushed = [](uint64_t bits) {
+    const auto number = static_cast<uint32_t>(bits);
+    return (number & 0x7f800000u) == 0 ? number & 0x80000000u : number;
+  };
+  const float sum = std::bit_cast<float>(flushed(held)) + std::bit_cast<float>(flushed(given));
+  return flushed(std::bit_cast<uint32_t>(sum));
+}
+
+// A store of what memory holds plus the value.
+void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
+  const auto add = std::find(parts.begin(), parts.end(), "add");
+  if (add == parts.end() || parts.back() != "f32") fail("unknown opcode " + i.opcode);
+  parts.erase(add);
+  decode_memory(i, parts, entry);
+  if (i.space != Space::global) fail("unknown opcode " + i.opcode);
+  i.function = add_in_memory;
+}
+
 void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   std::erase_if(parts, [](const std::string& part) { return orders(part) || is_scope(part); });
   const Pure* pure = parts.size() == 4 ? find_pure(parts[2] + "." + parts[3]) : nullptr;
@@ -141,13 +161,14 @@ void decode_pure(Instruction& i) {
 void decode(Instruction& i, const std::string& entry) {
   const std::vector<std::string> parts = parts_of(i.opcode);
   static const std::map<std::string, Kind> kinds{
-      {"mov", Kind::move},    {"ld", Kind::load},           {"st", Kind::store},
-      {"atom", Kind::atomic}, {"bra", Kind::branch},        {"ret", Kind::exit},
-      {"exit", Kind::exit},   {"prefetch", Kind::prefetch}, {"bfi", Kind::insert_bits}};
+      {"mov", Kind::move},          {"ld", Kind::load},        {"st", Kind::store}, {"red", Kind::store},
+      {"atom", Kind::atomic},       {"bra", Kind::branch},     {"ret", Kind::exit}, {"exit", Kind::exit},
+      {"prefetch", Kind::prefetch}, {"bfi", Kind::insert_bits}};
   if (decode_sync(i)) return;
   const auto kind = kinds.find(parts[0]);
   if (kind == kinds.end()) return decode_pure(i);
   i.kind = kind->second;
+  if (parts[0] == "red") return decode_reduction(i, parts, entry);
   if (i.kind == Kind::load || i.kind == Kind::store) decode_memory(i, parts, entry);
   if (i.kind == Kind::move) decode_move(i, parts, entry);
   if (i.kind == Kind::atomic) decode_atomic(i, parts);

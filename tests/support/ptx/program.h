@@ -107,7 +107,7 @@ struct Instruction {
   int predicate = -1;  // a register
   bool negated = false;
   Kind kind = Kind::pure;
-  Function function = nullptr;  // pure and atomic
+  Function function = nullptr;  // pure and atomic; of a store, what makes the new value of the old one and the given
   AllLanes all = nullptr;       // pure
   bool pairs = false;           // pure, of each half of its operands
   Space space = Space::global;

@@ -66,6 +66,8 @@ void Warp::transfer(const Instruction& i, uint32_t lanes) {
         const uint64_t value = load_element(i, at);
         const int unused = i.extends_sign ? 64 - 8 * i.bytes : 0;
         (*to)[lane] = unused > 0 ? static_cast<uint64_t>(static_cast<int64_t>(value << unused) >> unused) : value;
+      } else if (i.function) {
+        store_element(i, at, i.function(load_element(i, at), (*from)[lane], 0));
       } else {
         store_element(i, at, (*from)[lane]);
       }

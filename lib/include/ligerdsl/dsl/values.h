@@ -148,7 +148,8 @@ class Partition {
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
   // Memory becomes what it holds plus the value, rounded to its dtype, as if it were loaded, added and stored: no other
-  // program may touch it meanwhile.
+  // program may touch it meanwhile. Tiles of f32 are added by the memory itself on sm_90 and later, which needs no registers
+  // for what was there and no wait for it; there subnormal numbers, of either or of the sum, count as 0.
   void add(const Indices& index, const TileArg& value, const StoreOptions& options = {},
            Loc loc = Here::current()) const;
   // i1: where the tile that load returns lies inside the view; `alignment_offset` as of the load.

@@ -1,0 +1,55 @@
+// tile-expand-adds
+//
+// A store that adds to memory becomes a load of the same tile, an addition and a store, but for tiles of f32 where
+// `memoryAdds` says that the target adds those by one instruction.
+#include "compiler/dialect/tile.h"
+#include "compiler/passes/passes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+void expand(tile::StoreTileOp store) {
+  OpBuilder b(store);
+  const Location loc = store.getLoc();
+  const Type type = store.getValue().getType();
+  Value before =
+      tile::LoadTileOp::create(b, loc, type, store.getView(), store.getIndices(), store.getAlignmentOffset(),
+                               store.getTileShape(), TypedAttr(), store.getCache(), store.getEvict(), IntegerAttr());
+  Value sum = isa<FloatType>(getElementTypeOrSelf(type))
+                  ? Value(arith::AddFOp::create(b, loc, before, store.getValue()))
+                  : Value(arith::AddIOp::create(b, loc, before, store.getValue()));
+  store.getValueMutable().assign(sum);
+  store.setAdds(false);
+}
+
+class TileExpandAddsPass : public PassWrapper<TileExpandAddsPass, OperationPass<func::FuncOp>> {
+ public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileExpandAddsPass)
+  explicit TileExpandAddsPass(bool memoryAdds) { this->memoryAdds = memoryAdds; }
+  TileExpandAddsPass(const TileExpandAddsPass& other) : PassWrapper(other) {}
+  StringRef getArgument() const override { return "tile-expand-adds"; }
+  StringRef getDescription() const override { return "Add to memory by a load and a store"; }
+
+  void runOnOperation() override {
+    getOperation().walk([&](tile::StoreTileOp store) {
+      auto tensor = dyn_cast<RankedTensorType>(store.getValue().getType());
+      const bool kept = memoryAdds && tensor && tensor.getElementType().isF32() && !store.getAlignmentOffset();
+      if (store.getAdds() && !kept) expand(store);
+    });
+  }
+
+ private:
+  Option<bool> memoryAdds{*this, "memory-adds", llvm::cl::desc("Whether the target adds tiles of f32 to memory")};
+};
+
+}  // namespace
+
+std::unique_ptr<Pass> createTileExpandAddsPass(bool memoryAdds) {
+  return std::make_unique<TileExpandAddsPass>(memoryAdds);
+}
+
+}  // namespace ligerdsl::compiler
