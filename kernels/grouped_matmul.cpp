@@ -13,28 +13,37 @@
 namespace ligerdsl::kernels {
 namespace {
 
+// make(number) for every number of this program: its own, which may be beyond `count`, or all below.
+template <class Make>
+void each_number(KernelBuilder& k, bool persistent, const Scalar& count, Make make) {
+  if (!persistent) return make(k.program_id(0).to(i64));
+  k.for_range(k.program_id(0).to(i64), count, k.num_programs(0).to(i64), make);
+}
+
 class Offsets {
  public:
   Offsets(KernelBuilder& k, const GroupedMatmulMeta& m)
       : experts_(m.experts),
+        persistent_(m.persistent),
         offsets_(k.view("offsets", m.index_type, {m.experts + 1}, {.strides = {dyn}, .read_only = true})),
         error_(k.view("error", i64, {1})) {}
 
   // 0 in front of the first one and behind the last.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // Reports groups whose rows are none of `rows`, each by one program: there are as many programs as groups or more, or each has
-  // several. In front of a product's loops, which copy nothing ahead beside what other programs may read.
+  // Reports groups whose rows are none of `rows`, each by one program. In front of a product's loops, whose copies ahead must not pass
+  // an atomic.
   void check(KernelBuilder& k, const Scalar& rows) const {
-    const Scalar last = k.constant(experts_, i64);
-    k.for_range(k.program_id(0).to(i64), last, k.num_programs(0).to(i64), [&](const Scalar& group) {
+    each_number(k, persistent_, k.constant(experts_, i64), [&](const Scalar& group) {
       const Scalar begin = at(group), end = at(group + 1);
-      atomic_max(error_.ptr(), kErrorBase - group, begin < 0 || end < begin || end > rows);
+      const Scalar wrong = begin < 0 || end < begin || end > rows;
+      atomic_max(error_.ptr(), kErrorBase - group, wrong && group < experts_);
     });
   }
 
  private:
   int64_t experts_;
+  bool persistent_;
   View offsets_, error_;
 };
 
@@ -75,13 +84,6 @@ class Sections {
   Scalar rows_;
 };
 
-// make(number) for every tile of this program.
-template <class Make>
-void each_tile(KernelBuilder& k, const GroupedMatmulMeta& m, const Scalar& count, Make make) {
-  if (!m.persistent) return make(k.program_id(0).to(i64));
-  k.for_range(k.program_id(0).to(i64), count, k.num_programs(0).to(i64), make);
-}
-
 }  // namespace
 
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
@@ -96,7 +98,7 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const int64_t columns = ceil_div(m.cols, m.tile_n), turns = ceil_div(m.width, m.tile_k);
   const Partition factors = b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
   offsets.check(k, rows);
-  each_tile(k, m, sections.tiles() * columns, [&](const Scalar& number) {
+  each_number(k, m.persistent, sections.tiles() * columns, [&](const Scalar& number) {
     const auto place = sections.at(number / columns);
     const Scalar column = number % columns, expert = place.expert;
     const Scalar exists = place.tile * m.tile_m < place.end - place.begin;
@@ -126,7 +128,7 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
                tiles = rows * columns;
   const Partition results = c.partition({squeeze, m.tile_m, m.tile_n});
   offsets.check(k, a.dim(0));
-  each_tile(k, m, tiles * m.experts, [&](const Scalar& number) {
+  each_number(k, m.persistent, tiles * m.experts, [&](const Scalar& number) {
     const Scalar expert = number / tiles;
     const TilePlace tile = grouped_tiles((number % tiles).to(i32), rows, columns, m.group);
     const Scalar begin = offsets.at(expert), end = offsets.at(expert + 1);

@@ -52,17 +52,21 @@ std::optional<TurnSequence> TurnSequence::around(PipelinedLoop& at, ArrayRef<til
   return sequence;
 }
 
-// Whether it gives the same wherever it stands: it reads no memory that the outer loop may write.
+// Whether it may stand elsewhere, and for iterations that the outer loop does not have: a load of a view, which has a number outside of
+// it, too, of memory that the outer loop does not write.
 bool TurnSequence::mayRepeat(Operation* op) {
   if (op->getNumRegions()) return false;
-  if (isMemoryEffectFree(op)) return true;
-  const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
-  return succeeded(accesses) && llvm::all_of(*accesses, [&](const MemoryAccess& access) {
-           return !access.writes && !access.atomic && !access.shared && !writerOf(outer, access);
-         });
+  if (isMemoryEffectFree(op)) {
+    // What a load has for an iteration that there is not may be 0.
+    const bool divides = isa<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
+                             arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(op);
+    return !divides || !read.contains(op->getOperand(1).getDefiningOp());
+  }
+  auto load = dyn_cast<tile::LoadTileOp>(op);
+  return load && !writerOf(outer, memoryAccess(load));
 }
 
-// As PipelinedLoop::addSlice, of the outer body. Divisions by zero do not trap, and reads outside of a view give its pad.
+// As PipelinedLoop::addSlice, of the outer body. Divisors that no load gives are not 0 in any iteration, or do not trap.
 bool TurnSequence::collect(Value value, SetVector<Operation*>& slice, bool& follows) {
   if (value == outer.getInductionVar()) return follows = true;
   if (isOutside(value)) return true;
@@ -70,11 +74,13 @@ bool TurnSequence::collect(Value value, SetVector<Operation*>& slice, bool& foll
   if (!op || at->loop->isAncestor(op)) return false;
   if (!slice.contains(op)) {
     bool here = false;
-    if (!mayRepeat(op)) return false;
     for (Value operand : op->getOperands())
       if (!collect(operand, slice, here)) return false;
+    if (!mayRepeat(op)) return false;
     slice.insert(op);
     moving[op] = here;
+    const auto isRead = [&](Value operand) { return read.contains(operand.getDefiningOp()); };
+    if (!isMemoryEffectFree(op) || llvm::any_of(op->getOperands(), isRead)) read.insert(op);
   }
   follows |= moving.lookup(op);
   return true;
@@ -86,7 +92,8 @@ bool TurnSequence::collectBounds() {
   for (Value bound : {at->loop.getLowerBound(), at->loop.getStep()})
     if (!collect(bound, slice, follows) || follows) return false;
   if (!collect(at->loop.getUpperBound(), slice, turnsDiffer)) return false;
-  if (turnsDiffer) following.insert(at->loop.getUpperBound());
+  endsAtCounter = at->loop.getUpperBound() == outer.getInductionVar();
+  if (turnsDiffer && !endsAtCounter) following.insert(at->loop.getUpperBound());
   return true;
 }
 
@@ -154,7 +161,8 @@ Value TurnSequence::withTurns(OpBuilder& builder, Value counter) {
   if (!turnsDiffer) return counter;
   const Location loc = at->loop.getLoc();
   const auto seek = [&](OpBuilder& b, Location, ValueRange here) {
-    Value empty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, lower, ofIteration(b, here[0])[0]);
+    Value end = endsAtCounter ? here[0] : ofIteration(b, here[0])[0];
+    Value empty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, lower, end);
     Value more = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, here[0], outer.getUpperBound());
     scf::ConditionOp::create(b, loc, arith::AndIOp::create(b, loc, empty, more), here);
   };
@@ -185,7 +193,7 @@ SmallVector<Value> TurnSequence::next(OpBuilder& builder, ValueRange turn) {
   }
   Value first = arith::SelectOp::create(builder, loc, over, lower, counter);
   result.push_back(first);
-  if (following.empty()) return result;
+  if (following.empty() && !turnsDiffer) return result;
   SmallVector<Value> held(turn.drop_front(2));
   if (turnsDiffer) held.insert(held.begin(), turn[0]);
   auto branch = scf::IfOp::create(builder, loc, ValueRange(held).getTypes(), over, /*addThenBlock=*/true,
@@ -227,7 +235,10 @@ void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
   const auto number = [&](OpBuilder& at) -> Value {
     return arith::ConstantOp::create(at, loc, at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
   };
-  Value end = arith::SubIOp::create(builder, loc, loop.getUpperBound(), number(builder));
+  Value last = loop.getUpperBound();
+  if (turnsDiffer)
+    last = arith::MaxSIOp::create(builder, loc, last, loop.getLowerBound());  // what is read is any number
+  Value end = arith::SubIOp::create(builder, loc, last, number(builder));
 
   auto own = cast<scf::ForOp>(builder.clone(*loop));
   own.setUpperBound(end);

@@ -47,14 +47,16 @@ class TurnSequence {
   mlir::Value hoisted(mlir::OpBuilder& builder, mlir::Value value);
   llvm::SmallVector<mlir::Value> ofIteration(mlir::OpBuilder& builder, mlir::Value counter);
   mlir::Value withTurns(mlir::OpBuilder& builder, mlir::Value counter);
-  mlir::Value upperIn(mlir::ValueRange turn) { return turnsDiffer ? turn[2] : upper; }
+  mlir::Value upperIn(mlir::ValueRange turn) { return !turnsDiffer ? upper : endsAtCounter ? turn[0] : turn[2]; }
 
   PipelinedLoop* at;
   llvm::SetVector<mlir::Value> fixed,
       following;  // what places take from the outer body: the same in all iterations, or not
-  llvm::DenseMap<mlir::Operation*, bool>
-      moving;                      // of what has been collected: whether it differs from iteration to iteration
+  // Of what has been collected: whether it differs from iteration to iteration; what memory says.
+  llvm::DenseMap<mlir::Operation*, bool> moving;
+  llvm::DenseSet<mlir::Operation*> read;
   bool turnsDiffer = false;        // then the inner loop's end is the first of `following`
+  bool endsAtCounter = false;      // or the outer loop's counter
   mlir::IRMapping inFront;         // what is the same, computed in front of the outer loop
   mlir::Value lower, upper, step;  // of the inner loop, there; the end where it is the same
 };

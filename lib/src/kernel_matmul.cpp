@@ -117,18 +117,21 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
 
 KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kinds)
     : tiles_at_once_(std::max<int64_t>(context.machine().sms, 1)) {
+  const kernels::Machine machine = context.machine();
   for (const ProductKind& kind : kinds) {
-    add_kernel(context, kind, 0);
+    const kernels::MatmulOptions many = options_of(kind, 0);
+    add_kernel(context, kind, many);
+    if (kind.product != Product::nn || !machine.is_gpu()) continue;
     // Tiles of many rows leave multiprocessors idle where a chunk has few.
-    if (kind.product == Product::nn && context.machine().is_gpu()) {
-      const std::vector<int64_t> few = kernels::few_rows(context.machine(), options_of(kind, 0));
-      if (!few.empty()) add_kernel(context, kind, few.back());
-    }
+    const std::vector<int64_t> most_rows = kernels::few_rows(machine, many);
+    if (most_rows.empty()) continue;
+    const kernels::MatmulOptions few = options_of(kind, most_rows.back());
+    if (kernels::matmul_kernel.heuristic(machine, few).tile_n < kernels_.back().config.tile_n)
+      add_kernel(context, kind, few);
   }
 }
 
-void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, int64_t most_rows) {
-  const kernels::MatmulOptions options = options_of(kind, most_rows);
+void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options) {
   kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(context.machine(), options);
   config.splits = 1;
   // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).

@@ -70,7 +70,7 @@ class KernelMatmul final : public runtime::Matmul {
     kernels::MatmulConfig config;
     std::unique_ptr<KernelStep> step;
   };
-  void add_kernel(Context& context, const ProductKind& kind, int64_t most_rows);
+  void add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options);
   int64_t time_of(const Kernel& kernel, const runtime::Matrix& c) const;
   const Kernel& kernel_for(runtime::Product product, DType type, const runtime::Matrix& c, bool adds,
                            const Factors& factors, bool in_blocks = false) const;

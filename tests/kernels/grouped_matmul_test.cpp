@@ -276,14 +276,20 @@ TEST(GroupedMatmul, OffsetsThatAreWrong) {
                                   {{0, far, -far, 40}, 0},
                                   {{INT64_MIN, INT64_MAX, 0, 40}, 0},
                                   {{0, 40, 0, 40}, 1}};
+  MetaValues tile_after_tile = kTensorCopies;
+  tile_after_tile["persistent"] = "true";
+  const std::vector<MetaValues> configs = machine().is_gpu()
+                                              ? std::vector<MetaValues>{{}, kTensorCopies, tile_after_tile}
+                                              : std::vector<MetaValues>{{}};
   for (const GroupedFactors factors : kFactors)
-    for (size_t number = 0; number < all.size() * (machine().is_gpu() ? 2 : 1); ++number) {
+    for (size_t number = 0; number < all.size() * configs.size(); ++number) {
       const Wrong& wrong = all[number % all.size()];
       Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
                   .k = 24,
                   .n = 40,
                   .sizes = {10, 10, 20},
-                  .config = number < all.size() ? MetaValues() : kTensorCopies};
+                  .config = configs[number / all.size()],
+                  .sms = 2};  // fewer programs than groups
       Trial::Tensors t = trial.tensors(77, 8);
       t.offsets.fill(wrong.offsets);
       trial.run(t);

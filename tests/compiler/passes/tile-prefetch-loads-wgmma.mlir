@@ -129,6 +129,68 @@ func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>
   return
 }
 
+// Pointers have no ends, so what they say of a tile that there is not cannot be read; a divisor from memory may be 0 there.
+// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+// CHECK-LABEL: func.func @pointer
+// CHECK: scf.for
+// CHECK: tgpu.ring :
+func.func @pointer(%x: !x {tile.read_only}, %p: !tile.ptr<i64> {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %q = tile.addptr %p, %tile : !tile.ptr<i64>, i64 -> !tile.ptr<i64>
+    %row = tile.load %q : !tile.ptr<i64> -> i64
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+func.func @divisor(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]> {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %of = tile.load_tile %at[%tile] shape [0] : !tile.view<?xi64, strides = [1]> -> i64
+    %row = arith.divsi %tile, %of : i64
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%row, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+
+// A triangle: the outer counter is the inner loop's end.
+// CHECK-LABEL: func.func @triangle
+// CHECK: tgpu.ring : <4 async of
+// CHECK: scf.while
+// CHECK: scf.for
+// CHECK: scf.for
+// CHECK: tgpu.ring_fill
+// CHECK: tile.store_tile
+func.func @triangle(%x: !x {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x64xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %tile step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+      %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
+      %s = tile.dot %a, %a, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
+      scf.yield %s : tensor<64x64xf32>
+    } {tile.num_stages = 4 : i64}
+    tile.store_tile %sums, %c[%tile, %c0] shape [64, 64] : tensor<64x64xf32>, !c
+  }
+  return
+}
+
 // Stretches of rows that memory tells of, of which some have no turns: copies go on to the next one that has any, of its own slice.
 // CHECK-LABEL: func.func @stretches
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
