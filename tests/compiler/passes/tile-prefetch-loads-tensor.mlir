@@ -214,7 +214,7 @@ func.func @bounds(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   %c1 = arith.constant 1 : i64
   %zero = arith.constant dense<0.0> : tensor<64x64xf32>
   scf.for %tile = %c0 to %n step %c1 : i64 {
-    %sums = scf.for %i = %c0 to %tile step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
+    %sums = scf.for %i = %tile to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x64xf32>) : i64 {
       %a = tile.load_tile %x[%tile, %i] shape [64, 64] : !x -> tensor<64x64xbf16>
       %b = tile.load_tile %y[%i, %tile] shape [64, 64] : !x -> tensor<64x64xbf16>
       %s = tile.dot %a, %b, %acc : tensor<64x64xbf16>, tensor<64x64xbf16> -> tensor<64x64xf32>
