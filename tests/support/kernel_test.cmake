@@ -39,7 +39,11 @@ endfunction()
 
 function(ligerdsl_kernel_shard name backend suffix shards index)
   set(test ${name}.${backend}${suffix})
-  add_test(NAME ${test} COMMAND ${name} --backend=${backend})
+  set(filter)
+  if(backend STREQUAL ptx-cluster4)  # whose products are cut as those of two CTAs are, and take half of the time
+    set(filter "--gtest_filter=-*Attention*:*Dot*:*Matmul*")
+  endif()
+  add_test(NAME ${test} COMMAND ${name} --backend=${backend} ${filter})
   set_tests_properties(${test} PROPERTIES LABELS kernels TIMEOUT 900 SKIP_RETURN_CODE 77 COST 100
                        ENVIRONMENT "GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
 endfunction()
