@@ -6,7 +6,7 @@
 //   dweight_c = sum over batches and positions of dy n;  dbias_c = sum over batches and positions of dy
 //
 // The forward is LayerNorm's of rows of D elements (centred_rows.h); of weight and bias a vector of elements of one channel
-// takes one number each. The backward adds up dy n and dy of each channel, from which it has both the parameters' gradients
+// takes one number each, or all of a channel, which is then read again by itself. The backward adds up dy n and dy of each channel, from which it has both the parameters' gradients
 // and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
 //
 // Bytes, s = sizeof(T): forward 2 n C S s, or 3 n C S s where a group is split into parts, of which the second launch finds in
@@ -66,6 +66,10 @@ class GroupRows {
     kept.kept_ = view_.partition({squeeze, squeeze, m_.block}).resident({at.batch, at.group});
     return kept;
   }
+  // One channel of a program's group, in blocks of m.channel_width.
+  Partition channel(const Scalar& c) const {
+    return view_.slice(2, c * m_.positions, (c + 1) * m_.positions).partition({squeeze, squeeze, m_.channel_width});
+  }
   Tile sample(const Scalar& row, ScalarArg first, int64_t part) const {
     const Place at(m_, row);
     return view_.partition({1, 1, part}).load({at.batch, at.group, first}).to(f32).reshape({1, part});
@@ -116,9 +120,11 @@ class OfChannels {
 // What both forms of the forward do with a block of a group's elements once its mean is known.
 class Results {
  public:
-  Results(KernelBuilder& k, const GroupNormMeta& m, const GroupRows& y) : m_(m), y_(y) {
-    weight_.emplace(k, m, k.view("weight", m.weight_type, {m.channels}));
-    if (!m.without_bias) bias_.emplace(k, m, k.view("bias", m.weight_type, {m.channels}));
+  Results(KernelBuilder& k, const GroupNormMeta& m, const GroupRows& y) : k_(k), m_(m), y_(y) {
+    all_weight_ = k.view("weight", m.weight_type, {m.channels});
+    weight_.emplace(k, m, all_weight_);
+    if (!m.without_bias) all_bias_ = k.view("bias", m.weight_type, {m.channels});
+    if (!m.without_bias) bias_.emplace(k, m, all_bias_);
     if (m.with_mean) mean_ = k.view("mean", f32, {dyn});
     if (m.with_rstd) rstd_ = k.view("rstd", f32, {dyn});
   }
@@ -142,10 +148,25 @@ class Results {
     y_.store(row, b,
              (bias_ ? fma(n, p.weight, p.bias) : n * p.weight).reshape({m_.batches, m_.group_block(), m_.block}));
   }
+  // Of a channel of the program's group; `normalise` makes n.
+  template <class Normalise>
+  void store_channel(const GroupRows& x, const Scalar& row, const Scalar& c, const Normalise& normalise) const {
+    const Place at = x.place_of(row);
+    const Scalar channel = at.group * m_.channels_of_group() + c, weight = all_weight_.load({channel}).to(f32);
+    Scalar bias;
+    if (bias_) bias = all_bias_.load({channel}).to(f32);
+    const Partition from = x.channel(c), to = y_.channel(c);
+    k_.for_range(0, (m_.positions + m_.channel_width - 1) / m_.channel_width, 1, [&](const Scalar& b) {
+      const Tile n = normalise(from.load({at.batch, at.group, b}).to(f32).expand_dims(0)).reshape({m_.channel_width});
+      to.store({at.batch, at.group, b}, (bias_ ? fma(n, weight, bias) : n * weight).to(m_.type));
+    });
+  }
 
  private:
+  KernelBuilder& k_;
   const GroupNormMeta& m_;
   const GroupRows& y_;
+  View all_weight_, all_bias_;
   std::optional<OfChannels> weight_, bias_;
   View mean_, rstd_;
 };
@@ -165,6 +186,11 @@ void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m) {
   results.store_statistics(row, centre.mean, centre.rstd);
 
   const CentredGroups::Normalised normalised(m, centre);
+  if (m.channel_width > 0) {
+    k.for_range(0, m.channels_of_group(), 1,
+                [&](const Scalar& c) { results.store_channel(x_rows, row, c, normalised); });
+    return;
+  }
   if (!m.looped) {
     const Scalar b = k.constant(0, i64);
     const Tile block = x.block(b);

@@ -57,6 +57,8 @@ struct GroupNormMeta : GroupNormOptions {
 
   int64_t parts = 1;  // of a group, in two launches: each is a block of the first one
 
+  int64_t channel_width = 0;  // not 0: results are made channel by channel, in blocks of so many of its elements
+
   // Backward: a tile has so many channels of each group, and positions of them; where channels have one position, those are
   // the channels.
   int64_t channel_block = 1, position_block = 1;

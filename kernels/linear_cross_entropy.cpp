@@ -38,7 +38,6 @@ struct Meta : CrossEntropyMeta {
   MatmulMeta product;
   DType given = bf16;  // the weight's
   int64_t cols = 4096;
-  bool scales_x = false;
   bool anchors = true;
   bool makes_again = false;
   bool in_blocks = false;
@@ -250,17 +249,15 @@ class StoredRows {
   View first_, others_;
 };
 
-// What a row's sums make of its label, its factor, and what that multiplies.
+// What a row's sums make of its label, and its factor.
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
   const TileNumbers numbers(k, m);
   const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn}),
              places = k.view("places", i32, {dyn});
-  View factor, smooth, scaled, x;
+  View factor, smooth;
   if (m.with_gradient && m.smoothing) smooth = k.view("smooth", f32, {dyn});
   if (m.with_gradient) factor = k.view("factor", f32, {dyn});
-  if (m.scales_x) scaled = k.view("scaled", m.type, {dyn, m.cols});
-  if (m.scales_x) x = k.view("x", m.type, {dyn, m.cols});
   std::optional<StoredRows> stored;
   if (m.with_gradient) stored.emplace(k, m, args.d_logits);
 
@@ -274,11 +271,6 @@ void rows(KernelBuilder& k, const Meta& m) {
   const auto store_gradient = [&](const Scalar& f, const Scalar& of_all) {
     factor.store({place}, f);
     if (m.smoothing) smooth.store({row}, of_all);
-    if (!m.scales_x) return;
-    const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
-    k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
-      to.store({place, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
-    });
   };
   const auto count = [&] {
     Scalar rate;
@@ -323,6 +315,19 @@ void rows(KernelBuilder& k, const Meta& m) {
   k.if_(counted, count, fill);
 }
 
+// A factor of 0 takes no number that is none with it.
+void scaled_x(KernelBuilder& k, const Meta& m) {
+  const View scaled = k.view("scaled", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
+  const View factor = k.view("factor", f32, {dyn}), places = k.view("places", i32, {dyn});
+  const Scalar row = k.program_id(0);
+  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const Scalar f = factor.load({of_tile.place});
+  const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
+  k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
+    to.store({of_tile.place, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
+  });
+}
+
 }  // namespace
 
 bool has_exponentials(const CrossEntropyOptions& o) {
@@ -345,7 +350,7 @@ namespace {
 Meta row_meta(const Machine& machine, const LinearCrossEntropyOptions& o) {
   Meta meta{{o}};
   meta.without_logits = true, meta.without_d_logits = o.in_blocks, meta.in_blocks = o.in_blocks;
-  meta.given = o.head_type, meta.cols = o.cols, meta.scales_x = o.scales_x;
+  meta.given = o.head_type, meta.cols = o.cols;
   meta.block = std::min<int64_t>(tile_width(o.cols), machine.is_gpu() ? 1024 : 4096);
   return meta;
 }
@@ -381,6 +386,7 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
                   library_launch(machine.is_gpu() ? min(each, Size(machine.sms)) : each, made.config.num_warps));
   made.overflows = row_step("linear_overflows", &overflows, meta);
   made.rows = row_step("linear_cross_entropy_rows", &rows, meta);
+  if (o.scales_x) made.scaled_x = row_step("linear_scaled_x", &scaled_x, meta);
   return made;
 }
 

@@ -2,6 +2,8 @@
 // label's logit, which turn into the gradient's products by a factor of each row.
 #pragma once
 
+#include <optional>
+
 #include "kernels/cross_entropy.h"
 #include "kernels/matmul_config.h"
 
@@ -43,9 +45,12 @@ struct LinearCrossEntropy {
   // Rows: rows of x. What cross_entropy_rows stores, but for the gradient: factor, and in e the label's, such that
   // d_c = factor e_c. Arguments: as cross_entropy_rows without logits and bias, d_logits being e; sums [n, tiles], base,
   // label_logit [n] f32; tops and bests, deviations, moments as wanted; with a gradient factor [n] f32, with smoothing too
-  // smooth [n] f32 (linear_smoothing.h's factor, and d_c without it); [scaled [n, H] type (out), x]; places. in_blocks: e as e_first
-  // [n, columns], its first block, and e_others [blocks, n, 2^block_shift], and block_shift i32.
+  // smooth [n] f32 (linear_smoothing.h's factor, and d_c without it); places. in_blocks: e as e_first [n, columns], its first
+  // block, and e_others [blocks, n, 2^block_shift], and block_shift i32.
   Step rows;
+  // Rows: rows of x. Where wanted, the rows of x times their factor; a launch of its own, as their memory may be that of the numbers
+  // of tiles. Arguments: scaled [n, H] type (out), x, factor, places.
+  std::optional<Step> scaled_x;
 
   MatmulConfig config;  // of the tiles
 };

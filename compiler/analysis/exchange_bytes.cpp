@@ -27,11 +27,11 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
-// Of fragments of a product, four lanes have a unit of 16 bytes of each of eight rows: in rows of a power of two they would all
-// meet in four banks. Swizzled rows keep them apart, and whole vectors of the other side.
+// Of fragments of a product, four lanes have a unit of 16 bytes of each of eight rows, or two of f32: in rows of a power of two
+// they would all meet in four banks, or eight. Swizzled rows keep them apart (f32 in pairs), and whole vectors of the other side.
 int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() ||
-      type.getElementTypeBitWidth() != 16)
+      (type.getElementTypeBitWidth() != 16 && type.getElementTypeBitWidth() != 32))
     return 0;
   const int64_t bytes = sharedElementBytes(type.getElementType());
   const auto isOfVectors = [&](const LinearLayout& layout) { return layout.contiguous(1) * bytes >= Swizzle::kUnit; };

@@ -159,8 +159,9 @@ bool repeatsWith(tile::DotOp dot, tile::StoreTileOp store) {
   return loop && (loop == turns || !loop->isAncestor(dot));
 }
 
-// A thread has two neighbours of a row of sums, four threads half a sector of narrow ones: tiles of whole vectors are stored
-// in a layout of their own, behind the loops that have taken shared memory for other things. Says whether there are any.
+// A thread has two neighbours of a row of sums, four threads half a sector of narrow ones, and a whole one of f32, which is
+// enough to store but not to add: memory adds by requests, of a line at most. Tiles of whole vectors are stored in a layout of
+// their own, behind the loops that have taken shared memory for other things. Says whether there are any.
 bool separateStores(const LayoutClasses& classes, const Threads& threads) {
   constexpr int64_t kNarrowBytes = 2, kMostBytes = 64 * 1024;
   llvm::SmallDenseSet<Operation*> stores;
@@ -172,8 +173,9 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
       if (!type || !type.getElementType().isIntOrFloat() || repeatsWith(dot, store)) continue;
       const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
       const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
-      if (bytes <= kNarrowBytes && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0 &&
-          elements * bytes <= kMostBytes)
+      const bool adds = store.getAdds() && planOf(dot, threads, WarpPart::square).whyThreads.empty();
+      const bool gains = adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes);
+      if (gains && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0)
         stores.insert(store);
     }
   }

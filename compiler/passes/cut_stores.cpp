@@ -1,10 +1,12 @@
 // tgpu-cut-stores
 //
-// In a loop, a tile of products' sums that changes its layout in order to be stored does so in stretches of columns, one
-// behind the other: what such a change takes of shared memory is missing for copies of the loop's next turns.
+// A tile of products' sums that changes its layout in order to be stored in a loop, or to be added to memory, does so in
+// stretches of columns, one behind the other: what such a change takes of shared memory is missing for copies of the loop's
+// next turns, and sums are as large as all of it.
 //
 //   1. Sums that warps have in whole rows are cut, into as few equal stretches as pass through kMostBytes each.
 //   2. Each is stored behind its change of layout, so that they share one buffer.
+//   3. Larger sums that are added and cannot be cut are added as threads have them.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/dot_layout.h"
@@ -32,21 +34,25 @@ std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns)
   return same && shapeOf(part, mmaK(2)).part == shape.part ? std::optional(part) : std::nullopt;
 }
 
-void cut(tile::StoreTileOp store) {
+tgpu::ConvertLayoutOp conversionOf(tile::StoreTileOp store) {
   auto conversion = store.getValue().getDefiningOp<tgpu::ConvertLayoutOp>();
-  if (!conversion || !conversion->hasOneUse() || store.getAlignmentOffset()) return;
+  return conversion && conversion->hasOneUse() ? conversion : tgpu::ConvertLayoutOp();
+}
+
+bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
   auto whole = cast<RankedTensorType>(conversion.getType());
-  if (whole.getRank() != 2 || store.getTileShape().back() != whole.getDimSize(1)) return;
+  if (store.getAlignmentOffset() || whole.getRank() != 2 || store.getTileShape().back() != whole.getDimSize(1))
+    return false;
   const int64_t bytes = whole.getElementTypeBitWidth() / 8;
   int64_t parts = 1;
   while (whole.getNumElements() * bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
-  if (parts == 1) return;
+  if (parts == 1) return false;
   const LinearLayout from = layoutOf(conversion.getSource()), to = layoutOf(whole);
   const int64_t columns = whole.getDimSize(1) / parts, vector = kVectorBytes / bytes;
   const std::optional<LinearLayout> stretch = stretchOf(from, columns);
   const int64_t threads = to.lanes() * to.warps();
   if (!stretch || to.ctas() > 1 || whole.getDimSize(0) * columns % (threads * vector) != 0 || to.contiguous(1) < vector)
-    return;
+    return false;
   const RankedTensorType type = RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
   const LinearLayout stored = LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps());
   OpBuilder builder(store);
@@ -69,6 +75,11 @@ void cut(tile::StoreTileOp store) {
   }
   store.erase();
   conversion.erase();
+  return true;
+}
+
+bool isLarge(RankedTensorType type) {
+  return type.getNumElements() * type.getElementTypeBitWidth() / 8 > kMostBytes;
 }
 
 class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<func::FuncOp>> {
@@ -81,10 +92,16 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
   void runOnOperation() override {
     SmallVector<tile::StoreTileOp> stores;
     getOperation().walk([&](tile::StoreTileOp store) {
-      if (store->getParentOfType<scf::ForOp>() && isa<RankedTensorType>(store.getValue().getType()))
-        stores.push_back(store);
+      const bool cuts = store->getParentOfType<scf::ForOp>() || store.getAdds();
+      if (cuts && isa<RankedTensorType>(store.getValue().getType())) stores.push_back(store);
     });
-    for (tile::StoreTileOp store : stores) cut(store);
+    for (tile::StoreTileOp store : stores)
+      if (tgpu::ConvertLayoutOp conversion = conversionOf(store)) {
+        if (cut(store, conversion) || !store.getAdds()) continue;
+        if (!isLarge(cast<RankedTensorType>(conversion.getType()))) continue;
+        store.getValueMutable().assign(conversion.getSource());
+        conversion.erase();
+      }
   }
 };
 

@@ -133,11 +133,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (count_) count_->run(views.data(), nullptr, rows, call.stream);
     if (smoothing_) smoothing_->sum_weight(call, layout, &views);
     if (layout.rows_in_front > 0) run_in_front(call, chunks_.in_front(layout, rows), &views);
-    for (int64_t first = layout.rows_in_front; chunks_.needs_rows(layout) && first < rows;) {
-      const int64_t count = LinearChunks::chunk_at(layout, rows, first);
-      run_chunk(call, layout, first, count, &views);
-      first += count;
-    }
+    if (chunks_.needs_rows(layout)) run_chunks(call, layout, layout.rows_in_front, rows, &views);
     if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
     if (round_d_bias_) round_d_bias_->run(views.data(), nullptr, 1, call.stream);
     if (layout.in_d_weight) {
@@ -506,7 +502,10 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (next_d_bias_) (add ? next_d_bias_ : first_d_bias_)->run(v.data(), nullptr, count, call.stream);
     if (smoothing_ && d_.d_bias_dtype != 0) smoothing_->add_to_bias(call, v);
     const bool kept = layout.in_d_weight && first + count == layout.rows;
-    if (smoothing_ && d_.d_weight_dtype != 0 && (kept || !layout.by_vocabulary)) smoothing_->sum_x(call, v);
+    if (d_.d_weight_dtype != 0 && (kept || !layout.by_vocabulary)) {
+      if (exponentials_) exponentials_->scale_x(call, layout, &v);
+      if (smoothing_) smoothing_->sum_x(call, v);
+    }
     if (d_.d_weight_dtype != 0 && !layout.by_vocabulary) {
       if (exponential_products_)
         exponential_products_->multiply_d_weight(call, v, add);
@@ -517,9 +516,18 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (layout.add_up_d_x) round_d_x_->run(v.data(), nullptr, count, call.stream);
   }
 
+  // Of the rows [first, end).
+  void run_chunks(const Call& call, const LinearLayout& layout, int64_t first, int64_t end, Views* views) const {
+    while (first < end) {
+      const int64_t count = LinearChunks::chunk_at(layout, end, first);
+      run_chunk(call, layout, first, count, views);
+      first += count;
+    }
+  }
+
   // Losses, d_x and d_weight of the rows that `layout` is for, to which others add.
   void run_in_front(const Call& call, const LinearLayout& layout, Views* views) const {
-    run_chunk(call, layout, 0, layout.rows, views);
+    run_chunks(call, layout, 0, layout.rows, views);
     run_blocks_in_place(call, layout, *views);
   }
 
@@ -558,13 +566,17 @@ class FusedLinearCrossEntropy final : public OpPlan {
     v[kClassFactor] = rows_of(v[kClassFactor], first_column, columns);
     select_block(call, layout, first_column, columns, &v);
     exponential_products_->multiply_d_weight(call, v, false);
-    add_rows(call, layout, first_column, layout.again_logits, rows - kept, true, &v);
+    const LinearChunks::Again again = LinearChunks::again_at(layout, block);
+    std::byte* const behind = v[kOtherBlocks].data + block * kept * layout.columns * size_of(product_type_);
+    add_rows(call, layout, first_column, again.in_d_weight ? behind : call.workspace + layout.again_logits, again.rows,
+             rows - kept, true, &v);
   }
 
   // d_weight of the classes [first_column, first_column + columns).
   void run_block(const Call& call, const LinearLayout& layout, int64_t first_column, int64_t columns, Views v) const {
     select_block(call, layout, first_column, columns, &v);
-    add_rows(call, layout, first_column, layout.logits, v[kAllLabels].dims[0], d_.accumulate != 0, &v);
+    add_rows(call, layout, first_column, call.workspace + layout.logits, layout.block_rows, v[kAllLabels].dims[0],
+             d_.accumulate != 0, &v);
     if (layout.add_up_d_weight) round_d_weight_->run(v.data(), nullptr, columns, call.stream);
   }
 
@@ -580,16 +592,16 @@ class FusedLinearCrossEntropy final : public OpPlan {
                       : v[kDWeightWanted];
   }
 
-  // What the first `rows` rows of the batch add to v[kDWeight], that of the classes from first_column on; their d stands at
-  // `logits` of the workspace. add: to what is there.
-  void add_rows(const Call& call, const LinearLayout& layout, int64_t first_column, size_t logits, int64_t rows,
-                bool add, Views* views) const {
+  // What the first `rows` rows of the batch add to v[kDWeight], that of the classes from first_column on; `at_once` of them have
+  // their d at `logits`. add: to what is there.
+  void add_rows(const Call& call, const LinearLayout& layout, int64_t first_column, std::byte* logits, int64_t at_once,
+                int64_t rows, bool add, Views* views) const {
     Views& v = *views;
     const int64_t columns = v[kDWeight].dims[0];
-    for (int64_t first = 0; first < rows; first += layout.block_rows) {
-      const int64_t count = std::min(layout.block_rows, rows - first);
+    for (int64_t first = 0; first < rows; first += at_once) {
+      const int64_t count = std::min(at_once, rows - first);
       select_rows(call, layout, first, count, views);
-      v[kLogits] = make_view(call.workspace + logits, product_type_, count, columns, layout.block_stride);
+      v[kLogits] = make_view(logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
       if (gradients_) {
         gradients_->run(call, layout, weight_, first, first_column, views);

@@ -45,6 +45,9 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
   overflows_ =
       step(made.overflows, {.views = {{"base", kBase}, {"again", kAgain}, {"tops", kTops}, {"places", kPlaces}}});
   rows_ = step(made.rows, row_names());
+  if (made.scaled_x)
+    scaled_x_ =
+        step(*made.scaled_x, {.views = {{"scaled", kScaledX}, {"x", kX}, {"factor", kFactor}, {"places", kPlaces}}});
 }
 
 void HeadExponentials::run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first,
@@ -64,7 +67,6 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
     const DType type = numbers_[i].all == kBests ? DType::i32 : DType::f32;
     v[numbers_[i].all] = make_view(memory + layout.of_tiles[i], type, count, layout.tiles, layout.tiles);
   }
-  v[kScaledX] = make_view(memory + layout.scaled_x, type_, count, cols_, cols_);
   v[kWeightGiven] = call.tensors[fused_linear_cross_entropy::k_weight];
   row_tiles_->run(v.data(), nullptr, row_tiles, call.stream);
   label_logits_->run(v.data(), nullptr, count, call.stream);
@@ -73,6 +75,13 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   multiply(call, layout, weight, *again_, &v);  // of rows that could not be held
   const Numbers numbers{first, 0, layout.block_shift};
   rows_->run(v.data(), numbers.data(), count, call.stream);
+}
+
+void HeadExponentials::scale_x(const Call& call, const LinearLayout& layout, Views* views) const {
+  Views& v = *views;
+  const int64_t count = v[kX].dims[0];
+  v[kScaledX] = make_view(call.workspace + layout.scaled_x, type_, count, cols_, cols_);
+  scaled_x_->run(v.data(), nullptr, count, call.stream);
 }
 
 void HeadExponentials::multiply(const Call& call, const LinearLayout& layout, const HeadWeight& weight,
@@ -125,8 +134,8 @@ void HeadExponentials::multiply_classes(const Call& call, const Part& classes, i
 }
 
 void HeadExponentials::add_launchers(std::vector<const Launcher*>* all) const {
-  for (const auto* step : {&row_tiles_, &label_logits_, &exponentials_, &overflows_, &again_, &rows_})
-    all->push_back((*step)->launcher());
+  for (const auto* step : {&row_tiles_, &label_logits_, &exponentials_, &overflows_, &again_, &rows_, &scaled_x_})
+    if (*step) all->push_back((*step)->launcher());
 }
 
 }  // namespace ligerdsl::lib::head

@@ -20,6 +20,8 @@ class HeadExponentials {
   // Of a chunk whose other views are selected, from row `first` of the batch on: exponentials, the rows' results and
   // factors.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first, Views* views) const;
+  // v[kScaledX], which d_weight is made of: the rows of x times their factors. It stands where tiles left their numbers.
+  void scale_x(const Call& call, const LinearLayout& layout, Views* views) const;
 
   void add_launchers(std::vector<const Launcher*>* all) const;
 
@@ -40,7 +42,7 @@ class HeadExponentials {
   kernels::MatmulConfig tiles_;
   bool in_blocks_;
   std::vector<TileNumbers> numbers_;
-  std::optional<KernelStep> row_tiles_, label_logits_, exponentials_, overflows_, again_, rows_;
+  std::optional<KernelStep> row_tiles_, label_logits_, exponentials_, overflows_, again_, rows_, scaled_x_;
 };
 
 }  // namespace ligerdsl::lib::head

@@ -60,7 +60,11 @@ std::string of_d_weight(const HeadReport& report, const LinearLayout& layout, in
     text = with_unit(blocks, "block") + " of " + std::to_string(layout.columns) +
            " classes, from the last one on, each where the exponentials of the one above it were";
     if (again > 0)
-      text += "; " + with_unit(again, "row") + " multiplied again, " + std::to_string(layout.block_rows) + " at a time";
+      text += "; " + with_unit(again, "row") + " multiplied again, " + std::to_string(layout.block_rows) +
+              " at a time" +
+              (layout.block_rows < again && layout.rows_between > 0
+                   ? ", in most blocks all, between the exponentials and what is made"
+                   : "");
   } else if (layout.by_vocabulary) {
     text = with_unit(blocks, "block") + " of " + std::to_string(layout.columns) + " classes, each of " +
            with_unit(std::min(rows, layout.block_rows), "row") + " at a time, whose logits are multiplied" +

@@ -116,8 +116,6 @@ inline StepNames row_names() {
                     {"places", kPlaces},
                     {"label_logit", kLabelLogit},
                     {"factor", kFactor},
-                    {"scaled", kScaledX},
-                    {"x", kX},
                     {"e_first", kFirstBlock},
                     {"e_others", kOtherBlocks}}};
 }

@@ -61,11 +61,11 @@ int64_t LinearChunks::tiles() const {
 int64_t LinearChunks::bytes_of_row() const {
   int64_t elements = stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) : 0;
   if (converts()) elements += o_.cols + o_.target_cols;
-  if (scales_x()) elements += o_.cols;
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
   const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // a tile has rows enough
-  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32) + bytes_of_numbers() + of_place;
+  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32) +
+         std::max(bytes_of_numbers(), bytes_of_scaled_x()) + of_place;
 }
 
 int64_t LinearChunks::bytes_of_numbers() const {
@@ -121,7 +121,6 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.smooth = take(o_.smoothing_parts > 0 ? exponentials : 0, DType::f32);
   l.places = take(ceil_div(exponentials, o_.tile_rows), DType::i32);
   l.counted = take(exponentials > 0 ? kCounted : 0, DType::i32);
-  l.scaled_x = take(scales_x() ? chunk * o_.cols : 0, type);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
   l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
@@ -130,8 +129,10 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
   l.d_weight = take(d_weight_sums, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
+  l.scaled_x = l.bytes;
   for (int64_t i = 0; i < o_.tile_numbers; ++i)
     l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
+  l.bytes = std::max(l.bytes, l.scaled_x + static_cast<size_t>(aligned(chunk * bytes_of_scaled_x())));
   if (o_.in_blocks)  // one block, of a tile at least
     l.block_shift = std::bit_width(static_cast<uint64_t>(std::max(o_.classes, o_.tile_columns) - 1));
   return l;
@@ -210,25 +211,27 @@ int64_t LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) cons
   return ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth;
 }
 
-// Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again where a chunk's numbers of tiles
-// were, which nothing reads by then. rows: of the batch of so many.
+// Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again behind x times its factors, where
+// d_weight has no room for them. rows: of the batch of so many.
 LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(of_batch, 0, 0, 0).bytes);
   const int64_t buffers = kRowNumbers + kTileBuffers + o_.tile_numbers + kChunkBuffers;  // each rounded up
   const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
-  const int64_t most = std::min(rows, most_in_d_weight()), numbers = bytes_of_numbers();
-  const int64_t without_logits = bytes_of_row() - numbers - logits_stride() * size;
+  const int64_t most = std::min(rows, most_in_d_weight()), numbers = bytes_of_numbers(), scaled = bytes_of_scaled_x();
+  const int64_t of_both = bytes_of_row() - std::max(numbers, scaled) - logits_stride() * size;
   const int64_t add = kAddDepth * size_of(o_.d_weight_type);
   InDWeight best;
   double least = std::numeric_limits<double>::infinity();
   for (int64_t columns = o_.tile_columns; columns < o_.classes && columns <= kMostBlock; columns *= 2) {
-    const int64_t of_row = without_logits + columns * size;
+    const int64_t of_row = of_both + columns * size, blocks = ceil_div(o_.classes, columns);
     for (int64_t chunk = most; chunk > 0; chunk = whole_tiles(chunk - ceil_div(most, kChunkSizes))) {
-      if (chunk * (of_row + numbers) > room) continue;
-      const int64_t more = rows - chunk, fit = (room - chunk * of_row) / (columns * size);
-      if (more > 0 && fit < 1) continue;
+      if (chunk * (of_row + std::max(numbers, scaled)) > room) continue;
+      const int64_t more = rows - chunk, fit = (room - chunk * (of_row + scaled)) / (columns * size);
+      if (more > 0 && fit < std::min(more, o_.tile_rows)) continue;
       const int64_t parts = more > 0 ? ceil_div(more, fit) : 0;
       const int64_t again = parts > 0 ? std::min(fit, round_up(ceil_div(more, parts), o_.tile_rows)) : 0;
+      const int64_t between = most_in_d_weight() - chunk;
+      const int64_t narrow = parts <= 1 ? 0 : between > 0 ? std::min(blocks, ceil_div(more, between)) : blocks;
       const auto first_pass = [&](int64_t part) {
         return static_cast<double>(time_of(part, o_.classes, o_.cols) + time_of(part, o_.cols, o_.classes));
       };
@@ -239,8 +242,10 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
         const double whole = each > 0 ? static_cast<double>(total / each) * time(each) : 0;
         return each > 0 && total % each > 0 ? whole + time(total % each) : whole;
       };
-      const double of_block = static_cast<double>(time_of(columns, o_.cols, chunk)) + all(more, again, second_pass);
-      const double time = all(rows, chunk, first_pass) + static_cast<double>(ceil_div(o_.classes, columns)) * of_block;
+      const double time = all(rows, chunk, first_pass) +
+                          static_cast<double>(blocks) * static_cast<double>(time_of(columns, o_.cols, chunk)) +
+                          static_cast<double>(narrow) * all(more, again, second_pass) +
+                          static_cast<double>(blocks - narrow) * all(more, more, second_pass);
       if (time < least) best = {columns, chunk, again}, least = time;
     }
   }
@@ -251,9 +256,15 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   l.columns = l.block_stride = best.columns;
   l.block_shift = std::countr_zero(static_cast<uint64_t>(best.columns));
   l.block_rows = best.again;
-  l.again_logits = l.of_tiles[0];
+  l.rows_between = most_in_d_weight() - best.chunk;
+  l.again_logits = l.scaled_x + static_cast<size_t>(aligned(best.chunk * scaled));
   l.bytes = std::max(l.bytes, l.again_logits + static_cast<size_t>(aligned(best.again * best.columns * size)));
   return l;
+}
+
+LinearChunks::Again LinearChunks::again_at(const LinearLayout& l, int64_t block) {
+  const int64_t between = std::min(whole_tiles(block * l.rows_between), l.rows - l.chunk);
+  return between > l.block_rows ? Again{between, true} : Again{l.block_rows, false};
 }
 
 int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t first) {

@@ -7,8 +7,9 @@
 // pass is the only one.
 //
 // Exponentials of a chunk may stand where d_weight will be (in_d_weight): then each block of the vocabulary takes the place of
-// the block of exponentials above that it was made from last, and rows whose exponentials are there are multiplied once. A
-// d_weight of f32 that the first rows have made so may take the products of chunks of the others.
+// the block of exponentials above that it was made from last, and rows whose exponentials are there are multiplied once. What
+// others add to a block stands between the exponentials below and the blocks above that are made, or in the workspace where that
+// is too narrow. A d_weight of f32 that the first rows have made so may take the products of chunks of the others.
 //
 // A weight that is not of the products' type is copied once, or, where that leaves too little of a limit, in blocks of
 // its rows: for every product of a chunk anew, which then add up d_x in f32.
@@ -72,9 +73,9 @@ struct LinearLayout {
   size_t places = 0, counted = 0;                                       // of tiles of their rows (kernels/row_tiles.h)
   std::array<size_t, kMostTileNumbers> of_tiles = {};                   // [chunk, tiles] of them
   size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;  // of smoothing: [V], [H], [H], [parts, H]
-  size_t scaled_x = 0;                                                  // [chunk, H] of the product type
-  int64_t tiles = 0;                                                    // of a row's exponentials
-  size_t target_logits = 0;                                             // as logits; likewise the next two
+  size_t scaled_x = 0;       // [chunk, H] of the product type, where of_tiles were
+  int64_t tiles = 0;         // of a row's exponentials
+  size_t target_logits = 0;  // as logits; likewise the next two
   size_t target_x = 0, target_weight = 0;
   bool add_up_d_x = false;  // there is such a d_x
 
@@ -88,10 +89,12 @@ struct LinearLayout {
 
   // in_blocks: a block of exponentials has 2^block_shift classes. With in_d_weight, which goes by vocabulary, `logits` holds
   // the first block and d_weight's memory the others of the chunk at work; those of the last chunk are kept for d_weight's
-  // blocks, in whose sums the rows before them are multiplied again, their d at `again_logits`.
+  // blocks, in whose sums the rows before them are multiplied again: block_rows at a time, their d at `again_logits`, or as many as
+  // d_weight's memory has room for behind the exponentials of the block, `rows_between` for each block below it.
   int64_t block_shift = 0;
   bool in_d_weight = false;
   int64_t rows = 0;  // that the layout is for, where it is in_d_weight
+  int64_t rows_between = 0;
   size_t again_logits = 0;
 
   // Rows from the first on that go before the others, in d_weight and by a layout of their own: LinearChunks::in_front.
@@ -115,6 +118,13 @@ class LinearChunks {
   // Rows of the chunk from row `first` on. Where the last one's exponentials are kept it is a whole one.
   static int64_t chunk_at(const LinearLayout& layout, int64_t rows, int64_t first);
 
+  // Where rows that are multiplied again have their d, of a block of classes, and how many at a time.
+  struct Again {
+    int64_t rows = 0;
+    bool in_d_weight = false;
+  };
+  static Again again_at(const LinearLayout& layout, int64_t block);
+
   // Whether the options allow blocks of the vocabulary.
   bool may_go_by_vocabulary() const;
   // Whether anything is made from chunks of rows.
@@ -137,8 +147,9 @@ class LinearChunks {
   int64_t chunk_of(int64_t rows) const;
   int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
-  int64_t bytes_of_row() const;      // of a chunk
-  int64_t bytes_of_numbers() const;  // of a row's tiles
+  int64_t bytes_of_row() const;                                                                      // of a chunk
+  int64_t bytes_of_numbers() const;                                                                  // of a row's tiles
+  int64_t bytes_of_scaled_x() const { return scales_x() ? o_.cols * size_of(o_.product_type) : 0; }  // of a row
   int64_t weight_block(int64_t fixed) const;
   int64_t tiles() const;  // of a row's exponentials
   bool with_gradient() const { return o_.with_d_x || o_.with_d_weight || o_.with_d_bias; }

@@ -51,3 +51,41 @@ func.func @behind(%x: !c, %c: !c, %n: i64) {
   tile.store_tile %rounded, %c[%c0, %c0] shape [128, 256] : tensor<128x256xbf16>, !c
   return
 }
+
+!f = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1], dim_div = [1, 4]>
+
+// Sums that are added to memory are cut wherever they are: they are as large as all of it.
+// CHECK-LABEL: func.func @added
+// CHECK-COUNT-4: tile.store_tile %{{.+}}[%c0_i64, %{{.+}}] shape [128, 64] {adds}
+// CHECK-NOT: tile.store_tile
+func.func @added(%x: !c, %c: !f, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+    %b = tile.load_tile %x[%i, %c0] shape [16, 256] : !c -> tensor<16x256xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x256xbf16> -> tensor<128x256xf32>
+    scf.yield %s : tensor<128x256xf32>
+  } {tile.num_stages = 4 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [128, 256] {adds} : tensor<128x256xf32>, !f
+  return
+}
+
+// What cannot be cut is added as threads have it.
+// CHECK-LABEL: func.func @added_whole
+// CHECK: %[[SUMS:.+]] = scf.for
+// CHECK: tile.store_tile %[[SUMS]], %{{.+}} shape [64, 256] {adds}
+func.func @added_whole(%x: !c, %c: !f, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<64x256xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<64x256xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [64, 16] : !c -> tensor<64x16xbf16>
+    %b = tile.load_tile %x[%i, %c0] shape [16, 256] : !c -> tensor<16x256xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<64x16xbf16>, tensor<16x256xbf16> -> tensor<64x256xf32>
+    scf.yield %s : tensor<64x256xf32>
+  } {tile.num_stages = 4 : i64}
+  tile.store_tile %sums, %c[%c0, %c0] shape [64, 256] {adds} : tensor<64x256xf32>, !f
+  return
+}

@@ -78,6 +78,22 @@ TEST_P(HeadInDWeight, UpstreamGradient) {
   }
 }
 
+// So little memory that few rows' exponentials are kept: what the others add to a block stands in d_weight's, between those
+// exponentials and the blocks that are made.
+TEST_P(HeadInDWeight, RowsAgainInDWeight) {
+  for (const DType type : {f32, bf16}) {
+    for (const double smoothing : {0.0, exact(0.1)}) {
+      const int64_t n = 700, h = 64, v = 1100;
+      const CrossEntropyCase c{.ignore_index = 2, .smoothing = smoothing};
+      limited(n, h, v, type, c, type == f32 ? 200'000 : 100'000).check();
+      if (type == f32 || on_gpu()) continue;
+      Head rounded = limited(n, h, v, type, c, 100'000);
+      rounded.set_d_weight_type(bf16);
+      rounded.check();
+    }
+  }
+}
+
 // More rows than d_weight holds, and memory for large chunks of the others, whose products are added.
 TEST_P(HeadInDWeight, RowsInFront) {
   for (const DType type : {bf16, f32}) {
