@@ -71,7 +71,8 @@ def check(model, data, expected_nodes, rtol=1e-3, atol=1e-5, patching=None, **mo
 
 
 @pytest.mark.parametrize("patching", [{}, {"mlp_piece_bytes": PIECE}, {"mlp_piece_bytes": 0}, {"keep_attention": 2},
-                                      {"keep_attention": 9, "mlp_piece_bytes": PIECE}], ids=str)
+                                      {"keep_attention": 9, "mlp_piece_bytes": PIECE}, {"join_gate_up": True},
+                                      {"join_gate_up": True, "mlp_piece_bytes": PIECE}], ids=str)
 @pytest.mark.parametrize("kind", ["Llama", "Mistral"])
 def test_loss_and_gradients(kind, patching):
     check(model_of(kind), batch(), 3, patching=patching)
@@ -286,8 +287,40 @@ def test_classes_copies_and_unpatching():
     pickle.dumps(model.model.layers[0])
 
 
+def test_gate_and_up_become_neighbours(tmp_path):
+    from ligerdsl.hf.joined import joined
+    model, data = model_of(), batch()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    held = dict(model.named_parameters())
+    ligerdsl.hf.patch(model)
+    mlps = [layer.mlp for layer in model.model.layers]
+    assert all(joined(mlp.gate_proj.weight, mlp.up_proj.weight) is None for mlp in mlps), "no faster on a CPU"
+    ligerdsl.hf.unpatch(model)
+    ligerdsl.hf.patch(model, join_gate_up=True)
+    for mlp in mlps:
+        both = joined(mlp.gate_proj.weight, mlp.up_proj.weight)
+        assert torch.equal(both, torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]))
+        assert both.data_ptr() == mlp.gate_proj.weight.data_ptr()
+    for name, parameter in model.named_parameters():
+        assert parameter is held[name] and torch.equal(parameter, before[name])
+    calls = ligerdsl.calls("gated_matmul_nt")
+    gradients(model, data)
+    assert ligerdsl.calls("gated_matmul_nt") - calls == 6, "forward and backward of three layers"
+    model.save_pretrained(tmp_path)
+    again = type(model).from_pretrained(tmp_path)
+    for name, parameter in again.named_parameters():
+        assert torch.equal(parameter, before[name])
+    apart = mlps[0].up_proj.weight
+    apart.data = apart.data.clone()
+    assert joined(mlps[0].gate_proj.weight, apart) is None
+    gradients(model, data)
+    assert ligerdsl.calls("gated_matmul_nt") - calls == 6 + 4
+
+
 def test_bad_options():
     model = model_of()
+    with pytest.raises(ValueError, match="join_gate_up: expected 'auto', True or False, got 'always'"):
+        ligerdsl.hf.patch(model, join_gate_up="always")
     for bad in ("all", -1, None):
         with pytest.raises(ValueError, match="keep_attention: expected 'auto' or a number of layers"):
             ligerdsl.hf.patch(model, keep_attention=bad)

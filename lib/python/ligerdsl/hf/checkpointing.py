@@ -12,6 +12,7 @@ from torch import nn
 from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
+from .joined import is_faster, join, may_join
 from .layer import LayerFunction, Shape
 from .memory import kept_layers, piece_rows
 
@@ -24,12 +25,14 @@ LONG = 4096  # positions from which attention takes a good part of a layer's tim
 
 @dataclasses.dataclass
 class Plan:
-    """Of all layers of a model. keep: layers that keep attention's output, from the last one; "auto": by the memory there is."""
+    """Of all layers of a model. keep: layers that keep attention's output, from the last one; "auto": by the memory there is. join: whether
+    weights of gate and up become neighbours; "auto": where that is faster."""
 
     layers: int
     keep: object
     piece_bytes: int
     head_bytes: int
+    join: object
     kept: int = 0  # in the step that runs
 
 
@@ -146,6 +149,9 @@ def _class(kind):
 
 def take(layer, plan):
     layer._ligerdsl_plan = plan
+    gate, up, _ = (part.weight for part in parts_of(layer)[4:])
+    if plan.join and may_join(gate, up) and (plan.join != "auto" or is_faster(gate)):
+        join(gate, up)
     layer.forward = MethodType(_forward, layer)
     layer.__class__ = _class(type(layer))
 

@@ -7,7 +7,9 @@ the forward saves the layer's input, and the backward is written out:
     h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
 
 * The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
-  four matrices as wide as the MLP two are whole.
+  four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (joined.py) one kernel makes gate, up and
+  their product, in the forward the product alone.
+* What is added to a product is there before it.
 * Gradients that meet are added by the product or the norm that makes the last of them.
 * Attention is torch's scaled_dot_product_attention. Where its output is kept, its forward runs once.
 """
@@ -21,6 +23,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from .. import ops as arrays
 from ..torch import ops
 from ..torch.dispatch import first_order
+from .joined import joined as both_of
 
 
 @dataclass(frozen=True)
@@ -98,13 +101,17 @@ def pieces(rows, limit):
     return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
 
-def gated_forward(shape, n2, wg, wu, wd):
-    rows = n2.flatten(0, -2)
-    y = torch.empty_like(rows)
+def gated_forward(shape, n2, h, wg, wu, wd):
+    """h, to which the MLP of n2 is added."""
+    rows, y, both = n2.flatten(0, -2), h.flatten(0, -2), both_of(wg, wu)
     for begin, end in pieces(len(rows), shape.piece_rows):
         part = rows[begin:end]
-        torch.mm(ops.swiglu_forward(linear(part, wg), linear(part, wu)), wd.t(), out=y[begin:end])
-    return y.view(*n2.shape[:-1], -1)
+        if both is None:
+            out = ops.swiglu_forward(linear(part, wg), linear(part, wu))
+        else:
+            _, out = arrays.gated_matmul_nt(part, both)
+        y[begin:end].addmm_(out, wd.t())
+    return h
 
 
 def product(wanted, d_out, x):
@@ -132,19 +139,27 @@ class Sum:
 
 def gated_backward(shape, wanted, d_y, n2, wg, wu, wd):
     """d_n2, and the gradients of wg, wu and wd. wanted: which of these three."""
-    gate, up = linear(n2, wg), linear(n2, wu)
+    both = both_of(wg, wu)
+    if both is None:
+        gate, up = linear(n2, wg), linear(n2, wu)
+    else:
+        gate_up = n2.new_empty(len(n2), len(both))
+        gate, up = gate_up.chunk(2, dim=1)
     parts = pieces(len(n2), shape.piece_rows)
     d_wd = Sum(wd, len(parts) > 1)
     memory = gate.new_empty(2, parts[0][1], gate.shape[1])
     for begin, end in parts:
         out, d_out = memory[0, :end - begin], memory[1, :end - begin]
+        if both is not None:
+            arrays.gated_matmul_nt(n2[begin:end], both, gate_up=gate_up[begin:end], out=out)
+        elif wanted[2]:
+            arrays.swiglu_forward(gate[begin:end], up[begin:end], out=out)
         torch.mm(d_y[begin:end], wd, out=d_out)
         if wanted[2]:
-            arrays.swiglu_forward(gate[begin:end], up[begin:end], out=out)
             d_wd.add(d_y[begin:end], out)
         arrays.swiglu_backward(d_out, gate[begin:end], up[begin:end], d_gate=gate[begin:end], d_up=up[begin:end])
     del memory, out, d_out
-    d_n2 = torch.mm(gate, wg).addmm_(up, wu)
+    d_n2 = torch.mm(gate, wg).addmm_(up, wu) if both is None else torch.mm(gate_up, both)
     return d_n2, (product(wanted[0], gate, n2), product(wanted[1], up, n2), d_wd.result())
 
 
@@ -163,7 +178,7 @@ class LayerFunction(Function):
         del q, k, v
         n2, h, _ = ops.fused_add_rms_norm_forward(linear(joined(a), wo), x, w2, eps=shape.eps[1])
         del a
-        return gated_forward(shape, n2, wg, wu, wd).add_(h)
+        return gated_forward(shape, n2, h, wg, wu, wd)
 
     @staticmethod
     @first_order
