@@ -2,7 +2,7 @@
 
     python bench/e2e_tables.py
 
-Kinds are the files' names before the date: e2e, e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp, fsdp-compiled, train-llama."""
+Kinds are the files' names before the date: e2e, e2e-again (fewer points, beside another version of a peer), e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp, fsdp-compiled, train-llama."""
 
 import argparse
 import json
@@ -102,10 +102,21 @@ def list_table(result, sweep, words, key):
                  [[key(row), f"{row['tokens_per_s']:,.0f}", row.get("peak_gb"), f"{row['first_loss']:.4f}"] for row in rows if "tokens_per_s" in row])
 
 
+def of_allocator(result):
+    limit = f", limited to {result['cap_gb']} GB" if result.get("cap_gb") else ""
+    return f"{where(result)}. Tokens a second and the step's peak of torch's allocator{limit}."
+
+
+def again(results):
+    result = results["e2e-again"]
+    return [f"### Again, beside Liger-Kernel {result.get('liger')}", of_allocator(result),
+            *(sweep_table(result, sweep, sweep, words) for sweep, words in (("batch", "batch, T = 1,024"), ("length", "T, batch 4"))),
+            "Goals, and where they are missed:", goals(result)]
+
+
 def e2e(results):
     result, parts = results["e2e"], []
-    parts += ["### Forward and backward", f"{where(result)}. Tokens a second and the step's peak of torch's allocator, limited to {result.get('cap_gb')} GB."
-              if result.get("cap_gb") else f"{where(result)}. Tokens a second and the step's peak of torch's allocator."]
+    parts += ["### Forward and backward", of_allocator(result)]
     for sweep, axis, words in (("batch", "batch", "batch, T = 1,024"), ("length", "length", "T, batch 4")):
         if len(by_place(result, sweep, axis)) > 1:
             parts += [f"![{words}](training/{sweep}-throughput.svg) ![{words}](training/{sweep}-memory.svg)", sweep_table(result, sweep, axis, words)]
@@ -184,7 +195,7 @@ def train_llama(results):
             table(["batch", "T", "step", "tokens/s", "GB of tensors", "GB in use on the GPU"], rows)]
 
 
-SECTIONS = {"e2e": e2e, "e2e-adamw": adamw, "e2e-backend": backend, "e2e-workspace": workspace, "convergence": convergence, "fsdp": fsdp,
+SECTIONS = {"e2e": e2e, "e2e-again": again, "e2e-adamw": adamw, "e2e-backend": backend, "e2e-workspace": workspace, "convergence": convergence, "fsdp": fsdp,
             "train-llama": train_llama}
 
 

@@ -1,5 +1,5 @@
 """Writes the table of tests/python/README.md from what run.py measured: the newest of each of bench/results/liger-suite-*.json,
-liger-qwen2vl-*.json (with transformers 4), liger-more-*.json (its other groups), liger-models-*.json and liger-dispatched-*.json (Liger-Kernel 0.8.5's tests across back ends).
+liger-qwen2vl-*.json (with transformers 4), liger-more-*.json (its other groups), liger-rope-*.json (0.8.5's file), liger-models-*.json and liger-dispatched-*.json (Liger-Kernel 0.8.5's tests across back ends).
 
     python tests/python/liger_suite/table.py"""
 
@@ -44,7 +44,7 @@ def text_of(result):
 
 
 def main():
-    results = [result for result in map(newest, ("suite", "qwen2vl", "more", "models", "dispatched")) if result]
+    results = [result for result in map(newest, ("suite", "qwen2vl", "more", "rope", "models", "dispatched")) if result]
     before, rest = PAGE.read_text().split(BEGIN)
     _, after = rest.split(END)
     PAGE.write_text(before + BEGIN + "\n" + "\n\n".join(map(text_of, results)) + "\n" + END + after)
