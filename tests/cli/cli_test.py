@@ -334,6 +334,9 @@ PLAIN = [
 
 COMPILED = [
     ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant factors --target sm_90a --emit ptx", 0, ["wgmma.mma_async", "st.global.b16"]),
+    # What changes of layout take of shared memory leaves the default's ring its tensor copies.
+    ("compile matmul_tn dtype=bf16 c_dtype=f32 beta=1 n_rows=128256 n_cols=4096 K=1024 --target sm_90a --emit ptx", 0,
+     ["wgmma.mma_async", "cp.async.bulk.tensor", "red.relaxed.gpu.global.add.v4.f32"]),
     ("doctor", 0, ["compiler", "is right on", " commit "]),
     ("compile vector_add dtype=bf16 --emit tile", 0, ["tile."]),
     ("compile vector_add --emit llvm --target cpu", 0, ["define "]),

@@ -1,6 +1,7 @@
 """Decoder layers that are recomputed in backward as one node of autograd, beside transformers' layers under torch's checkpointing."""
 
 import copy
+import importlib.util
 import pickle
 import sys
 
@@ -287,34 +288,73 @@ def test_classes_copies_and_unpatching():
     pickle.dumps(model.model.layers[0])
 
 
-def test_gate_and_up_become_neighbours(tmp_path):
-    from ligerdsl.hf.joined import joined
+def products_of_both(model, data):
+    before = ligerdsl.calls("gated_matmul_nt")
+    gradients(model, data)
+    return ligerdsl.calls("gated_matmul_nt") - before
+
+
+def test_gate_and_up_become_neighbours():
     model, data = model_of(), batch()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     held = dict(model.named_parameters())
     ligerdsl.hf.patch(model)
-    mlps = [layer.mlp for layer in model.model.layers]
-    assert all(joined(mlp.gate_proj.weight, mlp.up_proj.weight) is None for mlp in mlps), "no faster on a CPU"
+    assert products_of_both(model, data) == 0, "no faster on a CPU"
     ligerdsl.hf.unpatch(model)
     ligerdsl.hf.patch(model, join_gate_up=True)
+    mlps = [layer.mlp for layer in model.model.layers]
     for mlp in mlps:
-        both = joined(mlp.gate_proj.weight, mlp.up_proj.weight)
-        assert torch.equal(both, torch.cat([mlp.gate_proj.weight, mlp.up_proj.weight]))
-        assert both.data_ptr() == mlp.gate_proj.weight.data_ptr()
+        gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
+        assert up.data_ptr() == gate.data_ptr() + gate.numel() * 4
+        assert all(w.storage_offset() == 0 and w.untyped_storage().nbytes() == w.numel() * 4 for w in (gate, up))
     for name, parameter in model.named_parameters():
         assert parameter is held[name] and torch.equal(parameter, before[name])
-    calls = ligerdsl.calls("gated_matmul_nt")
-    gradients(model, data)
-    assert ligerdsl.calls("gated_matmul_nt") - calls == 6, "forward and backward of three layers"
-    model.save_pretrained(tmp_path)
-    again = type(model).from_pretrained(tmp_path)
-    for name, parameter in again.named_parameters():
-        assert torch.equal(parameter, before[name])
-    apart = mlps[0].up_proj.weight
-    apart.data = apart.data.clone()
-    assert joined(mlps[0].gate_proj.weight, apart) is None
-    gradients(model, data)
-    assert ligerdsl.calls("gated_matmul_nt") - calls == 6 + 4
+    assert products_of_both(model, data) == 6, "forward and backward of three layers"
+    assert products_of_both(copy.deepcopy(model), data) == 0
+    mlps[0].up_proj.weight.data = mlps[0].up_proj.weight.data.clone()
+    assert products_of_both(model, data) == 4, "one layer's were taken apart"
+    with torch.no_grad():
+        mlps[1].gate_proj.weight.mul_(2)
+    loss, _ = gradients(model, data)
+    ligerdsl.hf.unpatch(model)
+    torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
+    gate, up = mlps[2].gate_proj.weight, mlps[2].up_proj.weight
+    assert up.data_ptr() != gate.data_ptr() + gate.numel() * 4 and torch.equal(up, before["model.layers.2.mlp.up_proj.weight"])
+
+
+def test_neighbours_are_saved_each(tmp_path):
+    """By those that tell tensors apart by their storages."""
+    model = model_of()
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    ligerdsl.hf.patch(model, join_gate_up=True)
+    save_model = pytest.importorskip("safetensors.torch").save_model
+    save_model(model, tmp_path / "model.safetensors")
+    model.save_pretrained(tmp_path / "pretrained")
+    torch.save(model.model.layers[0].mlp.up_proj.weight.detach(), tmp_path / "one")
+    assert (tmp_path / "one").stat().st_size < 2 * 48 * 32 * 4
+    found = [transformers.LlamaForCausalLM.from_pretrained(tmp_path / "pretrained"), model_of()]
+    pytest.importorskip("safetensors.torch").load_model(found[1], tmp_path / "model.safetensors")
+    if importlib.util.find_spec("accelerate"):
+        import accelerate
+        saver = accelerate.Accelerator(cpu=True)
+        saver.save_model(model, tmp_path / "accelerate")
+        found.append(model_of())
+        accelerate.load_checkpoint_in_model(found[2], tmp_path / "accelerate")
+    for each in found:
+        for name, parameter in each.named_parameters():
+            assert torch.equal(parameter, before[name]), name
+
+
+def test_weights_in_a_buffer_of_others_stay_there():
+    model = model_of()
+    parameters = [layer.mlp.gate_proj.weight for layer in model.model.layers] + [layer.mlp.up_proj.weight for layer in model.model.layers]
+    flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
+    for i, parameter in enumerate(parameters):
+        parameter.data = flat[i * 1536:(i + 1) * 1536].view(48, 32)
+    ligerdsl.hf.patch(model, join_gate_up=True)
+    assert products_of_both(model, batch()) == 0
+    flat.zero_()
+    assert all(not parameter.any() for parameter in parameters)
 
 
 def test_bad_options():

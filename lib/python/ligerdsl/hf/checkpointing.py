@@ -12,7 +12,7 @@ from torch import nn
 from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
-from .joined import is_faster, join, may_join
+from .joined import Neighbours, is_faster, may_join
 from .layer import LayerFunction, Shape
 from .memory import kept_layers, piece_rows
 
@@ -120,7 +120,7 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
             or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
         return self._gradient_checkpointing_func(functools.partial(type(self).forward, self, **kwargs), hidden_states)
-    return call(LayerFunction, _shape_of(self, x), x, cos, sin, first, *weights[:4], second, *weights[4:])
+    return call(LayerFunction, _shape_of(self, x), self._ligerdsl_neighbours, x, cos, sin, first, *weights[:4], second, *weights[4:])
 
 
 def _say_without_cache(name):
@@ -149,9 +149,9 @@ def _class(kind):
 
 def take(layer, plan):
     layer._ligerdsl_plan = plan
-    gate, up, _ = (part.weight for part in parts_of(layer)[4:])
-    if plan.join and may_join(gate, up) and (plan.join != "auto" or is_faster(gate)):
-        join(gate, up)
+    gate, up = (part.weight for part in parts_of(layer)[4:6])
+    joins = plan.join and may_join(gate, up) and (plan.join != "auto" or is_faster(gate))
+    layer._ligerdsl_neighbours = Neighbours(gate, up) if joins else Neighbours()
     layer.forward = MethodType(_forward, layer)
     layer.__class__ = _class(type(layer))
 
@@ -159,6 +159,9 @@ def take(layer, plan):
 def give_back(layer):
     if vars(layer).pop("_ligerdsl_plan", None) is None:
         return
+    neighbours, parts = vars(layer).pop("_ligerdsl_neighbours"), parts_of(layer)
+    if parts is not None:
+        neighbours.part(*(part.weight for part in parts[4:6]))
     vars(layer).pop("forward")
     kind = type(layer)
     if "_ligerdsl_kind" in vars(kind):  # else FSDP has made a class from it, which without a plan does what transformers' does

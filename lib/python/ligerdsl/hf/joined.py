@@ -1,11 +1,17 @@
-"""A gated MLP's weights of gate and up as neighbours in memory: parameters of their own, which one kernel multiplies by."""
+"""A gated MLP's weights of gate and up as neighbours in memory, which one kernel multiplies by. They stay two parameters, each with a storage
+of its own: what saves a model tells tensors apart by these."""
 
 import torch
 
 
 def may_join(gate, up):
-    """Whether they are plain tensors, which may change their memory."""
-    return all(type(w) is torch.nn.Parameter and w.is_contiguous() and not w.is_meta for w in (gate, up)) and (
+    """Whether they are plain tensors that have their memory to themselves."""
+    def is_plain(weight):
+        storage = weight.untyped_storage()
+        alone = weight.storage_offset() == 0 and storage.nbytes() == weight.numel() * weight.element_size()
+        return alone and weight.is_contiguous() and not (weight.device.type == "cpu" and weight.is_shared())
+
+    return all(type(w) is torch.nn.Parameter and not w.is_meta and is_plain(w) for w in (gate, up)) and (
         gate.shape, gate.dtype, gate.device) == (up.shape, up.dtype, up.device)
 
 
@@ -14,18 +20,26 @@ def is_faster(gate):
     return gate.is_cuda and gate.element_size() == 2 and torch.cuda.get_device_capability(gate.device) == (9, 0)
 
 
-def join(gate, up):
-    """Moves both into one new tensor. What moves or copies one of them takes them apart again."""
-    if joined(gate, up) is None:
-        both = torch.cat([gate.detach(), up.detach()])
-        gate.data, up.data = both[:len(gate)], both[len(gate):]
+class Neighbours:
+    """Of one layer. A copy of it, by copy or pickle, has none."""
 
+    def __init__(self, gate=None, up=None):
+        self.both = None
+        if gate is not None:
+            self.both = torch.cat([gate.detach(), up.detach()])
+            gate.data, up.data = (torch.from_dlpack(part) for part in self.both.chunk(2))
 
-def joined(gate, up):
-    """[2F, K], gate's rows first, or None where they are no neighbours."""
-    if not (gate.is_contiguous() and up.is_contiguous() and gate.shape == up.shape and gate.dtype == up.dtype):
-        return None
-    if (gate.untyped_storage().data_ptr() != up.untyped_storage().data_ptr()
-            or up.storage_offset() != gate.storage_offset() + gate.numel()):
-        return None
-    return gate.detach().as_strided((2 * len(gate), gate.shape[1]), gate.stride())
+    def __reduce__(self):
+        return Neighbours, ()
+
+    def of(self, gate, up):
+        """[2F, K], gate's rows first, or None where they are neighbours no more: what moves one of them takes them apart."""
+        if self.both is not None and [t.data_ptr() for t in (gate, up)] != [t.data_ptr() for t in self.both.chunk(2)]:
+            self.both = None
+        return self.both
+
+    def part(self, gate, up):
+        """Gives each memory of its own."""
+        if self.of(gate, up) is not None:
+            self.both = None
+            gate.data, up.data = gate.data.clone(), up.data.clone()

@@ -23,7 +23,6 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from .. import ops as arrays
 from ..torch import ops
 from ..torch.dispatch import first_order
-from .joined import joined as both_of
 
 
 @dataclass(frozen=True)
@@ -101,9 +100,9 @@ def pieces(rows, limit):
     return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
 
-def gated_forward(shape, n2, h, wg, wu, wd):
+def gated_forward(shape, both, n2, h, wg, wu, wd):
     """h, to which the MLP of n2 is added."""
-    rows, y, both = n2.flatten(0, -2), h.flatten(0, -2), both_of(wg, wu)
+    rows, y = n2.flatten(0, -2), h.flatten(0, -2)
     for begin, end in pieces(len(rows), shape.piece_rows):
         part = rows[begin:end]
         if both is None:
@@ -137,9 +136,8 @@ class Sum:
         return None if self.total is None else self.total.to(self.dtype)
 
 
-def gated_backward(shape, wanted, d_y, n2, wg, wu, wd):
+def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
     """d_n2, and the gradients of wg, wu and wd. wanted: which of these three."""
-    both = both_of(wg, wu)
     if both is None:
         gate, up = linear(n2, wg), linear(n2, wu)
     else:
@@ -164,11 +162,11 @@ def gated_backward(shape, wanted, d_y, n2, wg, wu, wd):
 
 
 class LayerFunction(Function):
-    """x, cos, sin, the weights of the first norm, of q, k, v and o, of the second norm, of gate, up and down."""
+    """Neighbours (joined.py), x, cos, sin, the weights of the first norm, of q, k, v and o, of the second norm, of gate, up and down."""
 
     @staticmethod
-    def forward(ctx, shape, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):
-        ctx.shape = shape
+    def forward(ctx, shape, neighbours, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):
+        ctx.shape, ctx.neighbours = shape, neighbours
         ctx.save_for_backward(x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd)
         n1, _ = ops.rms_norm_forward(x, w1, eps=shape.eps[0])
         q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
@@ -178,21 +176,21 @@ class LayerFunction(Function):
         del q, k, v
         n2, h, _ = ops.fused_add_rms_norm_forward(linear(joined(a), wo), x, w2, eps=shape.eps[1])
         del a
-        return gated_forward(shape, n2, h, wg, wu, wd)
+        return gated_forward(shape, neighbours.of(wg, wu), n2, h, wg, wu, wd)
 
     @staticmethod
     @first_order
     def backward(ctx, d_y):
         shape, batch = ctx.shape, d_y.shape
         x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd = ctx.saved_tensors
-        _, _, _, _, needs_1, needs_q, needs_k, needs_v, needs_o, needs_2, *needs_mlp = ctx.needs_input_grad
+        _, _, _, _, _, needs_1, needs_q, needs_k, needs_v, needs_o, needs_2, *needs_mlp = ctx.needs_input_grad
         n1, rstd1 = ops.rms_norm_forward(x, w1, eps=shape.eps[0], with_rstd=True)
         q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
         around, ctx.kept = ctx.kept or Attention(q, k, v, shape.scale), None
         a = joined(around.out.detach()).flatten(0, 1)
         n2, h, rstd2 = ops.fused_add_rms_norm_forward(linear(a, wo).view(batch), x, w2, eps=shape.eps[1], with_rstd=True)
         d_y = d_y.contiguous()
-        d_n2, d_mlp = gated_backward(shape, needs_mlp, d_y.flatten(0, 1), n2.flatten(0, 1), wg, wu, wd)
+        d_n2, d_mlp = gated_backward(shape, ctx.neighbours.of(wg, wu), needs_mlp, d_y.flatten(0, 1), n2.flatten(0, 1), wg, wu, wd)
         del n2
         d_h, d_w2 = arrays.fused_add_rms_norm_backward(d_n2.view(batch), d_y, h, w2, rstd2, d_weight_dtype=w2.dtype if needs_2 else None,
                                                        d_x=d_n2.view(batch))
@@ -208,5 +206,5 @@ class LayerFunction(Function):
         d_n1 = torch.mm(d_q, wq).addmm_(d_k, wk).addmm_(d_v, wv).view(batch)
         n1 = n1.flatten(0, 1)
         d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1, d_h, x, w1, rstd1, d_weight_dtype=w1.dtype if needs_1 else None, d_x=d_n1)
-        return (None, d_x, None, None, d_w1, product(needs_q, d_q, n1), product(needs_k, d_k, n1),
+        return (None, None, d_x, None, None, d_w1, product(needs_q, d_q, n1), product(needs_k, d_k, n1),
                 product(needs_v, d_v, n1), d_wo, d_w2, *d_mlp)
