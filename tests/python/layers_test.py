@@ -310,9 +310,13 @@ def test_gate_and_up_become_neighbours():
     for name, parameter in model.named_parameters():
         assert parameter is held[name] and torch.equal(parameter, before[name])
     assert products_of_both(model, data) == 6, "forward and backward of three layers"
-    assert products_of_both(copy.deepcopy(model), data) == 0
+    other = copy.deepcopy(model)
+    assert products_of_both(other, data) == 6 and other.model.layers[0].mlp.gate_proj.weight.data_ptr() != mlps[0].gate_proj.weight.data_ptr()
     mlps[0].up_proj.weight.data = mlps[0].up_proj.weight.data.clone()
     assert products_of_both(model, data) == 4, "one layer's were taken apart"
+    moved = model_of()
+    ligerdsl.hf.patch(moved, join_gate_up=True)
+    assert products_of_both(moved.bfloat16(), data) == 0 and products_of_both(moved.float(), data) == 0, "no more after that"
     with torch.no_grad():
         mlps[1].gate_proj.weight.mul_(2)
     loss, _ = gradients(model, data)
@@ -320,6 +324,14 @@ def test_gate_and_up_become_neighbours():
     torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
     gate, up = mlps[2].gate_proj.weight, mlps[2].up_proj.weight
     assert up.data_ptr() != gate.data_ptr() + gate.numel() * 4 and torch.equal(up, before["model.layers.2.mlp.up_proj.weight"])
+
+
+def test_a_model_comes_to_its_device_after_it_was_patched(monkeypatch):
+    model = model_of()
+    ligerdsl.hf.patch(model)
+    assert products_of_both(model, batch()) == 0
+    monkeypatch.setattr("ligerdsl.hf.joined.is_faster", lambda gate: True)
+    assert products_of_both(model, batch()) == 6
 
 
 def test_neighbours_are_saved_each(tmp_path):

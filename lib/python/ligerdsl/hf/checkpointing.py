@@ -12,7 +12,7 @@ from torch import nn
 from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
-from .joined import Neighbours, is_faster, may_join
+from .joined import Neighbours
 from .layer import LayerFunction, Shape
 from .memory import kept_layers, piece_rows
 
@@ -120,6 +120,7 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
             or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
         return self._gradient_checkpointing_func(functools.partial(type(self).forward, self, **kwargs), hidden_states)
+    self._ligerdsl_neighbours.join(*weights[4:6])  # of a model that came to its device after it was patched
     return call(LayerFunction, _shape_of(self, x), self._ligerdsl_neighbours, x, cos, sin, first, *weights[:4], second, *weights[4:])
 
 
@@ -149,9 +150,8 @@ def _class(kind):
 
 def take(layer, plan):
     layer._ligerdsl_plan = plan
-    gate, up = (part.weight for part in parts_of(layer)[4:6])
-    joins = plan.join and may_join(gate, up) and (plan.join != "auto" or is_faster(gate))
-    layer._ligerdsl_neighbours = Neighbours(gate, up) if joins else Neighbours()
+    layer._ligerdsl_neighbours = Neighbours(plan.join)
+    layer._ligerdsl_neighbours.join(*(part.weight for part in parts_of(layer)[4:6]))
     layer.forward = MethodType(_forward, layer)
     layer.__class__ = _class(type(layer))
 

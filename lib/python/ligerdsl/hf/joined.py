@@ -21,16 +21,22 @@ def is_faster(gate):
 
 
 class Neighbours:
-    """Of one layer. A copy of it, by copy or pickle, has none."""
+    """Of one layer. wanted: True, False or "auto". A copy of it, by copy or pickle, joins its own."""
 
-    def __init__(self, gate=None, up=None):
-        self.both = None
-        if gate is not None:
-            self.both = torch.cat([gate.detach(), up.detach()])
-            gate.data, up.data = (torch.from_dlpack(part) for part in self.both.chunk(2))
+    def __init__(self, wanted):
+        self.wanted, self.both, self.tried = wanted, None, False
 
     def __reduce__(self):
-        return Neighbours, ()
+        return Neighbours, (self.wanted,)
+
+    def join(self, gate, up):
+        """Once, where both are wanted so and may: what takes them apart later has a reason to."""
+        if self.tried or not self.wanted or (self.wanted == "auto" and not is_faster(gate)) or not may_join(gate, up):
+            return
+        if gate.is_cuda and torch.cuda.is_current_stream_capturing():
+            return
+        self.tried, self.both = True, torch.cat([gate.detach(), up.detach()])
+        gate.data, up.data = (torch.from_dlpack(part) for part in self.both.chunk(2))
 
     def of(self, gate, up):
         """[2F, K], gate's rows first, or None where they are neighbours no more: what moves one of them takes them apart."""
