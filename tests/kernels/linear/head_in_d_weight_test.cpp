@@ -84,6 +84,7 @@ TEST_P(HeadInDWeight, RowsAgainInDWeight) {
   const DType type = on_gpu() ? bf16 : f32;  // products on a CPU are f32
   for (const double smoothing : {0.0, exact(0.1)}) {
     for (const int64_t kept : {16, 40}) {
+      if (on_gpu() && (smoothing == 0 || kept == 16)) continue;  // an emulator takes its time
       const int64_t n = 500, h = 64, v = 4100, size = size_of(type);
       const CrossEntropyCase c{.ignore_index = 2, .smoothing = smoothing};
       const int64_t bytes = 128 * 256 * size + kept * (256 + h) * size + 36'000;
