@@ -6,8 +6,8 @@
 //   dweight_c = sum over batches and positions of dy n;  dbias_c = sum over batches and positions of dy
 //
 // The forward is LayerNorm's of rows of D elements (centred_rows.h); of weight and bias a vector of elements of one channel
-// takes one number each, or all of a channel, which is then read again by itself. The backward adds up dy n and dy of each channel, from which it has both the parameters' gradients
-// and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
+// takes one number each, or all of a channel, which is then read again by itself. The backward adds up dy n and dy of each
+// channel, from which it has both the parameters' gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
 //
 // Bytes, s = sizeof(T): forward 2 n C S s, or 3 n C S s where a group is split into parts, of which the second launch finds in
 // the second-level cache what it holds; backward 3 n C S s, and two f32 rows of C partial sums per part, of which there are at
@@ -95,6 +95,7 @@ class OfChannels {
   // Of tiles [batches, groups, block].
   Shape shape() const { return {m_.batches, m_.group_block(), m_.block / run_, run_}; }
 
+  Scalar load(const Scalar& channel) const { return view_.load({channel}).to(f32); }
   Tile load(const Scalar& group, const Scalar& block) const {
     const int64_t groups = m_.group_block(), channels = m_.channels_of_group(), runs = m_.block / run_;
     if (plain_) {
@@ -121,10 +122,8 @@ class OfChannels {
 class Results {
  public:
   Results(KernelBuilder& k, const GroupNormMeta& m, const GroupRows& y) : k_(k), m_(m), y_(y) {
-    all_weight_ = k.view("weight", m.weight_type, {m.channels});
-    weight_.emplace(k, m, all_weight_);
-    if (!m.without_bias) all_bias_ = k.view("bias", m.weight_type, {m.channels});
-    if (!m.without_bias) bias_.emplace(k, m, all_bias_);
+    weight_.emplace(k, m, k.view("weight", m.weight_type, {m.channels}));
+    if (!m.without_bias) bias_.emplace(k, m, k.view("bias", m.weight_type, {m.channels}));
     if (m.with_mean) mean_ = k.view("mean", f32, {dyn});
     if (m.with_rstd) rstd_ = k.view("rstd", f32, {dyn});
   }
@@ -152,11 +151,11 @@ class Results {
   template <class Normalise>
   void store_channel(const GroupRows& x, const Scalar& row, const Scalar& c, const Normalise& normalise) const {
     const Place at = x.place_of(row);
-    const Scalar channel = at.group * m_.channels_of_group() + c, weight = all_weight_.load({channel}).to(f32);
+    const Scalar channel = at.group * m_.channels_of_group() + c, weight = weight_->load(channel);
     Scalar bias;
-    if (bias_) bias = all_bias_.load({channel}).to(f32);
+    if (bias_) bias = bias_->load(channel);
     const Partition from = x.channel(c), to = y_.channel(c);
-    k_.for_range(0, (m_.positions + m_.channel_width - 1) / m_.channel_width, 1, [&](const Scalar& b) {
+    k_.for_range(0, ceil_div(m_.positions, m_.channel_width), 1, [&](const Scalar& b) {
       const Tile n = normalise(from.load({at.batch, at.group, b}).to(f32).expand_dims(0)).reshape({m_.channel_width});
       to.store({at.batch, at.group, b}, (bias_ ? fma(n, weight, bias) : n * weight).to(m_.type));
     });
@@ -166,7 +165,6 @@ class Results {
   KernelBuilder& k_;
   const GroupNormMeta& m_;
   const GroupRows& y_;
-  View all_weight_, all_bias_;
   std::optional<OfChannels> weight_, bias_;
   View mean_, rstd_;
 };

@@ -330,7 +330,7 @@ def test_a_model_comes_to_its_device_after_it_was_patched(monkeypatch):
     model = model_of()
     ligerdsl.hf.patch(model)
     assert products_of_both(model, batch()) == 0
-    monkeypatch.setattr("ligerdsl.hf.joined.is_faster", lambda gate: True)
+    monkeypatch.setattr("ligerdsl.hf.neighbours.is_faster", lambda gate: True)
     assert products_of_both(model, batch()) == 6
 
 
@@ -344,13 +344,20 @@ def test_neighbours_are_saved_each(tmp_path):
     model.save_pretrained(tmp_path / "pretrained")
     torch.save(model.model.layers[0].mlp.up_proj.weight.detach(), tmp_path / "one")
     assert (tmp_path / "one").stat().st_size < 2 * 48 * 32 * 4
-    found = [transformers.LlamaForCausalLM.from_pretrained(tmp_path / "pretrained"), model_of()]
+
+    def without_values():
+        other = model_of()
+        for parameter in other.parameters():
+            parameter.data.zero_()
+        return other
+
+    found = [transformers.LlamaForCausalLM.from_pretrained(tmp_path / "pretrained"), without_values()]
     pytest.importorskip("safetensors.torch").load_model(found[1], tmp_path / "model.safetensors")
     if importlib.util.find_spec("accelerate"):
         import accelerate
         saver = accelerate.Accelerator(cpu=True)
         saver.save_model(model, tmp_path / "accelerate")
-        found.append(model_of())
+        found.append(without_values())
         accelerate.load_checkpoint_in_model(found[2], tmp_path / "accelerate")
     for each in found:
         for name, parameter in each.named_parameters():

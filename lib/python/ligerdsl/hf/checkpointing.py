@@ -12,7 +12,7 @@ from torch import nn
 from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
-from .joined import Neighbours
+from .neighbours import Neighbours
 from .layer import LayerFunction, Shape
 from .memory import kept_layers, piece_rows
 

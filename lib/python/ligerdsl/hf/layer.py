@@ -7,7 +7,7 @@ the forward saves the layer's input, and the backward is written out:
     h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
 
 * The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
-  four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (joined.py) one kernel makes gate, up and
+  four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (neighbours.py) one kernel makes gate, up and
   their product, in the forward the product alone.
 * What is added to a product is there before it.
 * Gradients that meet are added by the product or the norm that makes the last of them.
@@ -162,7 +162,7 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
 
 
 class LayerFunction(Function):
-    """Neighbours (joined.py), x, cos, sin, the weights of the first norm, of q, k, v and o, of the second norm, of gate, up and down."""
+    """Neighbours (neighbours.py), x, cos, sin, the weights of the first norm, of q, k, v and o, of the second norm, of gate, up and down."""
 
     @staticmethod
     def forward(ctx, shape, neighbours, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):
