@@ -31,6 +31,19 @@ class Offsets {
   // 0 in front of the first one and behind the last.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
+  // Of how many groups, and of the rows behind them as one more, counts(offset, group) is true.
+  template <class Counts>
+  Scalar count(KernelBuilder& k, Counts counts) const {
+    const int64_t there = experts_ + 1;
+    const Shape block{std::min<int64_t>(1024, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(there))))};
+    const Partition blocks = offsets_.partition(block);
+    auto [found] = k.for_range(0, ceil_div(there, block[0]), 1, carry(k.zeros(block, i32)), [&](Scalar b, Tile found) {
+      const Tile group = b.to(i64) * block[0] + k.arange(block[0]).to(i64);
+      return carry(found + (group < there && counts(blocks.load({b}).to(i64), group)).to(i32));
+    });
+    return sum(found);
+  }
+
   // Reports groups whose rows are none of `rows`, each by one program. In front of a product's loops, whose copies ahead must not pass
   // an atomic.
   void check(KernelBuilder& k, const Scalar& rows) const {
@@ -49,7 +62,8 @@ class Offsets {
 
 // The matrix as sections one behind the other: the rows in front of the first group, the groups, the rows behind the last one.
 // Section s begins at row begin(s), and its tiles at number begin(s) / tile_m + s: there are then enough numbers for all of its
-// tiles, one or none too many, and which section a number belongs to is found by halving.
+// tiles, one or none too many. A number belongs to the last section that begins at it or before: how many of the groups and of the rows
+// behind them do is counted by all threads at once, where a search would wait for memory at each step.
 class Sections {
  public:
   Sections(KernelBuilder& k, const GroupedMatmulMeta& m, const Offsets& offsets, const Scalar& rows)
@@ -63,11 +77,9 @@ class Sections {
   // All numbers are less than this.
   Scalar tiles() const { return rows_ / tile_m_ + count_; }
   Place at(const Scalar& number) const {
-    Scalar section = k_.constant(0, i64);
-    for (auto step = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(count_ - 1))); step > 0; step /= 2) {
-      const Scalar later = section + step;
-      section = where(later < count_ && first(later) <= number, later, section);
-    }
+    const Scalar section = offsets_.count(k_, [&](const Tile& offset, const Tile& group) {
+                                      return clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number;
+                                    }).to(i64);
     return {section - 1, begin(section), begin(section + 1), number - first(section)};
   }
 

@@ -72,8 +72,8 @@ def check(model, data, expected_nodes, rtol=1e-3, atol=1e-5, patching=None, **mo
 
 
 @pytest.mark.parametrize("patching", [{}, {"mlp_piece_bytes": PIECE}, {"mlp_piece_bytes": 0}, {"keep_attention": 2},
-                                      {"keep_attention": 9, "mlp_piece_bytes": PIECE}, {"join_gate_up": True},
-                                      {"join_gate_up": True, "mlp_piece_bytes": PIECE}], ids=str)
+                                      {"keep_attention": 9, "mlp_piece_bytes": PIECE}, {"join_weights": True},
+                                      {"join_weights": True, "mlp_piece_bytes": PIECE}], ids=str)
 @pytest.mark.parametrize("kind", ["Llama", "Mistral"])
 def test_loss_and_gradients(kind, patching):
     check(model_of(kind), batch(), 3, patching=patching)
@@ -86,11 +86,12 @@ def test_norms_of_two_epsilons():
     check(model, batch(), 3)
 
 
-def test_pieces_are_summed_in_float32():
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_pieces_are_summed_in_float32(in_memory):
     from ligerdsl.hf.layer import Sum
     d_out, x = torch.randn(512, 4).bfloat16(), torch.randn(512, 6).bfloat16()
     exact, narrow = d_out.double().t() @ x.double(), torch.zeros(4, 6, dtype=torch.bfloat16)
-    total = Sum(narrow, several=True)
+    total = Sum(narrow, several=True, in_memory=in_memory)
     for begin in range(0, 512, 2):
         part = slice(begin, begin + 2)
         total.add(d_out[part], x[part])
@@ -260,6 +261,8 @@ def test_compiled_layers():
     _, expected = gradients(model, data)
     ligerdsl.hf.patch(model)
     torch._dynamo.reset()
+    if torch.cuda.is_available():
+        torch.cuda.init()  # dynamo asks for its random state, and torch's checkpointing refuses a device that comes up within a layer
     for layer in model.model.layers:
         layer.compile(backend="aot_eager")
     before = nodes()
@@ -288,42 +291,52 @@ def test_classes_copies_and_unpatching():
     pickle.dumps(model.model.layers[0])
 
 
+def are_neighbours(*weights):
+    return all(after.data_ptr() == weight.data_ptr() + weight.numel() * weight.element_size() for weight, after in zip(weights, weights[1:]))
+
+
 def products_of_both(model, data):
     before = ligerdsl.calls("gated_matmul_nt")
     gradients(model, data)
     return ligerdsl.calls("gated_matmul_nt") - before
 
 
-def test_gate_and_up_become_neighbours():
+def test_weights_become_neighbours():
     model, data = model_of(), batch()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     held = dict(model.named_parameters())
     ligerdsl.hf.patch(model)
     assert products_of_both(model, data) == 0, "no faster on a CPU"
     ligerdsl.hf.unpatch(model)
-    ligerdsl.hf.patch(model, join_gate_up=True)
+    ligerdsl.hf.patch(model, join_weights=True)
     mlps = [layer.mlp for layer in model.model.layers]
-    for mlp in mlps:
-        gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
-        assert up.data_ptr() == gate.data_ptr() + gate.numel() * 4
-        assert all(w.storage_offset() == 0 and w.untyped_storage().nbytes() == w.numel() * 4 for w in (gate, up))
+    attentions = [layer.self_attn for layer in model.model.layers]
+    of_attention = [[part.q_proj.weight, part.k_proj.weight, part.v_proj.weight] for part in attentions]
+    for weights in (*of_attention, *([mlp.gate_proj.weight, mlp.up_proj.weight] for mlp in mlps)):
+        assert are_neighbours(*weights)
+        assert all(w.storage_offset() == 0 and w.untyped_storage().nbytes() == w.numel() * 4 for w in weights)
     for name, parameter in model.named_parameters():
         assert parameter is held[name] and torch.equal(parameter, before[name])
     assert products_of_both(model, data) == 6, "forward and backward of three layers"
     other = copy.deepcopy(model)
     assert products_of_both(other, data) == 6 and other.model.layers[0].mlp.gate_proj.weight.data_ptr() != mlps[0].gate_proj.weight.data_ptr()
     mlps[0].up_proj.weight.data = mlps[0].up_proj.weight.data.clone()
+    of_attention[1][2].data = of_attention[1][2].data.clone()
     assert products_of_both(model, data) == 4, "one layer's were taken apart"
+    joined = [layer._ligerdsl_joined.qkv.of(*weights) is not None for layer, weights in zip(model.model.layers, of_attention)]
+    assert joined == [True, False, True]
     moved = model_of()
-    ligerdsl.hf.patch(moved, join_gate_up=True)
+    ligerdsl.hf.patch(moved, join_weights=True)
     assert products_of_both(moved.bfloat16(), data) == 0 and products_of_both(moved.float(), data) == 0, "no more after that"
     with torch.no_grad():
         mlps[1].gate_proj.weight.mul_(2)
+        of_attention[0][1].mul_(2)
     loss, _ = gradients(model, data)
     ligerdsl.hf.unpatch(model)
     torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
     gate, up = mlps[2].gate_proj.weight, mlps[2].up_proj.weight
-    assert up.data_ptr() != gate.data_ptr() + gate.numel() * 4 and torch.equal(up, before["model.layers.2.mlp.up_proj.weight"])
+    assert not are_neighbours(gate, up) and torch.equal(up, before["model.layers.2.mlp.up_proj.weight"])
+    assert not are_neighbours(*of_attention[2][:2]) and not are_neighbours(*of_attention[2][1:])
 
 
 def test_a_model_comes_to_its_device_after_it_was_patched(monkeypatch):
@@ -338,7 +351,7 @@ def test_neighbours_are_saved_each(tmp_path):
     """By those that tell tensors apart by their storages."""
     model = model_of()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-    ligerdsl.hf.patch(model, join_gate_up=True)
+    ligerdsl.hf.patch(model, join_weights=True)
     save_model = pytest.importorskip("safetensors.torch").save_model
     save_model(model, tmp_path / "model.safetensors")
     model.save_pretrained(tmp_path / "pretrained")
@@ -370,7 +383,7 @@ def test_weights_in_a_buffer_of_others_stay_there():
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
     for i, parameter in enumerate(parameters):
         parameter.data = flat[i * 1536:(i + 1) * 1536].view(48, 32)
-    ligerdsl.hf.patch(model, join_gate_up=True)
+    ligerdsl.hf.patch(model, join_weights=True)
     assert products_of_both(model, batch()) == 0
     flat.zero_()
     assert all(not parameter.any() for parameter in parameters)
@@ -378,8 +391,8 @@ def test_weights_in_a_buffer_of_others_stay_there():
 
 def test_bad_options():
     model = model_of()
-    with pytest.raises(ValueError, match="join_gate_up: expected 'auto', True or False, got 'always'"):
-        ligerdsl.hf.patch(model, join_gate_up="always")
+    with pytest.raises(ValueError, match="join_weights: expected 'auto', True or False, got 'always'"):
+        ligerdsl.hf.patch(model, join_weights="always")
     for bad in ("all", -1, None):
         with pytest.raises(ValueError, match="keep_attention: expected 'auto' or a number of layers"):
             ligerdsl.hf.patch(model, keep_attention=bad)

@@ -12,8 +12,8 @@ from torch import nn
 from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
-from .neighbours import Neighbours
 from .layer import LayerFunction, Shape
+from .neighbours import Joined
 from .memory import kept_layers, piece_rows
 
 PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"), "mlp": ("gate_proj", "up_proj", "down_proj")}
@@ -26,7 +26,7 @@ LONG = 4096  # positions from which attention takes a good part of a layer's tim
 @dataclasses.dataclass
 class Plan:
     """Of all layers of a model. keep: layers that keep attention's output, from the last one; "auto": by the memory there is. join: whether
-    weights of gate and up become neighbours; "auto": where that is faster."""
+    weights that multiply the same matrix become neighbours; "auto": where that is faster."""
 
     layers: int
     keep: object
@@ -120,8 +120,8 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
             or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
         return self._gradient_checkpointing_func(functools.partial(type(self).forward, self, **kwargs), hidden_states)
-    self._ligerdsl_neighbours.join(*weights[4:6])  # of a model that came to its device after it was patched
-    return call(LayerFunction, _shape_of(self, x), self._ligerdsl_neighbours, x, cos, sin, first, *weights[:4], second, *weights[4:])
+    self._ligerdsl_joined.join(weights)  # of a model that came to its device after it was patched
+    return call(LayerFunction, _shape_of(self, x), self._ligerdsl_joined, x, cos, sin, first, *weights[:4], second, *weights[4:])
 
 
 def _say_without_cache(name):
@@ -150,8 +150,8 @@ def _class(kind):
 
 def take(layer, plan):
     layer._ligerdsl_plan = plan
-    layer._ligerdsl_neighbours = Neighbours(plan.join)
-    layer._ligerdsl_neighbours.join(*(part.weight for part in parts_of(layer)[4:6]))
+    layer._ligerdsl_joined = Joined(plan.join)
+    layer._ligerdsl_joined.join([part.weight for part in parts_of(layer)])
     layer.forward = MethodType(_forward, layer)
     layer.__class__ = _class(type(layer))
 
@@ -159,9 +159,9 @@ def take(layer, plan):
 def give_back(layer):
     if vars(layer).pop("_ligerdsl_plan", None) is None:
         return
-    neighbours, parts = vars(layer).pop("_ligerdsl_neighbours"), parts_of(layer)
+    joined, parts = vars(layer).pop("_ligerdsl_joined"), parts_of(layer)
     if parts is not None:
-        neighbours.part(*(part.weight for part in parts[4:6]))
+        joined.part([part.weight for part in parts])
     vars(layer).pop("forward")
     kind = type(layer)
     if "_ligerdsl_kind" in vars(kind):  # else FSDP has made a class from it, which without a plan does what transformers' does

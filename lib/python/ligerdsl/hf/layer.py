@@ -6,6 +6,8 @@ the forward saves the layer's input, and the backward is written out:
     n1 = norm(x); q, k, v = rope(n1 Wq), rope(n1 Wk), n1 Wv; a = attention(q, k, v)
     h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
 
+* q, k and v lie side by side, and so do their gradients: one product makes the gradients of their weights, and where these are neighbours
+  (neighbours.py) one makes q, k and v, and one n1's gradient.
 * The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
   four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (neighbours.py) one kernel makes gate, up and
   their product, in the forward the product alone.
@@ -81,14 +83,42 @@ class KeptAttention(Attention):
             self.given = None
 
 
-def queries_keys_values(shape, n1, cos, sin, wq, wk, wv):
-    """[batch, head, position, column] each, rotated."""
-    heads = [linear(n1, weight).unflatten(-1, (-1, shape.head_dim)) for weight in (wq, wk, wv)]
+def product(wanted, d_out, x):
+    """The gradient of a weight, or None."""
+    return torch.mm(d_out.t(), x) if wanted else None
+
+
+def parts_of(t, weights, dim=-1):
+    """What lies side by side along an axis: as much of it as each weight has rows."""
+    return t.split([len(weight) for weight in weights], dim)
+
+
+def queries_keys_values(shape, w_qkv, n1, cos, sin, *weights):
+    """[batch, head, position, column] each, rotated. w_qkv: the weights as one matrix, or None."""
+    parts = [linear(n1, weight) for weight in weights] if w_qkv is None else parts_of(linear(n1, w_qkv), weights)
+    heads = [part.unflatten(-1, (-1, shape.head_dim)) for part in parts]
     arrays.rope(heads[0], heads[1], cos, sin, rotary_dim=cos.shape[-1], q_out=heads[0], k_out=heads[1])
     return [t.transpose(1, 2) for t in heads]
 
 
-def joined(t):
+def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights):
+    """d_n1, and the gradients of the weights. wanted: which of these. d_heads: as queries_keys_values has the heads."""
+    d_qkv = n1.new_empty(len(n1), sum(map(len, weights)))
+    parts = parts_of(d_qkv, weights)
+    d_heads = [d.transpose(1, 2) for d in d_heads]
+    q_out, k_out, v_out = (part.view(d.shape) for part, d in zip(parts, d_heads))
+    arrays.rope(*d_heads[:2], cos, sin, rotary_dim=cos.shape[-1], inverse=True, q_out=q_out, k_out=k_out)
+    v_out.copy_(d_heads[2])
+    if w_qkv is None:
+        d_n1 = torch.mm(parts[0], weights[0]).addmm_(parts[1], weights[1]).addmm_(parts[2], weights[2])
+    else:
+        d_n1 = torch.mm(d_qkv, w_qkv)
+    if all(wanted):
+        return d_n1, parts_of(product(True, d_qkv, n1), weights, dim=0)
+    return d_n1, [product(wants, part, n1) for wants, part in zip(wanted, parts)]
+
+
+def heads_joined(t):
     """Heads side by side: [batch, position, head * column]."""
     return t.transpose(1, 2).flatten(2)
 
@@ -113,19 +143,20 @@ def gated_forward(shape, both, n2, h, wg, wu, wd):
     return h
 
 
-def product(wanted, d_out, x):
-    """The gradient of a weight, or None."""
-    return torch.mm(d_out.t(), x) if wanted else None
-
-
 class Sum:
-    """Of a weight's gradient over pieces, in f32 where there are several."""
+    """Of a weight's gradient over pieces, in f32 where there are several. in_memory: the product adds to it there."""
 
-    def __init__(self, like, several):
+    def __init__(self, like, several, in_memory=False):
         self.total = None
-        self.dtype, self.several = like.dtype, several
+        self.dtype, self.several, self.in_memory = like.dtype, several, several and in_memory
 
     def add(self, d_out, x):
+        if self.in_memory:
+            first = self.total is None
+            if first:
+                self.total = d_out.new_empty(d_out.shape[1], x.shape[1], dtype=torch.float32)
+            arrays.matmul_tn(d_out, x, None, self.total, beta=0.0 if first else 1.0)
+            return
         part = torch.mm(d_out.t(), x)
         if self.total is None:
             self.total = part.float() if self.several else part
@@ -144,7 +175,7 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
         gate_up = n2.new_empty(len(n2), len(both))
         gate, up = gate_up.chunk(2, dim=1)
     parts = pieces(len(n2), shape.piece_rows)
-    d_wd = Sum(wd, len(parts) > 1)
+    d_wd = Sum(wd, len(parts) > 1, in_memory=both is not None)
     memory = gate.new_empty(2, parts[0][1], gate.shape[1])
     for begin, end in parts:
         out, d_out = memory[0, :end - begin], memory[1, :end - begin]
@@ -162,35 +193,38 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
 
 
 class LayerFunction(Function):
-    """Neighbours (neighbours.py), x, cos, sin, the weights of the first norm, of q, k, v and o, of the second norm, of gate, up and down."""
+    """joined: of q, k and v and of gate and up, Neighbours. x, cos, sin; the weights of the first norm, of q, k, v and o, of the second norm, of
+    gate, up and down."""
 
     @staticmethod
-    def forward(ctx, shape, neighbours, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):
-        ctx.shape, ctx.neighbours = shape, neighbours
+    def forward(ctx, shape, joined, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):
+        ctx.shape, ctx.joined = shape, joined
         ctx.save_for_backward(x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd)
         n1, _ = ops.rms_norm_forward(x, w1, eps=shape.eps[0])
-        q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
+        q, k, v = queries_keys_values(shape, joined.qkv.of(wq, wk, wv), n1, cos, sin, wq, wk, wv)
         del n1
         ctx.kept = KeptAttention(q, k, v, shape.scale) if shape.keep else None
         a = ctx.kept.out.detach() if shape.keep else attention(q, k, v, shape.scale)
         del q, k, v
-        n2, h, _ = ops.fused_add_rms_norm_forward(linear(joined(a), wo), x, w2, eps=shape.eps[1])
+        n2, h, _ = ops.fused_add_rms_norm_forward(linear(heads_joined(a), wo), x, w2, eps=shape.eps[1])
         del a
-        return gated_forward(shape, neighbours.of(wg, wu), n2, h, wg, wu, wd)
+        return gated_forward(shape, joined.gate_up.of(wg, wu), n2, h, wg, wu, wd)
 
     @staticmethod
     @first_order
     def backward(ctx, d_y):
         shape, batch = ctx.shape, d_y.shape
         x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd = ctx.saved_tensors
-        _, _, _, _, _, needs_1, needs_q, needs_k, needs_v, needs_o, needs_2, *needs_mlp = ctx.needs_input_grad
+        _, _, _, _, _, needs_1, *needs_qkv, needs_o, needs_2, needs_gate, needs_up, needs_down = ctx.needs_input_grad
+        w_qkv = ctx.joined.qkv.of(wq, wk, wv)
         n1, rstd1 = ops.rms_norm_forward(x, w1, eps=shape.eps[0], with_rstd=True)
-        q, k, v = queries_keys_values(shape, n1, cos, sin, wq, wk, wv)
+        q, k, v = queries_keys_values(shape, w_qkv, n1, cos, sin, wq, wk, wv)
         around, ctx.kept = ctx.kept or Attention(q, k, v, shape.scale), None
-        a = joined(around.out.detach()).flatten(0, 1)
+        a = heads_joined(around.out.detach()).flatten(0, 1)
         n2, h, rstd2 = ops.fused_add_rms_norm_forward(linear(a, wo).view(batch), x, w2, eps=shape.eps[1], with_rstd=True)
         d_y = d_y.contiguous()
-        d_n2, d_mlp = gated_backward(shape, ctx.neighbours.of(wg, wu), needs_mlp, d_y.flatten(0, 1), n2.flatten(0, 1), wg, wu, wd)
+        d_n2, d_mlp = gated_backward(shape, ctx.joined.gate_up.of(wg, wu), (needs_gate, needs_up, needs_down), d_y.flatten(0, 1),
+                                     n2.flatten(0, 1), wg, wu, wd)
         del n2
         d_h, d_w2 = arrays.fused_add_rms_norm_backward(d_n2.view(batch), d_y, h, w2, rstd2, d_weight_dtype=w2.dtype if needs_2 else None,
                                                        d_x=d_n2.view(batch))
@@ -198,13 +232,10 @@ class LayerFunction(Function):
         rows = d_h.flatten(0, 1)
         d_wo = product(needs_o, rows, a)
         d_a = torch.mm(rows, wo).view(*batch[:2], -1, shape.head_dim).transpose(1, 2)
-        d_q, d_k, d_v = around.backward(q, k, v, d_a)
+        d_heads = around.backward(q, k, v, d_a)
         del q, k, v, a, d_a, around
-        d_q, d_k, d_v = (t.transpose(1, 2).contiguous() for t in (d_q, d_k, d_v))
-        arrays.rope(d_q, d_k, cos, sin, rotary_dim=cos.shape[-1], inverse=True, q_out=d_q, k_out=d_k)
-        d_q, d_k, d_v = (t.flatten(2).flatten(0, 1) for t in (d_q, d_k, d_v))
-        d_n1 = torch.mm(d_q, wq).addmm_(d_k, wk).addmm_(d_v, wv).view(batch)
-        n1 = n1.flatten(0, 1)
-        d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1, d_h, x, w1, rstd1, d_weight_dtype=w1.dtype if needs_1 else None, d_x=d_n1)
-        return (None, None, d_x, None, None, d_w1, product(needs_q, d_q, n1), product(needs_k, d_k, n1),
-                product(needs_v, d_v, n1), d_wo, d_w2, *d_mlp)
+        d_n1, d_qkv_weights = queries_keys_values_backward(w_qkv, needs_qkv, d_heads, n1.flatten(0, 1), cos, sin, wq, wk, wv)
+        del d_heads, n1
+        d_x, d_w1 = arrays.fused_add_rms_norm_backward(d_n1.view(batch), d_h, x, w1, rstd1, d_weight_dtype=w1.dtype if needs_1 else None,
+                                                       d_x=d_n1.view(batch))
+        return (None, None, d_x, None, None, d_w1, *d_qkv_weights, d_wo, d_w2, *d_mlp)

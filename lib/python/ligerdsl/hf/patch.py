@@ -224,7 +224,7 @@ def _patch_layers(model, options, report):
     head = getattr(model, "get_output_embeddings", lambda: None)()
     weight = getattr(head, "weight", None)
     plan = checkpointing.Plan(len(layers), options["keep_attention"], options["mlp_piece_bytes"],
-                              0 if weight is None else weight.numel() * weight.element_size(), options["join_gate_up"])
+                              0 if weight is None else weight.numel() * weight.element_size(), options["join_weights"])
     for layer in layers:
         checkpointing.take(layer, plan)
         report.add("layer, if it is recomputed")
@@ -251,7 +251,7 @@ def _patch_loss(name, model, loss, max_workspace_bytes, report):
 
 
 def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False, layers=True,
-          mlp_piece_bytes=checkpointing.PIECE_BYTES, keep_attention="auto", join_gate_up="auto"):
+          mlp_piece_bytes=checkpointing.PIECE_BYTES, keep_attention="auto", join_weights="auto"):
     """Puts the library's kernels under a model of FAMILIES, peft's wrappers included, and says what it did. In training, with labels, the
     output has a loss and no logits; loss="ce" keeps them, loss=None leaves head and loss alone. The rotary embedding is a function of
     transformers' module, so it changes for every model of that family in the process. strict: raise where a module is left alone.
@@ -259,15 +259,15 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
     max_workspace_bytes: of the fused head; None: the library's choice, or less where that would be a step's peak of memory.
     layers: with gradient checkpointing, layers of Llama and Mistral run as one node of autograd. mlp_piece_bytes: what their MLP's backward
     takes beside gate and up; more rows than fit go in pieces; 0: never. keep_attention: how many of the last layers keep attention's output,
-    so that its forward runs once; "auto": as many as pieces of the MLP have made room for, from 4,096 positions on. join_gate_up: whether the
-    weights of a layer's gate and up move into one piece of memory, now or in the first step, so that one kernel makes gate, up and their
-    product; they stay two parameters, but what points to their old memory (a graph that was captured, p.data) does not; "auto": 16-bit weights on Hopper."""
+    so that its forward runs once; "auto": as many as pieces of the MLP have made room for, from 4,096 positions on. join_weights: whether the
+    weights of a layer's gate and up, and those of its q, k and v, move into one piece of memory, now or in the first step, so that one product
+    has them all; they stay parameters of their own, but what points to their old memory (a graph that was captured, p.data) does not; "auto": 16-bit weights on Hopper."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like take classes")
     if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
         raise ValueError(f"patch: keep_attention: expected 'auto' or a number of layers, got {keep_attention!r}")
-    if join_gate_up not in ("auto", True, False):
-        raise ValueError(f"patch: join_gate_up: expected 'auto', True or False, got {join_gate_up!r}")
+    if join_weights not in ("auto", True, False):
+        raise ValueError(f"patch: join_weights: expected 'auto', True or False, got {join_weights!r}")
     if mlp_piece_bytes < 0:
         raise ValueError(f"patch: mlp_piece_bytes: expected 0 or a number of bytes, got {mlp_piece_bytes}")
     if loss not in ("flce", "ce", None):
@@ -292,7 +292,7 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
             report.add("rope")
     if layers and rms_norm and rope and mlp:
         _patch_layers(model, {"mlp_piece_bytes": mlp_piece_bytes, "keep_attention": keep_attention,
-                               "join_gate_up": join_gate_up}, report)
+                               "join_weights": join_weights}, report)
     model._ligerdsl_rotations = rotations
     if strict and report.left:
         unpatch(model)
