@@ -31,15 +31,16 @@ class Offsets {
   // 0 in front of the first one and behind the last.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // Of how many groups, and of the rows behind them as one more, counts(offset, group) is true.
-  template <class Counts>
-  Scalar count(KernelBuilder& k, Counts counts) const {
+  // The sum of of(offset, next offset, group), i32, over all groups and the rows behind them as one more, which end at 0.
+  template <class Of>
+  Scalar sum_over_groups(KernelBuilder& k, Of of) const {
     const int64_t there = experts_ + 1;
     const Shape block{std::min<int64_t>(1024, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(there))))};
-    const Partition blocks = offsets_.partition(block);
+    const Partition begins = offsets_.partition(block), ends = offsets_.slice(0, 1, there).partition(block);
     auto [found] = k.for_range(0, ceil_div(there, block[0]), 1, carry(k.zeros(block, i32)), [&](Scalar b, Tile found) {
       const Tile group = b.to(i64) * block[0] + k.arange(block[0]).to(i64);
-      return carry(found + (group < there && counts(blocks.load({b}).to(i64), group)).to(i32));
+      const Tile summand = of(begins.load({b}).to(i64), ends.load({b}).to(i64), group);
+      return carry(found + where(group < there, summand, 0));
     });
     return sum(found);
   }
@@ -60,74 +61,129 @@ class Offsets {
   View offsets_, error_;
 };
 
+// Where a tile of c's rows is.
+struct Place {
+  Scalar expert;      // -1 and the number of experts: no group
+  Scalar begin, end;  // its first row, and where the rows of its section end, which may be before
+};
+
 // The matrix as sections one behind the other: the rows in front of the first group, the groups, the rows behind the last one.
-// Section s begins at row begin(s), and its tiles at number begin(s) / tile_m + s: there are then enough numbers for all of its
-// tiles, one or none too many. A number belongs to the last section that begins at it or before: how many of the groups and of the rows
-// behind them do is counted by all threads at once, where a search would wait for memory at each step.
 class Sections {
  public:
   Sections(KernelBuilder& k, const GroupedMatmulMeta& m, const Offsets& offsets, const Scalar& rows)
-      : k_(k), offsets_(offsets), count_(m.experts + 2), tile_m_(m.tile_m), rows_(rows) {}
+      : k_(k), offsets_(offsets), experts_(m.experts), tile_m_(m.tile_m), rows_(rows) {}
 
-  struct Place {
-    Scalar expert;      // -1 and the number of experts: no group
-    Scalar begin, end;  // rows of the section
-    Scalar tile;        // of the section; it may have fewer
-  };
-  // All numbers are less than this.
-  Scalar tiles() const { return rows_ / tile_m_ + count_; }
+  Scalar count() const { return k_.constant(experts_ + 2, i64); }
+  Scalar begin(const Scalar& section) const {
+    return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
+  }
+
+  // All numbers of at() are less than this.
+  Scalar numbers() const { return rows_ / tile_m_ + count(); }
+  // Section s has the numbers from begin(s) / tile_m + s on: enough for all of its tiles, one or none too many. How many sections begin at a
+  // number or before is counted by all threads at once, where a search would wait for memory at each step.
   Place at(const Scalar& number) const {
-    const Scalar section = offsets_.count(k_, [&](const Tile& offset, const Tile& group) {
-                                      return clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number;
+    const Scalar section = offsets_.sum_over_groups(k_, [&](const Tile& offset, const Tile&, const Tile& group) {
+                                      return (clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number).to(i32);
                                     }).to(i64);
-    return {section - 1, begin(section), begin(section + 1), number - first(section)};
+    const Scalar first = begin(section), tile = number - (first / tile_m_ + section);
+    return {section - 1, first + tile * tile_m_, begin(section + 1)};
+  }
+
+  // Tiles of the sections in front of one.
+  Scalar tiles_before(const Scalar& section) const {
+    const Scalar groups = offsets_.sum_over_groups(k_, [&](const Tile& offset, const Tile& next, const Tile& group) {
+      const Tile rows = clamp(next, 0, rows_) - clamp(offset, 0, rows_);
+      return where(group + 1 < section, (max(rows, 0) + (tile_m_ - 1)) / tile_m_, 0).to(i32);
+    });
+    return where(section > 0, cdiv(begin(k_.constant(1, i64)), tile_m_) + groups.to(i64), 0);
   }
 
  private:
-  Scalar begin(const Scalar& section) const {
-    const Scalar offset = clamp(offsets_.at(section - 1), 0, rows_);
-    return where(section < count_, offset, rows_);
-  }
-  Scalar first(const Scalar& section) const { return begin(section) / tile_m_ + section; }
-
   KernelBuilder& k_;
   const Offsets& offsets_;
-  int64_t count_, tile_m_;
+  int64_t experts_, tile_m_;
   Scalar rows_;
 };
 
+// A list of the tiles that there are, for programs that make tile after tile: expert, begin, end, and beside the first one how many.
+class ListedTiles {
+ public:
+  explicit ListedTiles(KernelBuilder& k) : list_(k.view("tiles", i64, {dyn, 4})) {}
+
+  Scalar count() const { return list_.load({0, 3}); }
+  Place at(const Scalar& number) const {
+    return {list_.load({number, 0}), list_.load({number, 1}), list_.load({number, 2})};
+  }
+
+  // Of groups that overlap there are more than the list has room for.
+  Scalar room() const { return list_.dim(0); }
+  void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end, const Tile& mask) const {
+    const auto column = [&](int64_t which) { return list_.ptr() + (number * 4 + which); };
+    const Tile zeros = begin * 0;
+    ligerdsl::store(column(0), zeros + expert, mask);
+    ligerdsl::store(column(1), begin, mask);
+    ligerdsl::store(column(2), zeros + end, mask);
+  }
+  void store_count(const Scalar& count) const { list_.store({0, 3}, min(count, room())); }
+
+ private:
+  View list_;
+};
+
 }  // namespace
+
+void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m) {
+  const Offsets offsets(k, m);
+  const ListedTiles list(k);
+  const Scalar rows = k.view("a", m.type, {dyn, m.width}).dim(0);
+  const Sections sections(k, m, offsets, rows);
+
+  offsets.check(k, rows);
+  const Scalar section = k.program_id(0).to(i64), begin = sections.begin(section), end = sections.begin(section + 1);
+  const Scalar before = sections.tiles_before(section), tiles = cdiv(max(end - begin, 0), m.tile_m);
+  constexpr int64_t together = 128;
+  k.for_range(0, cdiv(tiles, together), 1, [&](const Scalar& b) {
+    const Tile tile = b.to(i64) * together + k.arange(together).to(i64), number = before + tile;
+    list.store(number, section - 1, begin + tile * m.tile_m, end, tile < tiles && number < list.room());
+  });
+  k.if_(section == sections.count() - 1, [&] { list.store_count(before + tiles); });
+}
 
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const bool transposed = m.transposed_b();
   const View a = k.view("a", m.type, {dyn, m.width});
   const View b = k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
-  const Offsets offsets(k, m);
   const View c = k.view("c", m.c_type, {dyn, m.cols});
 
-  const Scalar rows = c.dim(0);
-  const Sections sections(k, m, offsets, rows);
   const int64_t columns = ceil_div(m.cols, m.tile_n), turns = ceil_div(m.width, m.tile_k);
   const Partition factors = b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
-  offsets.check(k, rows);
-  each_number(k, m.persistent, sections.tiles() * columns, [&](const Scalar& number) {
-    const auto place = sections.at(number / columns);
-    const Scalar column = number % columns, expert = place.expert;
-    const Scalar exists = place.tile * m.tile_m < place.end - place.begin;
-    const Partition of_group = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
+  const auto make = [&](const Place& place, const Scalar& column) {
+    const Scalar expert = place.expert, none = k.constant(0, i64);
+    const Scalar exists = place.begin < place.end;
+    const Partition of_rows = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
     const Scalar of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(turns, i64), 0);
     const Tile sums = sums_of_turns(
-        k, m, k.constant(0, i64), of_expert, [&](const Scalar& turn) { return of_group.load({place.tile, turn}); },
+        k, m, none, of_expert, [&](const Scalar& turn) { return of_rows.load({none, turn}); },
         [&](const Scalar& turn) {
           return transposed ? factors.load({expert, column, turn}).permute({1, 0})
                             : factors.load({expert, turn, column});
         });
     k.if_(exists, [&] {
-      c.slice(0, place.begin, place.end)
-          .partition({m.tile_m, m.tile_n})
-          .store({place.tile, column}, sums.to(m.c_type));
+      c.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_n}).store({none, column}, sums.to(m.c_type));
     });
-  });
+  };
+  if (m.persistent) {
+    const ListedTiles list(k);
+    return each_number(k, true, list.count() * columns,
+                       [&](const Scalar& number) { make(list.at(number / columns), number % columns); });
+  }
+  const Offsets offsets(k, m);
+  const Scalar rows = c.dim(0);
+  const Sections sections(k, m, offsets, rows);
+  offsets.check(k, rows);
+  const Scalar number = k.program_id(0).to(i64);
+  make(sections.at(number / columns), number % columns);
 }
 
 void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {

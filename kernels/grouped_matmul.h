@@ -42,8 +42,11 @@ struct GroupedMatmulMeta : MatmulMeta {
   DType index_type = i64;
 };
 
-// Arguments: a [T, K]; b [experts, N, K] (nt) or [experts, K, N] (nn); offsets [experts + 1] of any stride; error [1] i64; c
-// [T, N]. Rows of c that no group has become 0.
+// Arguments: offsets [experts + 1] of any stride; error [1] i64; a [T, K]; tiles [T / tile_m + experts + 2, 4] i64 (out), which the product takes.
+void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m);
+
+// Arguments: a [T, K]; b [experts, N, K] (nt) or [experts, K, N] (nn); c [T, N], and tiles if persistent, offsets and error otherwise. Rows of
+// c that no group has become 0.
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m);
 
 // Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N], 0 for an empty group, or left as it is where it is added

@@ -51,8 +51,9 @@ GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions
                              .num_warps = one.num_warps};
   if (!machine.is_gpu() && o.factors != GroupedFactors::tn) config.tile_m = 64;
   config.tensor_copies = one.tensor_copies && config.stages >= 3;
-  config.persistent = machine.is_gpu() && o.factors == GroupedFactors::tn && config.stages > 1 &&
-                      !(config.tensor_copies && o.adds);
+  const bool of_weights = o.factors == GroupedFactors::tn;
+  config.persistent = machine.is_gpu() && config.stages > 1 &&
+                      (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
   return config;
 }
 
@@ -67,17 +68,24 @@ std::string valid(const Machine& machine, const GroupedMatmulOptions& o, const G
 
 Operation build(const Machine& machine, const GroupedMatmulOptions& o, const GroupedMatmulConfig& config) {
   GroupedMatmulMeta meta{matmul_meta(product_of(o), config_of(config)), o.experts, o.index_type};
-  const bool of_weights = o.factors == GroupedFactors::tn;
   const Size columns = ceil_div(o.cols, config.tile_n);
-  // Sections.tiles() and a number or two more.
-  const Size rows = of_weights ? Size(ceil_div(o.width, config.tile_m)) * o.experts
-                               : ceil_div(Size::rows(), config.tile_m) + o.experts + 2;
-  Size programs = rows * columns;
-  if (config.persistent) programs = min(programs, Size(machine.sms) * std::max(config.min_ctas_per_sm, 1));
-  Launch launch = library_launch(programs, config.num_warps);
-  launch.min_ctas_per_sm = config.min_ctas_per_sm;
-  return {.steps = {of_weights ? record_step("grouped_matmul_tn", o.type, &grouped_matmul_tn, meta, launch)
-                               : record_step("grouped_matmul", o.type, &grouped_matmul, meta, launch)}};
+  const auto step = [&](const char* name, void (*kernel)(KernelBuilder&, const GroupedMatmulMeta&), Size programs) {
+    if (config.persistent) programs = min(programs, Size(machine.sms) * std::max(config.min_ctas_per_sm, 1));
+    Launch launch = library_launch(programs, config.num_warps);
+    launch.min_ctas_per_sm = config.min_ctas_per_sm;
+    return record_step(name, o.type, kernel, meta, launch);
+  };
+  if (o.factors == GroupedFactors::tn)
+    return {.steps = {step("grouped_matmul_tn", &grouped_matmul_tn, columns * ceil_div(o.width, config.tile_m) * o.experts)}};
+  // As many as tiles, and one or two a section more.
+  const Size numbers = ceil_div(Size::rows(), config.tile_m) + o.experts + 2;
+  Operation operation{.steps = {step("grouped_matmul", &grouped_matmul, numbers * columns)}};
+  if (!config.persistent) return operation;
+  meta.persistent = false;  // a program a section
+  operation.steps.insert(operation.steps.begin(), record_step("grouped_matmul_tiles", o.type, &grouped_matmul_tiles, meta,
+                                                              library_launch(o.experts + 2, 4)));
+  operation.workspace = {{.name = "tiles", .dtype = DType::i64, .shape = {numbers, 4}}};
+  return operation;
 }
 
 Cost cost(const GroupedMatmulOptions& o, int64_t rows) {

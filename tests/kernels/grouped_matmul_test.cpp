@@ -243,12 +243,16 @@ TEST(GroupedMatmul, ManyGroups) {
   uint64_t seed = 901;
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < 1100; ++i) sizes.push_back(i % 9 == 1 ? i * i % 7 % 4 : 0);
+  std::vector<MetaValues> configs(1);
+  if (machine().is_gpu()) configs.push_back({{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}});
   for (const GroupedFactors factors : kFactors)
-    Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32},
-          .k = 16,
-          .n = 24,
-          .sizes = sizes}
-        .check(seed += 9);
+    for (const MetaValues& config : configs)
+      Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32},
+            .k = 16,
+            .n = 24,
+            .sizes = sizes,
+            .config = config}
+          .check(seed += 9);
 }
 
 TEST(GroupedMatmul, AddsToWhatIsThere) {
@@ -297,6 +301,21 @@ TEST(GroupedMatmul, OffsetsThatAreWrong) {
       EXPECT_EQ(kernels::kErrorBase - t.error.get_integer(0), wrong.group) << wrong.offsets[1];
       EXPECT_TRUE(t.c.untouched_outside());
     }
+}
+
+// Each of three groups has all rows, and so have those behind the last one.
+TEST(GroupedMatmul, MoreTilesThanAListOfThemHasRoomFor) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "programs make tile after tile on a GPU";
+  Trial trial{.options = {.type = bf16, .c_type = f32},
+              .k = 24,
+              .n = 40,
+              .sizes = {96, 0, 0, 0, 0, 0},
+              .config = {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}}};
+  Trial::Tensors t = trial.tensors(77, 8);
+  t.offsets.fill(std::vector<int64_t>{0, 96, 0, 96, 0, 96, 0});
+  trial.run(t);
+  EXPECT_EQ(kernels::kErrorBase - t.error.get_integer(0), 1);
+  EXPECT_TRUE(t.c.untouched_outside());
 }
 
 }  // namespace
