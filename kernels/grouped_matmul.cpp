@@ -116,7 +116,7 @@ class ListedTiles {
     return {list_.load({number, 0}), list_.load({number, 1}), list_.load({number, 2})};
   }
 
-  // Of groups that overlap there are more than the list has room for.
+  // Groups that overlap have more tiles than this; behind the list are tiles of no rows.
   Scalar room() const { return list_.dim(0); }
   void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end, const Tile& mask) const {
     const auto column = [&](int64_t which) { return list_.ptr() + (number * 4 + which); };
@@ -125,7 +125,7 @@ class ListedTiles {
     ligerdsl::store(column(1), begin, mask);
     ligerdsl::store(column(2), zeros + end, mask);
   }
-  void store_count(const Scalar& count) const { list_.store({0, 3}, min(count, room())); }
+  void store_count(const Scalar& count) const { list_.store({0, 3}, count); }
 
  private:
   View list_;

@@ -36,10 +36,9 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
           .tensor_copies = config.tensor_copies};
 }
 
-// As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Before programs that go on
-// from tile to tile loaded the next one's factors ahead, gradients of the matrices were faster by them: 65,536 rows of 128 groups
-// took an H100 752 us so and 766 without (bf16, 1536x2048). Where tensor copies add to f32 they were not: 918 and 828 (2048x768; without
-// tensor copies 880 and 1,403). Products of rows of groups, where a tile may be none, took 834 so and 685 without.
+// As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Tile after tile, where tensor copies
+// go on from one to the next: an H100 took 608 us for 65,536 rows of 128 groups so and 671 by one tile a program (bf16, 2048x1536; 2,048
+// rows 233 and 223). Weights' gradients without tensor copies took 752 so and 766; where tensor copies add to f32, 918 and 828 (2048x768).
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
   MatmulOptions product = product_of(o);
   if (machine.is_gpu()) product.factors = Factors::nt;  // of which no number of rows is known
@@ -52,8 +51,8 @@ GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions
   if (!machine.is_gpu() && o.factors != GroupedFactors::tn) config.tile_m = 64;
   config.tensor_copies = one.tensor_copies && config.stages >= 3;
   const bool of_weights = o.factors == GroupedFactors::tn;
-  config.persistent = machine.is_gpu() && config.stages > 1 &&
-                      (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
+  config.persistent =
+      machine.is_gpu() && config.stages > 1 && (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
   return config;
 }
 
@@ -76,14 +75,15 @@ Operation build(const Machine& machine, const GroupedMatmulOptions& o, const Gro
     return record_step(name, o.type, kernel, meta, launch);
   };
   if (o.factors == GroupedFactors::tn)
-    return {.steps = {step("grouped_matmul_tn", &grouped_matmul_tn, columns * ceil_div(o.width, config.tile_m) * o.experts)}};
+    return {.steps = {
+                step("grouped_matmul_tn", &grouped_matmul_tn, columns * ceil_div(o.width, config.tile_m) * o.experts)}};
   // As many as tiles, and one or two a section more.
   const Size numbers = ceil_div(Size::rows(), config.tile_m) + o.experts + 2;
   Operation operation{.steps = {step("grouped_matmul", &grouped_matmul, numbers * columns)}};
   if (!config.persistent) return operation;
   meta.persistent = false;  // a program a section
-  operation.steps.insert(operation.steps.begin(), record_step("grouped_matmul_tiles", o.type, &grouped_matmul_tiles, meta,
-                                                              library_launch(o.experts + 2, 4)));
+  operation.steps.insert(operation.steps.begin(), record_step("grouped_matmul_tiles", o.type, &grouped_matmul_tiles,
+                                                              meta, library_launch(o.experts + 2, 4)));
   operation.workspace = {{.name = "tiles", .dtype = DType::i64, .shape = {numbers, 4}}};
   return operation;
 }
