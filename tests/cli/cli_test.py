@@ -92,7 +92,7 @@ adamw_step copy_dtype=bf16
 adamw_step with_device_step=1 with_clip_factor=0
 global_norm with_nonfinite=1"""
 
-# Every operation beside its formula (lib/cli/op_oracle.cpp), with the options that change it.
+# Every operation beside its formula (lib/cli/oracle), with the options that change it.
 CHECKED = """\
 vector_add N=1000
 vector_add dtype=bf16 N=1000 in_place=1
