@@ -31,13 +31,13 @@ class Offsets {
   // 0 in front of the first one and behind the last.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // The sum of of(offset, next offset, group), i32, over all groups and the rows behind them as one more, which end at 0.
+  // The sum of of(offset, next offset, group), of a type, over all groups and the rows behind them as one more, which end at 0.
   template <class Of>
-  Scalar sum_over_groups(KernelBuilder& k, Of of) const {
+  Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
     const int64_t there = experts_ + 1;
     const Shape block{std::min<int64_t>(1024, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(there))))};
     const Partition begins = offsets_.partition(block), ends = offsets_.slice(0, 1, there).partition(block);
-    auto [found] = k.for_range(0, ceil_div(there, block[0]), 1, carry(k.zeros(block, i32)), [&](Scalar b, Tile found) {
+    auto [found] = k.for_range(0, ceil_div(there, block[0]), 1, carry(k.zeros(block, type)), [&](Scalar b, Tile found) {
       const Tile group = b.to(i64) * block[0] + k.arange(block[0]).to(i64);
       const Tile summand = of(begins.load({b}).to(i64), ends.load({b}).to(i64), group);
       return carry(found + where(group < there, summand, 0));
@@ -78,25 +78,28 @@ class Sections {
     return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
   }
 
-  // All numbers of at() are less than this.
-  Scalar numbers() const { return rows_ / tile_m_ + count(); }
   // Section s has the numbers from begin(s) / tile_m + s on: enough for all of its tiles, one or none too many. How many sections begin at a
   // number or before is counted by all threads at once, where a search would wait for memory at each step.
   Place at(const Scalar& number) const {
-    const Scalar section = offsets_.sum_over_groups(k_, [&](const Tile& offset, const Tile&, const Tile& group) {
-                                      return (clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number).to(i32);
-                                    }).to(i64);
+    const Scalar section =
+        offsets_
+            .sum_over_groups(k_, i32,
+                             [&](const Tile& offset, const Tile&, const Tile& group) {
+                               return (clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number).to(i32);
+                             })
+            .to(i64);
     const Scalar first = begin(section), tile = number - (first / tile_m_ + section);
     return {section - 1, first + tile * tile_m_, begin(section + 1)};
   }
 
-  // Tiles of the sections in front of one.
+  // Tiles of the sections in front of one. Of groups that overlap there are more than 32 bits tell.
   Scalar tiles_before(const Scalar& section) const {
-    const Scalar groups = offsets_.sum_over_groups(k_, [&](const Tile& offset, const Tile& next, const Tile& group) {
-      const Tile rows = clamp(next, 0, rows_) - clamp(offset, 0, rows_);
-      return where(group + 1 < section, (max(rows, 0) + (tile_m_ - 1)) / tile_m_, 0).to(i32);
-    });
-    return where(section > 0, cdiv(begin(k_.constant(1, i64)), tile_m_) + groups.to(i64), 0);
+    const Scalar groups =
+        offsets_.sum_over_groups(k_, i64, [&](const Tile& offset, const Tile& next, const Tile& group) {
+          const Tile rows = clamp(next, 0, rows_) - clamp(offset, 0, rows_);
+          return where(group + 1 < section, (max(rows, 0) + (tile_m_ - 1)) / tile_m_, 0);
+        });
+    return where(section > 0, cdiv(begin(k_.constant(1, i64)), tile_m_) + groups, 0);
   }
 
  private:
@@ -116,7 +119,7 @@ class ListedTiles {
     return {list_.load({number, 0}), list_.load({number, 1}), list_.load({number, 2})};
   }
 
-  // Groups that overlap have more tiles than this; behind the list are tiles of no rows.
+  // Groups that overlap have more tiles than this.
   Scalar room() const { return list_.dim(0); }
   void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end, const Tile& mask) const {
     const auto column = [&](int64_t which) { return list_.ptr() + (number * 4 + which); };
@@ -125,7 +128,7 @@ class ListedTiles {
     ligerdsl::store(column(1), begin, mask);
     ligerdsl::store(column(2), zeros + end, mask);
   }
-  void store_count(const Scalar& count) const { list_.store({0, 3}, count); }
+  void store_count(const Scalar& count) const { list_.store({0, 3}, min(count, room())); }
 
  private:
   View list_;
@@ -142,10 +145,11 @@ void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m) {
   offsets.check(k, rows);
   const Scalar section = k.program_id(0).to(i64), begin = sections.begin(section), end = sections.begin(section + 1);
   const Scalar before = sections.tiles_before(section), tiles = cdiv(max(end - begin, 0), m.tile_m);
+  const Scalar listed = min(tiles, list.room() - before);
   constexpr int64_t together = 128;
-  k.for_range(0, cdiv(tiles, together), 1, [&](const Scalar& b) {
-    const Tile tile = b.to(i64) * together + k.arange(together).to(i64), number = before + tile;
-    list.store(number, section - 1, begin + tile * m.tile_m, end, tile < tiles && number < list.room());
+  k.for_range(0, cdiv(listed, together), 1, [&](const Scalar& b) {
+    const Tile tile = b.to(i64) * together + k.arange(together).to(i64);
+    list.store(before + tile, section - 1, begin + tile * m.tile_m, end, tile < listed);
   });
   k.if_(section == sections.count() - 1, [&] { list.store_count(before + tiles); });
 }
@@ -153,18 +157,23 @@ void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m) {
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const bool transposed = m.transposed_b();
   const View a = k.view("a", m.type, {dyn, m.width});
-  const View b = k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
+  const View b =
+      k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
   const View c = k.view("c", m.c_type, {dyn, m.cols});
 
   const int64_t columns = ceil_div(m.cols, m.tile_n), turns = ceil_div(m.width, m.tile_k);
-  const Partition factors = b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
+  const Partition factors =
+      b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
   const auto make = [&](const Place& place, const Scalar& column) {
     const Scalar expert = place.expert, none = k.constant(0, i64);
     const Scalar exists = place.begin < place.end;
     const Partition of_rows = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
     const Scalar of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(turns, i64), 0);
     const Tile sums = sums_of_turns(
-        k, m, none, of_expert, [&](const Scalar& turn) { return of_rows.load({none, turn}); },
+        k, m, none, of_expert,
+        [&](const Scalar& turn) {
+          return of_rows.load({none, turn});
+        },
         [&](const Scalar& turn) {
           return transposed ? factors.load({expert, column, turn}).permute({1, 0})
                             : factors.load({expert, turn, column});
@@ -192,8 +201,8 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
   const Offsets offsets(k, m);
   const View c = k.view("c", m.c_type, {m.experts, m.width, m.cols});
 
-  const Scalar rows = k.constant(ceil_div(m.width, m.tile_m), i64), columns = k.constant(ceil_div(m.cols, m.tile_n), i64),
-               tiles = rows * columns;
+  const Scalar rows = k.constant(ceil_div(m.width, m.tile_m), i64),
+               columns = k.constant(ceil_div(m.cols, m.tile_n), i64), tiles = rows * columns;
   const Partition results = c.partition({squeeze, m.tile_m, m.tile_n});
   offsets.check(k, a.dim(0));
   each_number(k, m.persistent, tiles * m.experts, [&](const Scalar& number) {
@@ -205,8 +214,12 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
                     right = b.slice(0, begin, end).partition({m.tile_k, m.tile_n});
     Tile sums = sums_of_turns(
         k, m, k.constant(0, i64), cdiv(of_a.dim(0), m.tile_k),
-        [&](const Scalar& turn) { return left.load({turn, tile.row}).permute({1, 0}); },
-        [&](const Scalar& turn) { return right.load({turn, tile.column}); });
+        [&](const Scalar& turn) {
+          return left.load({turn, tile.row}).permute({1, 0});
+        },
+        [&](const Scalar& turn) {
+          return right.load({turn, tile.column});
+        });
     if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
     results.store({expert, tile.row, tile.column}, sums.to(m.c_type));
   });

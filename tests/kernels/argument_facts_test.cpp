@@ -21,8 +21,11 @@ struct Facts {
   program::Program program;
   std::vector<program::ArgFacts> all;
 
+  explicit Facts(const kernels::Step& step, Variant variant = Variant::aligned)
+      : program(step.program), all(kernels::argument_facts(program, variant)) {}
+  // Of what it is for.
   explicit Facts(const kernels::Operation& operation, Variant variant = Variant::aligned)
-      : program(operation.steps.at(0).program), all(kernels::argument_facts(program, variant)) {}
+      : Facts(operation.steps.back(), variant) {}
   const program::ArgFacts& of(const std::string& name) const {
     for (size_t i = 0; i < all.size(); ++i)
       if (program.arguments[i].name == name) return all[i];
@@ -121,7 +124,7 @@ TEST(ArgumentFacts, FactorsThatAreSlices) {
     }
     EXPECT_EQ(aligned.of("c").pointer_align, 16);
     EXPECT_EQ(of_factors.of("c"), Facts(product, Variant::any).of("c"));
-    EXPECT_EQ(aligned.of("offsets").strides[0].exact, 1);
+    EXPECT_EQ(Facts(product.steps.front()).of("offsets").strides[0].exact, 1);
   }
 }
 

@@ -237,8 +237,7 @@ TEST(GroupedMatmul, Schedules) {
           .check(seed += 9);
 }
 
-// Many groups of few rows.
-// More than a program looks at in one go.
+// More of few rows than a program looks at in one go.
 TEST(GroupedMatmul, ManyGroups) {
   uint64_t seed = 901;
   std::vector<int64_t> sizes;

@@ -119,6 +119,14 @@ def test_as_many_heads_of_keys():
     check(model_of(num_key_value_heads=4), batch(), 3, patching={"keep_attention": 1})
 
 
+@pytest.mark.parametrize("join", [False, True])
+def test_gradients_of_attention_that_lie_otherwise(join):
+    """Keys of the math back end come transposed where no head serves several."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    with sdpa_kernel(SDPBackend.MATH):
+        check(model_of(num_key_value_heads=4), batch(), 3, patching={"join_weights": join})
+
+
 def test_frozen_weights():
     model = model_of()
     for name, parameter in model.named_parameters():
@@ -337,6 +345,34 @@ def test_weights_become_neighbours():
     gate, up = mlps[2].gate_proj.weight, mlps[2].up_proj.weight
     assert not are_neighbours(gate, up) and torch.equal(up, before["model.layers.2.mlp.up_proj.weight"])
     assert not are_neighbours(*of_attention[2][:2]) and not are_neighbours(*of_attention[2][1:])
+
+
+def test_weights_that_are_no_neighbours_any_more():
+    model, data = model_of(num_key_value_heads=4), batch()  # q, k and v are squares
+    ligerdsl.hf.patch(model, join_weights=True)
+    first, second, third = (layer.self_attn for layer in model.model.layers)
+    first.v_proj.weight.data = first.v_proj.weight.data.t()
+    second.v_proj.weight.data = torch.empty(0)
+    values = torch.randn(32, 32)
+    memory = [layer._ligerdsl_joined.qkv.memory for layer in model.model.layers]
+    for part in (third.q_proj, third.k_proj, third.v_proj):
+        part.weight.data = values.clone()
+    assert [alive.expired() for alive in memory] == [False, False, True], "nothing keeps what is used no more"
+    second.v_proj.weight.data = values.clone()
+    loss, _ = gradients(model, data)
+    ligerdsl.hf.unpatch(model)
+    torch.testing.assert_close(loss, gradients(model, data)[0], rtol=1e-4, atol=1e-5)
+    assert not any(are_neighbours(part.q_proj.weight, part.k_proj.weight) for part in (first, second, third))
+
+
+def test_weights_part_where_others_have_taken_the_layer():
+    model = model_of()
+    ligerdsl.hf.patch(model, join_weights=True)
+    mlp = model.model.layers[0].mlp
+    gate, up = mlp.gate_proj.weight, mlp.up_proj.weight
+    mlp.up_proj = torch.nn.Sequential(mlp.up_proj)  # as adapters do
+    ligerdsl.hf.unpatch(model)
+    assert not are_neighbours(gate, up)
 
 
 def test_a_model_comes_to_its_device_after_it_was_patched(monkeypatch):

@@ -21,6 +21,7 @@ def of_rows(layout):
     return Op(
         f"grouped_matmul_{layout}", f"matrix product {formula} of the rows of each group: {use.split(',')[0]}",
         f"""c = round({formula}) in the rows of group e; {use}. Rows of c that no group has become 0.
+May need a workspace for a list of tiles, at most 32 (M / 16 + E + 3) bytes.
 {OFFSETS}
 {ACCURACY}""",
         [dim("n_inner", "K", "a", "terms of a sum, width of a"), dim("n_cols", "N", "c", "width of c"),

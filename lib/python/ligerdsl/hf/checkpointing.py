@@ -159,9 +159,7 @@ def take(layer, plan):
 def give_back(layer):
     if vars(layer).pop("_ligerdsl_plan", None) is None:
         return
-    joined, parts = vars(layer).pop("_ligerdsl_joined"), parts_of(layer)
-    if parts is not None:
-        joined.part([part.weight for part in parts])
+    vars(layer).pop("_ligerdsl_joined").part()
     vars(layer).pop("forward")
     kind = type(layer)
     if "_ligerdsl_kind" in vars(kind):  # else FSDP has made a class from it, which without a plan does what transformers' does

@@ -6,8 +6,8 @@ the forward saves the layer's input, and the backward is written out:
     n1 = norm(x); q, k, v = rope(n1 Wq), rope(n1 Wk), n1 Wv; a = attention(q, k, v)
     h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
 
-* q, k and v lie side by side, and so do their gradients: one product makes the gradients of their weights, and where these are neighbours
-  (neighbours.py) one makes q, k and v, and one n1's gradient.
+* Where the weights of q, k and v are neighbours (neighbours.py) one product makes q, k and v, one n1's gradient, and, where all three are
+  wanted, one the weights' gradients, which then share a storage.
 * The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
   four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (neighbours.py) one kernel makes gate, up and
   their product, in the forward the product alone.
@@ -25,6 +25,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention
 from .. import ops as arrays
 from ..torch import ops
 from ..torch.dispatch import first_order
+from .neighbours import is_faster
 
 
 @dataclass(frozen=True)
@@ -88,14 +89,14 @@ def product(wanted, d_out, x):
     return torch.mm(d_out.t(), x) if wanted else None
 
 
-def parts_of(t, weights, dim=-1):
+def cut(t, weights, dim=-1):
     """What lies side by side along an axis: as much of it as each weight has rows."""
     return t.split([len(weight) for weight in weights], dim)
 
 
 def queries_keys_values(shape, w_qkv, n1, cos, sin, *weights):
     """[batch, head, position, column] each, rotated. w_qkv: the weights as one matrix, or None."""
-    parts = [linear(n1, weight) for weight in weights] if w_qkv is None else parts_of(linear(n1, w_qkv), weights)
+    parts = [linear(n1, weight) for weight in weights] if w_qkv is None else cut(linear(n1, w_qkv), weights)
     heads = [part.unflatten(-1, (-1, shape.head_dim)) for part in parts]
     arrays.rope(heads[0], heads[1], cos, sin, rotary_dim=cos.shape[-1], q_out=heads[0], k_out=heads[1])
     return [t.transpose(1, 2) for t in heads]
@@ -104,8 +105,9 @@ def queries_keys_values(shape, w_qkv, n1, cos, sin, *weights):
 def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights):
     """d_n1, and the gradients of the weights. wanted: which of these. d_heads: as queries_keys_values has the heads."""
     d_qkv = n1.new_empty(len(n1), sum(map(len, weights)))
-    parts = parts_of(d_qkv, weights)
+    parts = cut(d_qkv, weights)
     d_heads = [d.transpose(1, 2) for d in d_heads]
+    d_heads = [d if d.stride(-1) == 1 else d.contiguous() for d in d_heads]
     q_out, k_out, v_out = (part.view(d.shape) for part, d in zip(parts, d_heads))
     arrays.rope(*d_heads[:2], cos, sin, rotary_dim=cos.shape[-1], inverse=True, q_out=q_out, k_out=k_out)
     v_out.copy_(d_heads[2])
@@ -113,8 +115,8 @@ def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights)
         d_n1 = torch.mm(parts[0], weights[0]).addmm_(parts[1], weights[1]).addmm_(parts[2], weights[2])
     else:
         d_n1 = torch.mm(d_qkv, w_qkv)
-    if all(wanted):
-        return d_n1, parts_of(product(True, d_qkv, n1), weights, dim=0)
+    if w_qkv is not None and all(wanted):
+        return d_n1, cut(product(True, d_qkv, n1), weights, dim=0)
     return d_n1, [product(wants, part, n1) for wants, part in zip(wanted, parts)]
 
 
@@ -175,7 +177,7 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
         gate_up = n2.new_empty(len(n2), len(both))
         gate, up = gate_up.chunk(2, dim=1)
     parts = pieces(len(n2), shape.piece_rows)
-    d_wd = Sum(wd, len(parts) > 1, in_memory=both is not None)
+    d_wd = Sum(wd, len(parts) > 1, in_memory=is_faster(wd))
     memory = gate.new_empty(2, parts[0][1], gate.shape[1])
     for begin, end in parts:
         out, d_out = memory[0, :end - begin], memory[1, :end - begin]

@@ -261,7 +261,7 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
     takes beside gate and up; more rows than fit go in pieces; 0: never. keep_attention: how many of the last layers keep attention's output,
     so that its forward runs once; "auto": as many as pieces of the MLP have made room for, from 4,096 positions on. join_weights: whether the
     weights of a layer's gate and up, and those of its q, k and v, move into one piece of memory, now or in the first step, so that one product
-    has them all; they stay parameters of their own, but what points to their old memory (a graph that was captured, p.data) does not; "auto": 16-bit weights on Hopper."""
+    has them all, and one the gradients of q, k and v, which share a storage; the weights stay parameters of their own, but what points to their old memory (a graph that was captured, p.data) does not; "auto": 16-bit weights on Hopper."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like take classes")
     if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
