@@ -347,6 +347,18 @@ def test_weights_become_neighbours():
     assert not are_neighbours(*of_attention[2][:2]) and not are_neighbours(*of_attention[2][1:])
 
 
+@pytest.mark.parametrize("join", [False, True])
+def test_how_many_products_make_queries_keys_and_values(join, monkeypatch):
+    from ligerdsl.hf import layer
+    model, rows, linear = model_of(), [], layer.linear
+    ligerdsl.hf.patch(model, join_weights=join)
+    monkeypatch.setattr(layer, "linear", lambda x, weight: rows.append(len(weight)) or linear(x, weight))
+    gradients(model, batch())
+    first = model.model.layers[0].self_attn
+    together = sum(len(part.weight) for part in (first.q_proj, first.k_proj, first.v_proj))
+    assert rows.count(together) == (6 if join else 0), "forward and backward of three layers"
+
+
 def test_weights_that_are_no_neighbours_any_more():
     model, data = model_of(num_key_value_heads=4), batch()  # q, k and v are squares
     ligerdsl.hf.patch(model, join_weights=True)

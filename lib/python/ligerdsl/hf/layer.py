@@ -115,8 +115,8 @@ def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights)
         d_n1 = torch.mm(parts[0], weights[0]).addmm_(parts[1], weights[1]).addmm_(parts[2], weights[2])
     else:
         d_n1 = torch.mm(d_qkv, w_qkv)
-    if w_qkv is not None and all(wanted):
-        return d_n1, cut(product(True, d_qkv, n1), weights, dim=0)
+        if all(wanted):
+            return d_n1, cut(product(True, d_qkv, n1), weights, dim=0)
     return d_n1, [product(wants, part, n1) for wants, part in zip(wanted, parts)]
 
 
