@@ -38,7 +38,8 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
 
 // As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Tile after tile, where tensor copies
 // go on from one to the next: an H100 took 608 us for 65,536 rows of 128 groups so and 671 by one tile a program (bf16, 2048x1536; the
-// fastest fifth: under its power limit both took 690; 2,048 rows 233 and 223). Weights' gradients without tensor copies took 752 so and 766; where tensor copies add to f32, 918 and 828 (2048x768).
+// fastest fifth: under its power limit both took 690; 2,048 rows 233 and 223). Weights' gradients without tensor copies took 752 so and
+// 766; where tensor copies add to f32, 918 and 828 (2048x768).
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
   MatmulOptions product = product_of(o);
   if (machine.is_gpu()) product.factors = Factors::nt;  // of which no number of rows is known
