@@ -104,6 +104,7 @@ void write_view(OpCode code, const View& view, const Shape& tile_shape, const In
   if (code == OpCode::add_tile && !program::accepts(program::Dtypes::numbers, view.dtype()))
     fail(loc, op, std::string("the view holds ") + name(view.dtype()) + ", which has no sums");
   Attrs attrs = hints(options.cache, options.evict);
+  if (options.tensor_copies) attrs.push_back({AttrKey::tensor_copies, 1});
   attrs.push_back({AttrKey::tile_shape, tile_shape});
   add_alignment_offset(options.alignment_offset, tile_shape, operands, attrs, op, loc);
   const Shape shape = program::partitionShape(tile_shape);
@@ -172,8 +173,8 @@ View View::slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc
   };
   Type type = recorder.type(handle_);
   type.shape[static_cast<size_t>(at)] = dyn;
-  return View(recorder.emit_one(OpCode::slice, {handle_, bound(begin), bound(end)}, type,
-                                {{AttrKey::axis, int64_t{at}}}, loc));
+  return View(
+      recorder.emit_one(OpCode::slice, {handle_, bound(begin), bound(end)}, type, {{AttrKey::axis, int64_t{at}}}, loc));
 }
 
 Partition View::partition(const Shape& tile_shape, Loc loc) const {

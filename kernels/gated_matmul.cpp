@@ -29,7 +29,7 @@ void gated_matmul(KernelBuilder& k, const GatedMatmulMeta& m) {
     const auto [gate_sums, up_sums] =
         k.for_range(0, of_gate.turns(), 1, options_of_turns(m), carry(zeros, zeros), one_turn);
     const auto store = [&](const View& view, const Tile& value) {
-      view.partition({m.tile_m, m.tile_n}).store(tile.itself(), value);
+      view.partition({m.tile_m, m.tile_n}).store(tile.itself(), value, {.tensor_copies = m.tensor_stores});
     };
     const Tile of_type = gate_sums.to(m.type), times = up_sums.to(m.type);
     if (gate) store(*gate, of_type), store(*up, times);

@@ -16,6 +16,7 @@ struct GatedMatmulConfig {
   int group = 16;              // rows of tiles that are done together
   bool persistent = false;     // each multiprocessor makes tile after tile
   bool tensor_copies = false;  // factors come by copies of whole tiles
+  bool tensor_stores = false;  // as of a product (matmul_config.h)
 
   template <class V>
   void visit(V&& v) {
@@ -27,6 +28,7 @@ struct GatedMatmulConfig {
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
+    v("tensor_stores", tensor_stores, Bits::same);
   }
 };
 

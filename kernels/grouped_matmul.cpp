@@ -179,7 +179,9 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
                             : factors.load({expert, turn, column});
         });
     k.if_(exists, [&] {
-      c.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_n}).store({none, column}, sums.to(m.c_type));
+      c.slice(0, place.begin, place.end)
+          .partition({m.tile_m, m.tile_n})
+          .store({none, column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
     });
   };
   if (m.persistent) {
@@ -221,7 +223,7 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
           return right.load({turn, tile.column});
         });
     if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
-    results.store({expert, tile.row, tile.column}, sums.to(m.c_type));
+    results.store({expert, tile.row, tile.column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
   });
 }
 

@@ -33,7 +33,8 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
           .stages = config.stages,
           .num_warps = config.num_warps,
           .persistent = config.persistent,
-          .tensor_copies = config.tensor_copies};
+          .tensor_copies = config.tensor_copies,
+          .tensor_stores = config.tensor_stores};
 }
 
 // As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Tile after tile, where tensor copies
@@ -54,6 +55,8 @@ GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions
   const bool of_weights = o.factors == GroupedFactors::tn;
   config.persistent =
       machine.is_gpu() && config.stages > 1 && (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
+  // 0.94 to 0.99 of the time by 16-byte stores, of weights' gradients most: 687 us for 724 (2048x1536, the fastest fifth).
+  config.tensor_stores = config.persistent && config.tensor_copies && !o.adds;
   return config;
 }
 

@@ -14,6 +14,7 @@ struct GroupedMatmulConfig {
   int min_ctas_per_sm = 0;     // 2: one may begin a tile while the other one stores; 0: no floor
   bool persistent = false;     // each multiprocessor makes tile after tile
   bool tensor_copies = false;  // a and b come by copies of whole tiles
+  bool tensor_stores = false;  // as of a product (matmul_config.h)
 
   template <class V>
   void visit(V&& v) {
@@ -25,6 +26,7 @@ struct GroupedMatmulConfig {
     v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 2}), Bits::same);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
+    v("tensor_stores", tensor_stores, Bits::same);
   }
 };
 

@@ -94,7 +94,8 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   if (m.with_gradient && m.in_blocks) blocks.emplace(k);
   const TileNumbers numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
-  const View base = k.view("base", f32, {dyn}), places = k.view("places", i32, {dyn});
+  const View base = k.view("base", f32, {dyn});
+  const CountedTiles counted(k, p.tile_m);
   View again;
   if (m.makes_again) again = k.view("again", i32, {dyn});
   const View labels = index_view(k, "labels", m.label_type);
@@ -107,7 +108,8 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const LinearLogits logits(k, m);
 
   const Scalar columns = weight.dim(0);
-  const ProductTiles tiles(k, p, x, weight, x.dim(0), columns);
+  const ProductTiles tiles(k, p, x, weight, counted.rows(), columns);
+  // Of the tile whose exponentials stand at `place`.
   const auto finish = [&](const ProductTiles::Place& tile, const Scalar& place, Tile sums) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const auto along_columns = [&](const View& view) {
@@ -138,9 +140,10 @@ void exponentials(KernelBuilder& k, const Meta& m) {
       if (m.softcap && m.in_blocks) gradient = where(inside, gradient, 0.0f);  // the next product reads whole blocks
       const Tile stored = gradient.to(m.type);
       if (m.in_blocks)
-        e.partition({squeeze, p.tile_m, p.tile_n}).store(blocks->at(place, tile.column, p.tile_n), stored);
+        e.partition({squeeze, p.tile_m, p.tile_n})
+            .store(blocks->at(place, tile.column, p.tile_n), stored, {.tensor_copies = p.tensor_stores});
       else
-        e.partition({p.tile_m, p.tile_n}).store({place, tile.column}, stored);
+        e.partition({p.tile_m, p.tile_n}).store({place, tile.column}, stored, {.tensor_copies = p.tensor_stores});
     }
     const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
                others = where(is_label, 0.0f, made);
@@ -148,21 +151,25 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     // The exponents anew: kept beside their powers, they would not fit the registers.
     if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
+  const auto tile_of = [&](const ProductTiles::Place& at) {
+    return ProductTiles::Place{counted.tile(counted.place(at.row)), at.column, {}};
+  };
+  const auto make = [&](const ProductTiles::Place& at) {
+    const ProductTiles::Place tile = tile_of(at);
+    finish(tile, counted.place(at.row), tiles.sums(tile));
+  };
   if (!m.makes_again) {
-    const ProductTiles::Place tile = tiles.at(k.program_id(0));
-    const RowTile rows(places, tile.row);
-    return k.if_(rows.counts, [&] { finish(tile, rows.place, tiles.sums(tile)); });
+    if (p.persistent) return tiles.each_place(make);
+    return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
   }
   // Mostly there is none, which few programs find out at once.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
-  const auto make = [&](const Scalar& number) {
-    const ProductTiles::Place tile = tiles.at(number);
-    k.if_(reduce_max(again.partition({p.tile_m}).load({tile.row})) > 0,
-          [&] { finish(tile, RowTile(places, tile.row).place, tiles.sums(tile)); });
+  const auto make_again = [&](const ProductTiles::Place& at) {
+    k.if_(reduce_max(again.partition({p.tile_m}).load({tile_of(at).row})) > 0, [&] { make(at); });
   };
-  k.if_(reduce_max(any) > 0, [&] { k.for_range(k.program_id(0), tiles.count(), k.num_programs(0), make); });
+  k.if_(reduce_max(any) > 0, [&] { tiles.each_place(make_again); });
 }
 
 void overflows(KernelBuilder& k, const Meta& m) {
@@ -340,7 +347,6 @@ LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOpt
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
   LinearProduct made{.config = matmul_kernel.heuristic(machine, product)};
   made.config.splits = 1;
-  made.config.persistent = false;
   made.meta = matmul_meta(product, made.config);
   return made;
 }
@@ -376,14 +382,15 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   made.label_logits = linear_label_logits(machine, o, true);
   const Size each = Size::rows();
   made.row_tiles = row_tiles(o.label_type, made.config.tile_m);
-  made.exponentials =
-      record_step("linear_exponentials", o.type, &exponentials, meta, library_launch(each, made.config.num_warps));
+  const Size few = min(each, Size(machine.sms));
+  made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
+                                  library_launch(made.config.persistent ? few : each, made.config.num_warps));
   Meta again = meta;
   again.makes_again = true;
-  again.product.tensor_copies = false;  // few rows are made again
-  made.again =
-      record_step("linear_exponentials_again", o.type, &exponentials, again,
-                  library_launch(machine.is_gpu() ? min(each, Size(machine.sms)) : each, made.config.num_warps));
+  again.product.tensor_copies = again.product.tensor_stores = false;  // few rows are made again
+  again.product.persistent = true;
+  made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,
+                           library_launch(machine.is_gpu() ? few : each, made.config.num_warps));
   made.overflows = row_step("linear_overflows", &overflows, meta);
   made.rows = row_step("linear_cross_entropy_rows", &rows, meta);
   if (o.scales_x) made.scaled_x = row_step("linear_scaled_x", &scaled_x, meta);

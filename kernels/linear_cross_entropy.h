@@ -35,7 +35,7 @@ struct LinearCrossEntropy {
   // moments = sum of u 2^u without the label's; with a gradient e = 2^u, times the softcap's slope.
   // Arguments: [e [n, columns] type], sums, tops, [deviations], [moments] [n, tiles of columns] f32, [bests] of these i32; x [n, H],
   // weight [columns, H] type; base [n], [label_logit] [n] f32; labels [n]; [bias], [column_weight] [columns];
-  // first_column i64; places; [softcap], [temperature]. in_blocks: e [blocks, n, 2^block_shift], and block_shift i32.
+  // first_column i64; tile_at, counted; [softcap], [temperature]. in_blocks: e [blocks, n, 2^block_shift], and block_shift i32.
   Step exponentials;
   // Rows: tiles. The same of those that have a row where `again` [n] i32 is not 0.
   Step again;

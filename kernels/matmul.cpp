@@ -51,12 +51,12 @@ class Finish {
       sums = ActivationAt(static_cast<Activation>(static_cast<int>(m_.epilogue) - 1), sums).value();
     const Partition tiles = m_.batch ? c_->partition({squeeze, rows, cols}) : c_->partition({rows, cols});
     const Indices place = at.itself();
-    if (m_.adds_in_memory) return tiles.add(place, sums);
+    if (m_.adds_in_memory) return tiles.add(place, sums, {.tensor_copies = m_.tensor_stores});
     if (m_.adds) {
       const Tile before = tiles.load(place).to(f32);
       sums = sums + (beta_ ? before * *beta_ : before);
     }
-    tiles.store(place, sums.to(m_.c_type));
+    tiles.store(place, sums.to(m_.c_type), {.tensor_copies = m_.tensor_stores});
   }
 
  private:

@@ -80,6 +80,7 @@ struct MatmulMeta : MatmulOptions {
   bool persistent = false;             // fewer programs than tiles: each makes tile after tile
   bool tensor_copies = false;          // a and b come by copies of whole tiles
   bool adds_in_memory = false;         // c is not loaded in order to be added to
+  bool tensor_stores = false;          // StoreOptions::tensor_copies
   int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
 };
 

@@ -114,11 +114,14 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (o.batch && config.splits > 1) return "programs of a batch share no tile; use splits=1";
   if (config.adds_in_memory && (!o.adds || !o.unit_beta || o.c_type != DType::f32))
     return "memory adds to c of f32 with beta = 1 alone; use adds_in_memory=false";
+  if (config.tensor_stores && o.adds && !config.adds_in_memory)
+    return "tensor copies store to memory that is not loaded; use adds_in_memory=true or tensor_stores=false";
   if (!machine.is_gpu())
     return config.stages > 1       ? "a CPU has no loads in flight; use stages=1"
            : config.splits > 1     ? "a CPU's programs share no tile; use splits=1"
            : config.persistent     ? "a CPU has no loads in flight from tile to tile; use persistent=false"
            : config.tensor_copies  ? "a CPU has no tensor copies; use tensor_copies=false"
+           : config.tensor_stores  ? "a CPU has no tensor copies; use tensor_stores=false"
            : config.adds_in_memory ? "a CPU's memory adds nothing; use adds_in_memory=false"
                                    : "";
   const int64_t of_turn = o.turns_apart ? 2 : 1;
@@ -172,7 +175,7 @@ MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
   meta.tile_m = config.tile_m, meta.tile_n = config.tile_n, meta.tile_k = config.tile_k;
   meta.stages = config.stages, meta.group = config.group, meta.splits = config.splits;
   meta.persistent = config.persistent, meta.tensor_copies = config.tensor_copies;
-  meta.adds_in_memory = config.adds_in_memory;
+  meta.adds_in_memory = config.adds_in_memory, meta.tensor_stores = config.tensor_stores;
   return meta;
 }
 

@@ -16,8 +16,8 @@ struct Meta {
 };
 
 void row_tiles(KernelBuilder& k, const Meta& m) {
-  const View places = k.view("places", i32, {dyn}), counted = k.view("counted", i32, {4}),
-             labels = index_view(k, "labels", m.label_type);
+  const View places = k.view("places", i32, {dyn}), tile_at = k.view("tile_at", i32, {dyn}),
+             counted = k.view("counted", i32, {4}), labels = index_view(k, "labels", m.label_type);
   const Scalar ignore_index = k.scalar("ignore_index", i64);
   const auto rows = static_cast<int32_t>(m.rows);
   const int64_t together = kLabels / m.rows;
@@ -39,6 +39,7 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
   const Scalar counts = sum(own) > 0, others = whole - sum(all), earlier = sum(before);
   const Scalar place = where(tile == whole, tile, where(counts, others + earlier, tile - earlier));
   places.store({tile}, where(counts, place, -1 - place));
+  tile_at.store({place}, tile);
   k.if_(tile == 0, [&] {
     counted.store({0}, others * rows);
     counted.store({1}, where(sum(last) > 0, n, whole * rows));

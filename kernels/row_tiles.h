@@ -9,10 +9,30 @@
 
 namespace ligerdsl::kernels {
 
-// Rows: tiles of `rows` rows. Arguments, i32: places [tiles] (out): a tile's place, or -1 less it where no row counts; counted [4] (out):
-// the first row of the places that count and their end, then 0 and the largest number, which leave out nothing; labels [n];
+// Rows: tiles of `rows` rows. Arguments, i32: places [tiles] (out): a tile's place, or -1 less it where no row counts; tile_at [tiles] (out):
+// the tile of each place; counted [4] (out): the first row of the places that count and their end, then 0 and the largest number, which leave
+// out nothing; labels [n];
 // ignore_index i64: the label of rows that do not count.
 Step row_tiles(DType label_type, int64_t rows);
+
+// The tiles that count, one behind the other.
+// Arguments: tile_at, counted.
+class CountedTiles {
+ public:
+  CountedTiles(KernelBuilder& k, int64_t rows) : tile_at_(k.view("tile_at", i32, {dyn})) {
+    const View counted = k.view("counted", i32, {4});
+    const Scalar begin = counted.load({0});
+    rows_ = (counted.load({1}) - begin).to(i64);
+    first_ = begin / static_cast<int32_t>(rows);
+  }
+  const Scalar& rows() const { return rows_; }  // in all of them
+  Scalar place(const Scalar& number) const { return first_ + number.to(i32); }
+  Scalar tile(const Scalar& place) const { return tile_at_.load({place}); }
+
+ private:
+  View tile_at_;
+  Scalar rows_, first_;
+};
 
 // What stands at a tile's place.
 struct RowTile {

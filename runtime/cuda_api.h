@@ -125,7 +125,7 @@ struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
 
-enum TensorMapType : int { map_uint8 = 0, map_float16 = 6, map_bfloat16 = 9, map_tfloat32 = 11 };
+enum TensorMapType : int { map_uint8 = 0, map_float16 = 6, map_float32 = 7, map_bfloat16 = 9, map_tfloat32 = 11 };
 enum TensorMapSwizzle : int { map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3 };
 inline constexpr int map_no_interleave = 0;
 inline constexpr int map_promote_256_bytes = 3;  // to the second-level cache

@@ -58,7 +58,7 @@ cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, con
                                           : cuda::map_swizzle_32;
   const int type = map.type == DType::f16    ? cuda::map_float16
                    : map.type == DType::bf16 ? cuda::map_bfloat16
-                   : map.type == DType::f32  ? cuda::map_tfloat32
+                   : map.type == DType::f32  ? (map.stores ? cuda::map_float32 : cuda::map_tfloat32)
                                              : cuda::map_uint8;
   return api.encode_map(to, type, static_cast<unsigned>(map.dims()), reinterpret_cast<void*>(view.address()), sizes,
                         strides, box, each, cuda::map_no_interleave, swizzle, cuda::map_promote_256_bytes,

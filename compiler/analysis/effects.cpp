@@ -44,6 +44,9 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
     effects.push_back({fill.getRing(), false, true});
     return effects;
   }
+  if (auto store = dyn_cast<tgpu::TensorStoreOp>(op))
+    return OperandEffects{{store.getBuffer(), true, false}, {store.getView(), false, true}};
+  if (auto wait = dyn_cast<tgpu::TensorWaitOp>(op)) return OperandEffects{{wait.getBuffer(), true, false}};
   // What a thread copies for itself may arrive until it has waited.
   if (isOwnAwait(op)) return OperandEffects{{cast<tgpu::RingAwaitOp>(op).getRing(), false, true}};
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {

@@ -19,8 +19,8 @@ namespace {
 // The view or pointer argument that an address is computed from.
 Value rootOf(Value address) {
   while (Operation* op = address.getDefiningOp()) {
-    if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp,
-             tile::PermuteOp, tgpu::ConvertLayoutOp>(op))
+    if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp,
+             tile::ReshapeOp, tile::PermuteOp, tgpu::ConvertLayoutOp>(op))
       return Value();
     address = op->getOperand(0);
   }
@@ -61,6 +61,7 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   access.begin = alloc.getOffset().value_or(0);
   access.end = access.begin + bufferBytes(alloc.getType());
   access.exchange = isOfExchange(alloc);
+  access.async = isa<tgpu::TensorStoreOp>(op);
   return access;
 }
 
@@ -175,7 +176,8 @@ bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   if (Value pointers = pointerTile(a.op))
     return pointers == pointerTile(b.op) && isInjective(pointers) && isLoopInvariant(pointers);
   ArrayRef<int64_t> shape = partitionShape(a);
-  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) && isOneGrid(a, b);
+  return !shape.empty() && shape == partitionShape(b) && alignmentOffsetOf(a.op) == alignmentOffsetOf(b.op) &&
+         isOneGrid(a, b);
 }
 
 }  // namespace
@@ -231,6 +233,11 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
   if (!a.root || !b.root || a.root == b.root) return true;
   if (a.alone || b.alone) return false;
   return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
+}
+
+bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later) {
+  if (!later.shared || !later.async || !earlier.shared || earlier.async || !mayOverlap(earlier, later)) return false;
+  return later.writes || (earlier.writes && isa<tgpu::TensorStoreOp>(later.op));
 }
 
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {

@@ -22,7 +22,7 @@ struct MemoryAccess {
   int turns = 0;
   bool exchange = false;       // tgpu.cluster_send and what it brings: a wait stands between, and two turns are apart
   mlir::Value ring = nullptr;  // whose slots these are: it orders what happens to them
-  bool async = false;          // by the proxy of tensor copies and wgmma, not as threads access memory
+  bool async = false;          // by the proxy of copies and wgmma, not as threads access memory
 
   // Global memory: the argument it belongs to, if it is known; which argument facts say what it overlaps. Of an op that
   // reads several views, which one.
@@ -59,10 +59,9 @@ bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b);
 /// threads. Two accesses that assign elements to threads alike stay in program order by themselves.
 bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later);
 
-/// Whether, in addition, a proxy fence must stand between the two: a tensor copy writes where threads have read or written.
-inline bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later) {
-  return later.shared && later.async && later.writes && earlier.shared && !earlier.async && mayOverlap(earlier, later);
-}
+/// Whether, in addition, a proxy fence must stand between the two: a tensor copy writes where threads have read or written, or a tensor store
+/// reads where they have written.
+bool needsProxyFence(const MemoryAccess& earlier, const MemoryAccess& later);
 
 /// Whether two such threads may be of different CTAs of a cluster.
 inline bool meetsAcrossCtas(const MemoryAccess& earlier, const MemoryAccess& later) {

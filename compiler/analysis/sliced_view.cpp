@@ -1,5 +1,7 @@
 #include "compiler/analysis/sliced_view.h"
 
+#include "program/artifact.h"
+
 using namespace mlir;
 
 namespace ligerdsl::compiler {
@@ -15,6 +17,22 @@ SlicedView slicedView(Value view) {
   }
   result.argument = cast<BlockArgument>(view);
   return result;
+}
+
+std::string whyNoTensorTiles(Value view, ArrayRef<int64_t> tileShape, int64_t rows) {
+  constexpr int64_t kMostRows = 256;  // of a copy
+  const auto type = cast<tile::ViewType>(view.getType());
+  const SlicedView sliced = slicedView(view);
+  if (!sliced.argument || sliced.dim + 1 == static_cast<int32_t>(tileShape.size()))
+    return "tensor copies are of slices along one dimension, any but the last";
+  if (tileShape.size() > program::TensorMap::kMostDims || tileShape.back() == 0 || type.getStrides().back() != 1)
+    return "tensor copies are of tiles of a kernel's views of five dimensions at most, the last of stride 1";
+  if (sliced.dim >= 0 && tileShape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
+    return "tensor copies are of slices of views of three dimensions at most";
+  if (rows > kMostRows)
+    return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(rows) +
+           "; use smaller tiles";
+  return "";
 }
 
 }  // namespace ligerdsl::compiler

@@ -1,6 +1,8 @@
 // Views that are parts of a kernel's arguments.
 #pragma once
 
+#include <string>
+
 #include "compiler/dialect/tile.h"
 
 namespace ligerdsl::compiler {
@@ -12,5 +14,8 @@ struct SlicedView {
   llvm::SmallVector<tile::SliceOp> slices;  // that make it, each one of the next
 };
 SlicedView slicedView(mlir::Value view);
+
+/// Why tensor copies (program::TensorMap) cannot bring or store tiles of this shape, of `rows` rows, of a view; empty if they can.
+std::string whyNoTensorTiles(mlir::Value view, llvm::ArrayRef<int64_t> tileShape, int64_t rows);
 
 }  // namespace ligerdsl::compiler

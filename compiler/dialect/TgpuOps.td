@@ -129,6 +129,26 @@ def Tgpu_LocalLoadOp : Tgpu_Op<"local_load", [MemoryEffects<[MemRead]>]> {
   let assemblyFormat = "$buffer attr-dict `:` type($buffer) `->` type($result)";
 }
 
+def Tgpu_TensorStoreOp : Tgpu_Op<"tensor_store", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Writes a tile from swizzled shared memory to a view by tensor copies of one thread, which go on behind the op";
+  let description = [{
+    Elements outside of the view are dropped. With `adds`, of f32, memory becomes what it holds plus the tile. The buffer is not written before tgpu.tensor_wait.
+    Example: `tgpu.tensor_store %m, %y[%row, %c0] shape [128, 64] : !tgpu.memdesc<128x64xbf16, swizzle = 128>, !tile.view<?x?xbf16>`.
+  }];
+  let arguments = (ins Tgpu_MemDescType:$buffer, Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape,
+                   DefaultValuedAttr<Tile_Evict, "tile::EvictHint::normal">:$evict, UnitAttr:$adds);
+  let assemblyFormat = "$buffer `,` $view `[` $indices `]` `shape` $tileShape attr-dict `:` type($buffer) `,` type($view)";
+}
+
+def Tgpu_TensorWaitOp : Tgpu_Op<"tensor_wait", [MemoryEffects<[MemRead, MemWrite]>]> {
+  let summary = "Each thread waits until its tensor stores have read this buffer, or `written` what they write; others meet it at a barrier";
+  let description = [{
+    Example: `tgpu.tensor_wait %m : !tgpu.memdesc<128x64xbf16, swizzle = 128>`. (The write effect keeps the op where it is.)
+  }];
+  let arguments = (ins Tgpu_MemDescType:$buffer, UnitAttr:$written);
+  let assemblyFormat = "$buffer attr-dict `:` type($buffer)";
+}
+
 def Tgpu_InitMbarriersOp : Tgpu_Op<"init_mbarriers", [MemoryEffects<[MemWrite]>]> {
   let summary = "Prepares memory barriers for phases of one arrival each; once, before their use";
   let description = "Example: `tgpu.init_mbarriers %b : !tgpu.memdesc<4xi64>`.";

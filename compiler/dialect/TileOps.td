@@ -234,13 +234,13 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEf
   let summary = "Writes one tile of a partitioned view; elements outside the view are dropped";
   let description = [{
     With `adds` memory becomes what it holds plus the tile (tile-expand-adds: where the target has no instruction for it, a load, an
-    addition and a store).
+    addition and a store). With `tensor_copies` it may go on behind the op: nothing else of the kernel touches this memory.
 
     Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
   let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset,
                    DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
-                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, UnitAttr:$adds);
+                   DefaultValuedAttr<Tile_Evict, "EvictHint::normal">:$evict, UnitAttr:$adds, UnitAttr:$tensor_copies);
   let assemblyFormat = [{
     $value `,` $view `[` $indices `]` (`alignment_offset` $alignment_offset^)? `shape` $tileShape
     attr-dict `:` type($value) `,` type($view)

@@ -166,7 +166,7 @@ void Importer::memory(const program::Op& op, Location loc) {
     case MemoryOp::add_tile:
       tile::StoreTileOp::create(builder, loc, operands.back(), operands[0],
                                 indices(ArrayRef(operands).drop_front().drop_back()), alignmentOffset, tileShape(),
-                                cache, evict, op.code == OpCode::add_tile);
+                                cache, evict, op.code == OpCode::add_tile, op.integer(AttrKey::tensor_copies) != 0);
       return;
     case MemoryOp::view_ptr:
       bind(op, tile::ViewPtrOp::create(builder, loc, typeOf(op.results[0]), operands[0])->getResults());

@@ -7,10 +7,13 @@
 //   1. Sums that warps have in whole rows are cut, into as few equal stretches as pass through kMostBytes each.
 //   2. Each is stored behind its change of layout, so that they share one buffer.
 //   3. Larger sums that are added and cannot be cut are added as threads have them.
+//   4. A store that asks for tensor copies is made by them where it can be (rewrites/tensor_store.h), of sums as threads have them.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/passes/passes.h"
+#include "compiler/remarks.h"
+#include "compiler/rewrites/tensor_store.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -39,13 +42,40 @@ tgpu::ConvertLayoutOp conversionOf(tile::StoreTileOp store) {
   return conversion && conversion->hasOneUse() ? conversion : tgpu::ConvertLayoutOp();
 }
 
+int64_t partsOf(RankedTensorType whole) {
+  const int64_t bytes = whole.getNumElements() * whole.getElementTypeBitWidth() / 8;
+  int64_t parts = 1;
+  while (bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
+  return parts;
+}
+
+// Whether it is one now.
+bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
+  std::string why = hasThem ? whyNoTensorStore(store) : "the target has none (sm_90 and later have)";
+  if (why.empty()) {
+    tgpu::ConvertLayoutOp conversion = conversionOf(store);
+    Value source = conversion ? conversion.getSource() : store.getValue();
+    const LinearLayout sums = layoutOf(source);
+    const auto whole = cast<RankedTensorType>(source.getType());
+    const int64_t parts = partsOf(whole);
+    if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
+      storeByTensorCopies(store, source, {parts, *stretch});
+      if (conversion) conversion.erase();
+      return true;
+    }
+    why = "it is too large to pass through shared memory, and no sum of a product, which could be cut";
+  }
+  missed(store, "tgpu-cut-stores") << "tensor_copies = true: the tile is not stored by tensor copies: " << why;
+  store.setTensorCopies(false);
+  return false;
+}
+
 bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
   auto whole = cast<RankedTensorType>(conversion.getType());
   if (store.getAlignmentOffset() || whole.getRank() != 2 || store.getTileShape().back() != whole.getDimSize(1))
     return false;
   const int64_t bytes = whole.getElementTypeBitWidth() / 8;
-  int64_t parts = 1;
-  while (whole.getNumElements() * bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
+  const int64_t parts = partsOf(whole);
   if (parts == 1) return false;
   const LinearLayout from = layoutOf(conversion.getSource()), to = layoutOf(whole);
   const int64_t columns = whole.getDimSize(1) / parts, vector = kVectorBytes / bytes;
@@ -85,6 +115,10 @@ bool isLarge(RankedTensorType type) {
 class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuCutStoresPass)
+  TgpuCutStoresPass() = default;
+  TgpuCutStoresPass(const TgpuCutStoresPass& other) : PassWrapper(other) {}
+  explicit TgpuCutStoresPass(bool hasTensorStores) { tensorStores = hasTensorStores; }
+
   StringRef getArgument() const override { return "tgpu-cut-stores"; }
   StringRef getDescription() const override { return "Store sums of products stretch by stretch"; }
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
@@ -92,23 +126,30 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
   void runOnOperation() override {
     SmallVector<tile::StoreTileOp> stores;
     getOperation().walk([&](tile::StoreTileOp store) {
-      const bool cuts = store->getParentOfType<scf::ForOp>() || store.getAdds();
+      const bool cuts = store->getParentOfType<scf::ForOp>() || store.getAdds() || store.getTensorCopies();
       if (cuts && isa<RankedTensorType>(store.getValue().getType())) stores.push_back(store);
     });
-    for (tile::StoreTileOp store : stores)
+    for (tile::StoreTileOp store : stores) {
+      if (store.getTensorCopies() && madeByTensorCopies(store, tensorStores)) continue;
       if (tgpu::ConvertLayoutOp conversion = conversionOf(store)) {
         if (cut(store, conversion) || !store.getAdds()) continue;
         if (!isLarge(cast<RankedTensorType>(conversion.getType()))) continue;
         store.getValueMutable().assign(conversion.getSource());
         conversion.erase();
       }
+    }
   }
+
+ private:
+  Option<bool> tensorStores{*this, "tensor-stores",
+                            llvm::cl::desc("Whether the target has tensor copies to global memory"),
+                            llvm::cl::init(true)};
 };
 
 }  // namespace
 
-std::unique_ptr<Pass> createTgpuCutStoresPass() {
-  return std::make_unique<TgpuCutStoresPass>();
+std::unique_ptr<Pass> createTgpuCutStoresPass(bool tensorStores) {
+  return std::make_unique<TgpuCutStoresPass>(tensorStores);
 }
 
 }  // namespace ligerdsl::compiler

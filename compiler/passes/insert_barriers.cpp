@@ -14,9 +14,9 @@
 //   stages         an access to a stage that changes with every iteration counts the turns of its loop: after one turn
 //                  the loop is in the other stage. How often a finished loop turned is unknown.
 //   conditionals   both branches start from the same set; the union leaves
-//   tensor copies  access memory by another proxy: where threads have read or written what a copy overwrites, the barrier has a proxy
-//                  fence of all threads in front (tgpu.proxy_fence). In a kernel that has tensor copies, a barrier without one
-//                  leaves what threads have accessed in the set for them alone. Their own writes are waited for at memory
+//   tensor copies  access memory by another proxy: where threads have read or written what a copy overwrites, or written what a tensor store
+//                  reads, the barrier has a proxy fence of all threads in front (tgpu.proxy_fence). In a kernel that has such copies, a
+//                  barrier without one leaves what threads have accessed in the set for them alone. Their own writes are waited for at memory
 //                  barriers, and all of them before the memory is anybody else's.
 //
 // A barrier that stands only because two arguments may share memory is a remark.
@@ -124,7 +124,7 @@ Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
 
 class Inserter {
  public:
-  Inserter(bool cluster, bool tensorCopies) : cluster(cluster), tensorCopies(tensorCopies) {}
+  Inserter(bool cluster, bool copies) : cluster(cluster), copies(copies) {}
 
   void walk(Block& block, Pending& pending) {
     for (Operation& op : llvm::make_early_inc_range(block)) {
@@ -188,7 +188,7 @@ class Inserter {
       since.shown = since.shown || by.fence;
       since.ordered = since.ordered || !cluster || by.barrier == Barrier::cluster;
       since.met = !since.ordered;
-      const bool mayMeetCopies = tensorCopies && since.access.shared && !since.access.async && !since.shown;
+      const bool mayMeetCopies = copies && since.access.shared && !since.access.async && !since.shown;
       if (!since.ordered || mayMeetCopies) insert(left, since);
     }
     pending = std::move(left);
@@ -245,7 +245,8 @@ class Inserter {
     join(pending, skipped);
   }
 
-  bool cluster, tensorCopies;
+  bool cluster;
+  bool copies;            // that go by another proxy: tensor copies, those of stores
   bool inserting = true;  // otherwise only `found` is set
   Wanted found;
 };
@@ -286,13 +287,15 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
     if (failed(verifyEffects(getOperation()))) return signalPassFailure();
     Pending pending;
     const bool cluster = getOperation()->hasAttr(kNumCtasAttr);
-    const bool tensorCopies = getOperation()
-                                  .walk([](tgpu::RingOp ring) {
-                                    const bool found = ring.getType().getFill() == tgpu::RingFill::tensor;
-                                    return found ? WalkResult::interrupt() : WalkResult::advance();
-                                  })
-                                  .wasInterrupted();
-    for (Block& block : getOperation().getBody()) Inserter(cluster, tensorCopies).walk(block, pending);
+    const bool copies = getOperation()
+                            .walk([](Operation* op) {
+                              auto ring = dyn_cast<tgpu::RingOp>(op);
+                              const bool byTensor = ring && ring.getType().getFill() == tgpu::RingFill::tensor;
+                              const bool found = byTensor || isa<tgpu::TensorStoreOp>(op);
+                              return found ? WalkResult::interrupt() : WalkResult::advance();
+                            })
+                            .wasInterrupted();
+    for (Block& block : getOperation().getBody()) Inserter(cluster, copies).walk(block, pending);
     if (cluster) announceCtas(getOperation());
   }
 };

@@ -26,7 +26,7 @@ std::unique_ptr<mlir::Pass> createTileAssignLayoutsPass(int numWarps = 4, int nu
                                                         llvm::StringRef arch = kUsualArch);
 
 /// tgpu-cut-stores: in loops, sums of products change their layout for a store in stretches.
-std::unique_ptr<mlir::Pass> createTgpuCutStoresPass();
+std::unique_ptr<mlir::Pass> createTgpuCutStoresPass(bool tensorStores = true);
 
 /// tile-keep-residents: rows that two loops read stay in shared memory, filled by asynchronous copies. A CTA has
 /// `sharedBytes`, of which exchanges between threads get what they need and `exchangeBytes` at least.

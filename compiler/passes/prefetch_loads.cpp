@@ -295,10 +295,19 @@ class LoopPrefetcher {
 
   // What others that live while `scope` runs, which the ring outlives, and exchanges within it leave of shared memory in all CTAs.
   int64_t roomBeside(Operation* scope) {
-    int64_t taken = 0;
     const LoopRing ring(at, factors, {ctas, wgmma, false});
+    SmallVector<int64_t> gaps;  // in front of parts, whose slots are of whole alignments
+    int64_t alignment = kLeastAlignment;
+    for (tile::LoadTileOp load : ring.partsOf(loads)) {
+      const int64_t ofPart = bufferAlignment(ring.slotOf(load));
+      gaps.push_back(ofPart - kLeastAlignment);
+      alignment = std::max(alignment, ofPart);
+    }
+    int64_t taken = 0, whole = 0;  // of which whole alignments
+    const int64_t exchanges = exchangeBytes(scope);
     loop->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
-      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op)) taken += bufferBytes(alloc.getType());
+      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op))
+        whole += bufferBytes(alloc.getType()) % alignment == 0 ? bufferBytes(alloc.getType()) : 0;
       auto other = dyn_cast<tgpu::RingOp>(op);
       if (!other) return;
       if (lifetimeOf(other).meets(scope))
@@ -306,13 +315,11 @@ class LoopPrefetcher {
       else if (other.getType().hasBarriers())
         taken += barrierBytes(other.getType().getSlots());
     });
-    SmallVector<int64_t> gaps;  // in front of parts, whose slots are of whole alignments
-    for (tile::LoadTileOp load : ring.partsOf(loads))
-      gaps.push_back(bufferAlignment(ring.slotOf(load)) - kLeastAlignment);
-    // An exchange's buffer alone comes between parts once: the others lie side by side.
+    // Nothing else comes between parts. An exchange's buffer alone comes between parts once: the others lie side by side.
+    if (taken == 0 && whole > 0 && whole == exchanges) gaps.clear();
     if (taken == 0 && gaps.size() > 2 && llvm::all_equal(gaps)) gaps.resize(2);
     for (int64_t gap : gaps) taken += gap;
-    return (sharedBytes - std::max(exchangeBytes(scope), leastForExchanges) - taken) * ctas;
+    return (sharedBytes - std::max(exchanges, leastForExchanges) - taken) * ctas;
   }
 
   int64_t slotBytes() {

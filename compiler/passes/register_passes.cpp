@@ -9,7 +9,7 @@ void registerPasses() {
   mlir::registerPass([] { return createTileAssignLayoutsPass(); });
   mlir::registerPass([] { return createTileKeepResidentsPass(); });
   mlir::registerPass([] { return createTilePrefetchLoadsPass(); });
-  mlir::registerPass(createTgpuCutStoresPass);
+  mlir::registerPass([] { return createTgpuCutStoresPass(); });
   mlir::registerPass(createTgpuSplitDotsPass);
   mlir::registerPass(createTgpuDeferReductionsPass);
   mlir::registerPass(createTgpuDecomposeReducePass);

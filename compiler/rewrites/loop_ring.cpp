@@ -142,23 +142,11 @@ bool LoopRing::isInSlot(Value factor) const {
 }
 
 std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
-  constexpr int64_t kMostRows = 256;  // of a copy
-  const tile::ViewType view = load.getView().getType();
-  const ArrayRef<int64_t> shape = load.getTileShape();
-  const SlicedView sliced = slicedView(load.getView());
   auto kernel = load->getParentOfType<func::FuncOp>();
   if (!factors.contains(load) || !slotOf(load).getSwizzle())
     return "what is loaded at " + placeOf(load) + " is no factor of a product alone, or has no swizzled rows";
-  const int64_t rows = slotOf(load).getShape()[0];
-  if (!sliced.argument || sliced.dim + 1 == static_cast<int32_t>(shape.size()))
-    return "tensor copies are of slices along one dimension, any but the last";
-  if (shape.size() > program::TensorMap::kMostDims || shape.back() == 0 || view.getStrides().back() != 1)
-    return "tensor copies are of tiles of a kernel's views of five dimensions at most, the last of stride 1";
-  if (sliced.dim >= 0 && shape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
-    return "tensor copies are of slices of views of three dimensions at most";
-  if (rows > kMostRows)
-    return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(rows) +
-           "; use smaller tiles";
+  std::string why = whyNoTensorTiles(load.getView(), load.getTileShape(), slotOf(load).getShape()[0]);
+  if (!why.empty()) return why;
   const MemoryAccess read = memoryAccess(load);
   Operation* writer = nullptr;
   kernel.walk([&](Operation* op) {

@@ -48,10 +48,11 @@ struct TensorMap {
   static constexpr int64_t kSliceRows = int64_t{1} << 30, kSliceStep = int64_t{1} << 34;
 
   uint32_t slot = 0;         // of the view's pointer; a size and then a stride of each dimension follow
-  DType type = DType::f32;   // of its elements; what is copied of f32 is rounded to tf32
+  DType type = DType::f32;   // of its elements; f32 that is copied to shared memory is rounded to tf32
   std::vector<int64_t> box;  // elements of a copy along each dimension; the last ones are neighbours in memory
   int32_t swizzle = 0;       // bytes of a line whose 16-byte units are exchanged
   int32_t sliced = -1;       // the dimension that copies are of slices of; none: of all
+  bool stores = false;       // copies go to the view
 
   size_t dims() const { return box.size() + (sliced < 0 ? 0 : kSliceDims); }
   bool operator==(const TensorMap&) const = default;

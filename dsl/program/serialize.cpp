@@ -256,17 +256,19 @@ void write(Writer& out, const std::vector<TensorMap>& maps) {
     out.numbers(map.box);
     out.i32(map.swizzle);
     out.i32(map.sliced);
+    out.u8(map.stores);
   });
 }
 
 std::vector<TensorMap> readMaps(Reader& in) {
-  return in.list(17, [&] {
+  return in.list(18, [&] {
     TensorMap map;
     map.slot = in.u32();
     map.type = in.enumerator<DType>(static_cast<uint8_t>(std::size(kDTypes) - 1));
     map.box = in.numbers();
     map.swizzle = in.i32();
     map.sliced = in.i32();
+    map.stores = in.boolean();
     if (map.box.empty() || map.dims() > TensorMap::kMostDims) in.fail("a tensor map has 1 to 5 dimensions");
     if (map.sliced >= static_cast<int32_t>(map.box.size()) - 1 && map.sliced >= 0)
       in.fail("a tensor map is of slices along any dimension but the last");

@@ -39,7 +39,7 @@ Artifact some_artifact() {
   artifact.launch_overlap = true;
   artifact.dynamic_persistent = true;
   artifact.maps = {{.slot = 5, .type = DType::bf16, .box = {128, 64}, .swizzle = 128},
-                   {.slot = 9, .type = DType::f16, .box = {1, 64, 32}, .swizzle = 64, .sliced = 1}};
+                   {.slot = 9, .type = DType::f16, .box = {1, 64, 32}, .swizzle = 64, .sliced = 1, .stores = true}};
   artifact.facts = some_options().facts;
   artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept"}, {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};

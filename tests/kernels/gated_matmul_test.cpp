@@ -148,7 +148,8 @@ TEST(GatedMatmul, TilesOneAfterTheOther) {
                                 {"num_warps", warps},
                                 {"stages", "3"},
                                 {"persistent", persistent},
-                                {"tensor_copies", copies}};
+                                {"tensor_copies", copies},
+                                {"tensor_stores", persistent}};
         const bool stores = copies == persistent;
         Trial trial{.m = 200,
                     .f = 136,

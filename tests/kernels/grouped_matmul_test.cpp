@@ -190,8 +190,10 @@ TEST(GroupedMatmul, TensorCopies) {
   uint64_t seed = 1301;
   MetaValues wide = kTensorCopies;
   wide["tile_m"] = wide["tile_n"] = "128", wide["num_warps"] = "8", wide["stages"] = "4", wide["persistent"] = "true";
+  MetaValues stored = wide;
+  stored["tensor_stores"] = "true";
   for (const GroupedFactors factors : kFactors)
-    for (const MetaValues& config : {kTensorCopies, wide})
+    for (const MetaValues& config : {kTensorCopies, wide, stored})
       for (const int64_t gap : {0, 8, 3})
         Trial{.options = {.factors = factors, .type = bf16, .c_type = gap ? bf16 : f32},
               .k = 136,
@@ -243,7 +245,8 @@ TEST(GroupedMatmul, ManyGroups) {
   std::vector<int64_t> sizes;
   for (int64_t i = 0; i < 1100; ++i) sizes.push_back(i % 9 == 1 ? i * i % 7 % 4 : 0);
   std::vector<MetaValues> configs(1);
-  if (machine().is_gpu()) configs.push_back({{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}});
+  if (machine().is_gpu())
+    configs.push_back({{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"persistent", "true"}});
   for (const GroupedFactors factors : kFactors)
     for (const MetaValues& config : configs)
       Trial{.options = {.factors = factors, .type = f16, .c_type = f32, .index_type = i32},
@@ -282,9 +285,8 @@ TEST(GroupedMatmul, OffsetsThatAreWrong) {
                                   {{0, 40, 0, 40}, 1}};
   MetaValues tile_after_tile = kTensorCopies;
   tile_after_tile["persistent"] = "true";
-  const std::vector<MetaValues> configs = machine().is_gpu()
-                                              ? std::vector<MetaValues>{{}, kTensorCopies, tile_after_tile}
-                                              : std::vector<MetaValues>{{}};
+  const std::vector<MetaValues> configs =
+      machine().is_gpu() ? std::vector<MetaValues>{{}, kTensorCopies, tile_after_tile} : std::vector<MetaValues>{{}};
   for (const GroupedFactors factors : kFactors)
     for (size_t number = 0; number < all.size() * configs.size(); ++number) {
       const Wrong& wrong = all[number % all.size()];

@@ -162,16 +162,20 @@ TEST(Matmul, AddsToWhatIsThere) {
     }
 }
 
-// The same bits as by a load of c; tiles that reach out of it and rows apart, by programs of one tile and of many.
+// The same bits as by a load of c; tiles that reach out of it and rows apart, by programs of one tile and of many, by threads and by
+// tensor copies.
 TEST(Matmul, MemoryAdds) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's memory adds nothing";
   uint64_t seed = 551;
   for (const Factors factors : kFactors)
-    for (const char* persistent : {"false", "true"}) {
+    for (const auto& [persistent, stores] : {std::pair("false", "false"), std::pair("true", "false"),
+                                             std::pair("false", "true"), std::pair("true", "true")}) {
       const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32, .has_bias = factors == Factors::nt};
-      const MetaValues config{{"adds_in_memory", "true"}, {"persistent", persistent}, {"splits", "1"}};
+      const MetaValues config{
+          {"adds_in_memory", "true"}, {"persistent", persistent}, {"tensor_stores", stores}, {"splits", "1"}};
       Trial{.m = 136, .n = 72, .k = 72, .options = options, .beta = 1, .config = config, .sms = 2}.check(seed += 5);
-      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}.check(seed += 5, 5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}.check(seed += 5,
+                                                                                                           5);
     }
   const MatmulOptions rounded{.type = bf16, .c_type = bf16, .adds = true, .unit_beta = true};
   MatmulConfig config = kernels::matmul_kernel.heuristic(machine(), rounded);
@@ -259,6 +263,30 @@ TEST(Matmul, TensorCopies) {
         Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
             seed += 5);
       }
+}
+
+// Whole tiles and ragged ones, in one stretch of columns and in several, of rows whose ends are whole vectors and others.
+TEST(Matmul, TensorStores) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1501;
+  MetaValues narrow = kTensorCopies, wide = kTensorCopies;
+  narrow["persistent"] = narrow["tensor_stores"] = "true";
+  wide = narrow, wide["tile_m"] = "128", wide["tile_n"] = "256", wide["num_warps"] = "8";
+  MetaValues without = narrow, once = wide;
+  without["tensor_copies"] = "false";
+  once["persistent"] = "false";
+  for (const MetaValues& config : {narrow, wide, without, once})
+    for (const DType c_type : {bf16, f32}) {
+      MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = c_type};
+      Trial{.m = 256, .n = 512, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
+      Trial{.m = 200, .n = 328, .k = 136, .options = options, .config = config, .sms = 2}.check(seed += 5, 8);
+      options.has_bias = true, options.epilogue = Epilogue::silu, options.factors = Factors::tn;
+      Trial{.m = 72, .n = 75, .k = 40, .options = options, .alpha = 2, .config = config, .sms = 1}.check(seed += 5);
+    }
+  MatmulConfig config;
+  config.tensor_stores = true;
+  const MatmulOptions added{.type = bf16, .c_type = f32, .adds = true};
+  EXPECT_NE(kernels::matmul_kernel.valid(machine(), added, config).find("tensor_stores=false"), std::string::npos);
 }
 
 // Views that they can read, that lie where they cannot, and that have no elements.

@@ -13,29 +13,33 @@ void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t
   std::vector<bool> counts(tiles);
   for (int64_t i = 0; i < n; ++i)
     if (labels[i] != kIgnored) counts[i / kRows] = true;
-  Values places(tiles);
+  Values places(tiles), tile_at(tiles);
   int64_t next = 0;
   for (const bool counted : {false, true}) {
     for (int64_t tile = 0; tile < whole; ++tile)
       if (counts[tile] == counted) places[tile] = counted ? next++ : -1 - next++;
   }
   if (whole < tiles) places[whole] = counts[whole] ? whole : -1 - whole;
+  for (int64_t tile = 0; tile < tiles; ++tile) tile_at[places[tile] < 0 ? -1 - places[tile] : places[tile]] = tile;
   int64_t others = 0;
   for (int64_t tile = 0; tile < whole; ++tile) others += !counts[tile];
   const int64_t end = whole < tiles && !counts[whole] ? whole * kRows : n;
 
-  Tensor made(i32, {tiles}), counted(i32, {4}), given = Tensor(label_type, {n}, {stride}).fill(labels);
+  Tensor made(i32, {tiles}), inverse(i32, {tiles}), counted(i32, {4}),
+      given = Tensor(label_type, {n}, {stride}).fill(labels);
   kernels::Operation operation;
   operation.steps.push_back(kernels::row_tiles(label_type, kRows));
   backend().run(operation, tiles,
                 Arguments()
                     .tensor("places", made)
+                    .tensor("tile_at", inverse)
                     .tensor("counted", counted)
                     .tensor("labels", given)
                     .integer("ignore_index", kIgnored));
   EXPECT_EQ(made.values(), places) << n << " labels";
+  EXPECT_EQ(inverse.values(), tile_at);
   EXPECT_EQ(counted.values(), (Values{others * 1.0 * kRows, end * 1.0, 0, INT32_MAX}));
-  EXPECT_TRUE(made.untouched_outside() && counted.untouched_outside());
+  EXPECT_TRUE(made.untouched_outside() && inverse.untouched_outside() && counted.untouched_outside());
 }
 
 // Of several thousand labels, that a program does not read at once, and of a few.

@@ -47,7 +47,7 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   const int64_t sharedBytes = arch.shared_budget(options.min_ctas_per_sm);
   passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
   passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas, options.arch));
-  passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass());
+  passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass(arch.bulk_copies));
   if (keepsRows)
     passes.addNestedPass<func::FuncOp>(
         createTileKeepResidentsPass(sharedBytes, arch.exchange_bytes, options.num_warps, options.num_ctas));

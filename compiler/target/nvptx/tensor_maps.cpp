@@ -13,30 +13,44 @@ size_t slotsOf(Type type) {
   return view ? 1 + 2 * view.getRank() : 1;
 }
 
-program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
-  const SlicedView view = slicedView(fill.getViews()[part]);
-  const tgpu::MemDescType slot = fill.getRing().getType().part(part);
+static program::TensorMap mapOf(Value moved, tgpu::MemDescType slot, ArrayRef<int64_t> tileShape) {
+  const SlicedView view = slicedView(moved);
   program::TensorMap map;
   for (BlockArgument before : view.argument.getOwner()->getArguments().take_front(view.argument.getArgNumber()))
     map.slot += slotsOf(before.getType());
   const Type element = slot.getElementType();
   map.type = element.isF16()    ? DType::f16
              : element.isBF16() ? DType::bf16
-             : element.isF32()  ? DType::f32  // rounded to tf32: products alone read what tensor copies bring
-                                : DType::i8;   // or codes of fp8
+             : element.isF32()  ? DType::f32
+                                : DType::i8;  // or codes of fp8
   map.swizzle = slot.getSwizzle();
-  for (int64_t size : fill.shapeOf(part)) map.box.push_back(std::max<int64_t>(size, 1));  // 0: squeezed
+  for (int64_t size : tileShape) map.box.push_back(std::max<int64_t>(size, 1));  // 0: squeezed
   map.sliced = view.dim;
   map.box.back() = map.swizzle / sharedElementBytes(slot.getElementType());
   return map;
 }
 
+// Of f32 that is rounded to tf32: products alone read what copies bring.
+program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
+  return mapOf(fill.getViews()[part], fill.getRing().getType().part(part), fill.shapeOf(part));
+}
+
+program::TensorMap tensorMapOf(tgpu::TensorStoreOp store) {
+  program::TensorMap map = mapOf(store.getView(), store.getBuffer().getType(), store.getTileShape());
+  map.stores = true;
+  return map;
+}
+
 std::vector<program::TensorMap> tensorMapsOf(func::FuncOp kernel) {
   std::vector<program::TensorMap> maps;
-  kernel.walk([&](tgpu::RingFillOp fill) {
-    if (fill.getRing().getType().getFill() != tgpu::RingFill::tensor) return;
-    for (unsigned part = 0; part < fill.getViews().size(); ++part)
-      if (program::TensorMap map = tensorMapOf(fill, part); !llvm::is_contained(maps, map)) maps.push_back(map);
+  const auto add = [&](const program::TensorMap& map) {
+    if (!llvm::is_contained(maps, map)) maps.push_back(map);
+  };
+  kernel.walk([&](Operation* op) {
+    if (auto store = dyn_cast<tgpu::TensorStoreOp>(op)) add(tensorMapOf(store));
+    auto fill = dyn_cast<tgpu::RingFillOp>(op);
+    if (!fill || fill.getRing().getType().getFill() != tgpu::RingFill::tensor) return;
+    for (unsigned part = 0; part < fill.getViews().size(); ++part) add(tensorMapOf(fill, part));
   });
   return maps;
 }

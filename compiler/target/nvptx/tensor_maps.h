@@ -12,10 +12,11 @@ namespace ligerdsl::compiler::nvptx {
 /// Launch slots of an argument.
 size_t slotsOf(mlir::Type type);
 
-/// What tensor copies to a part of a slot need: one copy brings all rows of a swizzled panel.
+/// What tensor copies to a part of a slot, or from a buffer, need: one copy moves all rows of a swizzled panel.
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part);
+program::TensorMap tensorMapOf(tgpu::TensorStoreOp store);
 
-/// Those of all fills of a kernel, each once, in the order of its parameters.
+/// Those of all fills and stores of a kernel, each once, in the order of its parameters.
 std::vector<program::TensorMap> tensorMapsOf(mlir::func::FuncOp kernel);
 
 }  // namespace ligerdsl::compiler::nvptx

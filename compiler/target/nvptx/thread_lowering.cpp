@@ -43,6 +43,7 @@ const LoweringTable& LoweringTable::get() {
     addDotLowerings(all);
     addWgmmaLowerings(all);
     addSharedLowerings(all);
+    addTensorStoreLowerings(all);
     addMbarrierLowerings(all);
     addRingLowerings(all);
     addClusterExchangeLowerings(all);

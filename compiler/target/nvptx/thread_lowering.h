@@ -191,6 +191,7 @@ void addReduceLowerings(LoweringTable& table);
 void addDotLowerings(LoweringTable& table);
 void addWgmmaLowerings(LoweringTable& table);
 void addSharedLowerings(LoweringTable& table);
+void addTensorStoreLowerings(LoweringTable& table);
 void addMbarrierLowerings(LoweringTable& table);
 void addRingLowerings(LoweringTable& table);
 void addClusterExchangeLowerings(LoweringTable& table);

@@ -18,7 +18,8 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
   const auto step = [&](const kernels::Step& recorded, const StepNames& names) {
     return head_step(context, d, recorded, names);
   };
-  row_tiles_ = step(made.row_tiles, {.views = {{"places", kPlaces}, {"counted", kCounted}, {"labels", kLabels}}});
+  row_tiles_ = step(made.row_tiles,
+                    {.views = {{"places", kPlaces}, {"tile_at", kTileAt}, {"counted", kCounted}, {"labels", kLabels}}});
   label_logits_ = step(made.label_logits, {.views = {{"label_logit", kLabelLogit},
                                                      {"base", kBase},
                                                      {"x", kX},
@@ -36,7 +37,8 @@ HeadExponentials::HeadExponentials(Context& context, const Desc& d, const kernel
                                {"x", kX},
                                {"weight", kWeight},
                                {"base", kBase},
-                               {"places", kPlaces},
+                               {"tile_at", kTileAt},
+                               {"counted", kCounted},
                                {"labels", kLabels},
                                {"bias", kColumnBias}}};
   exponentials_ = step(made.exponentials, of_tiles);
@@ -59,6 +61,7 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   v[kAgain] = make_vector(memory + layout.again, DType::i32, count);
   const int64_t row_tiles = kernels::ceil_div(count, int64_t{tiles_.tile_m});
   v[kPlaces] = make_vector(memory + layout.places, DType::i32, row_tiles);
+  v[kTileAt] = make_vector(memory + layout.tile_at, DType::i32, row_tiles);
   v[kCounted] = make_vector(memory + layout.counted, DType::i32, 4);
   v[kAllDepth] = rows_of(v[kCounted], 2, 2);
   v[kFactor] = make_vector(memory + layout.factor, DType::f32, count);

@@ -39,6 +39,7 @@ enum View : int {
   kBase,         // what each row's exponents are relative to
   kAgain,        // rows whose exponentials are made again
   kPlaces,       // of tiles of rows (kernels/row_tiles.h)
+  kTileAt,       // which tile stands at each
   kCounted,      // which of them count
   kAllDepth,     // as if all did
   kSums,         // of every tile's rows; likewise the next

@@ -119,7 +119,8 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
   for (size_t* const of_row : {&l.base, &l.again, &l.factor}) *of_row = take(exponentials, DType::f32);
   l.smooth = take(o_.smoothing_parts > 0 ? exponentials : 0, DType::f32);
-  l.places = take(ceil_div(exponentials, o_.tile_rows), DType::i32);
+  for (size_t* const of_tile : {&l.places, &l.tile_at})
+    *of_tile = take(ceil_div(exponentials, o_.tile_rows), DType::i32);
   l.counted = take(exponentials > 0 ? kCounted : 0, DType::i32);
   l.x = take(converts() ? chunk * o_.cols : 0, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);

@@ -70,7 +70,7 @@ struct LinearLayout {
   size_t d_x = 0;                   // of a chunk, f32: where d_x is not, and products are, or it is a sum of several
   size_t d_weight = 0, d_bias = 0;  // f32 sums
   size_t base = 0, again = 0, factor = 0, smooth = 0;                   // [chunk] of a chunk's exponentials
-  size_t places = 0, counted = 0;                                       // of tiles of their rows (kernels/row_tiles.h)
+  size_t places = 0, tile_at = 0, counted = 0;                          // of tiles of their rows (kernels/row_tiles.h)
   std::array<size_t, kMostTileNumbers> of_tiles = {};                   // [chunk, tiles] of them
   size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;  // of smoothing: [V], [H], [H], [parts, H]
   size_t scaled_x = 0;       // [chunk, H] of the product type, where of_tiles were

@@ -89,3 +89,67 @@ func.func @added_whole(%x: !c, %c: !f, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 256] {adds} : tensor<64x256xf32>, !f
   return
 }
+
+// What asks for tensor copies waits in one buffer in front of all loops, a stretch after the other: before the first of an iteration what the
+// last one wrote is there, before the others the buffer has been read.
+// CHECK-LABEL: func.func @by_tensor_copies
+// CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <128x128xbf16, swizzle = 128>
+// CHECK: scf.for
+// CHECK: %[[ROUNDED:.+]] = arith.truncf
+// CHECK: %[[A:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 0]
+// CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] {written}
+// CHECK-NEXT: tgpu.local_store %[[A]], %[[BUFFER]]
+// CHECK-NEXT: tgpu.tensor_store %[[BUFFER]], %arg1[%c0_i64, %{{.+}}] shape [128, 128] :
+// CHECK: %[[B:.+]] = tgpu.stretch %[[ROUNDED]] begin [0, 128]
+// CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] :
+// CHECK-NEXT: tgpu.local_store %[[B]], %[[BUFFER]]
+// CHECK-NEXT: tgpu.tensor_store %[[BUFFER]]
+// CHECK-NOT: tile.store_tile
+// CHECK: }
+// CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] :
+// CHECK-NEXT: return
+func.func @by_tensor_copies(%x: !c {tile.read_only}, %c: !c, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x256xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x256xf32>) : i64 {
+      %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+      %b = tile.load_tile %x[%i, %c0] shape [16, 256] : !c -> tensor<16x256xbf16>
+      %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x256xbf16> -> tensor<128x256xf32>
+      scf.yield %s : tensor<128x256xf32>
+    } {tile.num_stages = 4 : i64}
+    %rounded = arith.truncf %sums : tensor<128x256xf32> to tensor<128x256xbf16>
+    tile.store_tile %rounded, %c[%c0, %tile] shape [128, 256] {tensor_copies} : tensor<128x256xbf16>, !c
+  }
+  return
+}
+
+// Stores of one block share a buffer: each waits until the one before has read it, the first until all of the iteration before is there.
+// CHECK-LABEL: func.func @one_buffer
+// CHECK-COUNT-1: tgpu.local_alloc
+// CHECK: scf.for
+// CHECK: tgpu.tensor_wait %[[BUFFER:.+]] {written}
+// CHECK: tgpu.tensor_store %[[BUFFER]], %arg1
+// CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] :
+// CHECK: tgpu.tensor_store %[[BUFFER]], %arg2
+// CHECK-NEXT: }
+// CHECK-NEXT: tgpu.tensor_wait %[[BUFFER]] :
+// CHECK-NEXT: return
+func.func @one_buffer(%x: !c {tile.read_only}, %c: !c {tile.alias_class = 1 : i64}, %d: !c {tile.alias_class = 2 : i64}, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i64 {
+      %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+      %b = tile.load_tile %x[%i, %c0] shape [16, 128] : !c -> tensor<16x128xbf16>
+      %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x128xbf16> -> tensor<128x128xf32>
+      scf.yield %s : tensor<128x128xf32>
+    } {tile.num_stages = 4 : i64}
+    %rounded = arith.truncf %sums : tensor<128x128xf32> to tensor<128x128xbf16>
+    tile.store_tile %rounded, %c[%c0, %tile] shape [128, 128] {tensor_copies} : tensor<128x128xbf16>, !c
+    tile.store_tile %rounded, %d[%c0, %tile] shape [128, 128] {tensor_copies} : tensor<128x128xbf16>, !c
+  }
+  return
+}

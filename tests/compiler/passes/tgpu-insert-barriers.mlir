@@ -347,3 +347,31 @@ func.func @slices(%x: !vec, %a: tensor<256xf32, #row>, %i: i64, %j: i64) {
   tile.store_tile %a, %other[%c0] shape [256] : tensor<256xf32, #row>, !vec
   return
 }
+
+#rows = #tgpu.layout<register = [[0, 1]], lane = [[0, 2], [0, 4], [0, 8], [0, 16], [1, 0]], warp = [[2, 0], [4, 0]], cta = [], rank = 2>
+!rows = !tgpu.memdesc<8x32xf32, swizzle = 128>
+!matrix = !tile.view<?x32xf32, strides = [32, 1], align = 16>
+
+// Threads write what tensor copies read, behind a proxy fence, and again when the thread that starts them has waited.
+// CHECK-LABEL: func @tensor_stores
+// CHECK: scf.for
+// CHECK-NEXT: tgpu.tensor_wait
+// CHECK-NEXT: tgpu.barrier{{$}}
+// CHECK-NEXT: tgpu.local_store
+// CHECK-NEXT: tgpu.barrier {tgpu.proxy_fence}
+// CHECK-NEXT: tgpu.tensor_store
+// CHECK-NEXT: }
+// CHECK-NEXT: tgpu.tensor_wait
+// CHECK-NEXT: return
+func.func @tensor_stores(%a: tensor<8x32xf32, #rows>, %c: !matrix, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %m = tgpu.local_alloc {offset = 0 : i64} : !rows
+  scf.for %i = %c0 to %n step %c1 : i64 {
+    tgpu.tensor_wait %m : !rows
+    tgpu.local_store %a, %m : tensor<8x32xf32, #rows>, !rows
+    tgpu.tensor_store %m, %c[%i, %c0] shape [8, 32] : !rows, !matrix
+  }
+  tgpu.tensor_wait %m : !rows
+  return
+}

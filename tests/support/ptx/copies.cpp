@@ -3,6 +3,7 @@
 #include <cstring>
 #include <stdexcept>
 
+#include "tests/support/ptx/program.h"
 #include "tests/support/tf32.h"
 
 namespace ligerdsl::test::ptx {
@@ -17,6 +18,16 @@ void round_to_tf32(const Piece& piece) {
   }
 }
 
+void add_f32(const Piece& piece) {
+  for (int64_t at = 0; at < piece.bytes; at += static_cast<int64_t>(sizeof(uint32_t))) {
+    uint32_t held, given;
+    std::memcpy(&held, piece.to + at, sizeof held);
+    std::memcpy(&given, piece.from + at, sizeof given);
+    held = static_cast<uint32_t>(add_in_memory(held, given, 0));
+    std::memcpy(piece.to + at, &held, sizeof held);
+  }
+}
+
 }  // namespace
 
 Mbarrier* Copies::land(size_t at) {
@@ -24,6 +35,10 @@ Mbarrier* Copies::land(size_t at) {
   if (at + 1 < pending_.size()) pending_[at] = std::move(pending_.back());  // they land in any order
   pending_.pop_back();
   for (const Piece& piece : copy.pieces) {
+    if (copy.adds) {
+      add_f32(piece);
+      continue;
+    }
     std::memcpy(piece.to, piece.from ? piece.from : reinterpret_cast<const uint8_t*>(&piece.value),
                 static_cast<size_t>(piece.bytes));
     if (copy.rounds_to_tf32) round_to_tf32(piece);

@@ -28,6 +28,7 @@ struct Copy {
   std::string issued;             // for errors: the instruction
   const Agents* group = nullptr;  // of a warp's group: who counts `done` (several clusters run at a time)
   bool rounds_to_tf32 = false;    // f32 that it brings
+  bool adds = false;              // f32 to what is there
 };
 
 class Copies {

@@ -219,6 +219,50 @@ TEST(PtxCopies, TensorCopies) {
     }
 }
 
+// Thread 0 stores a box like that over the inputs; word i of it is i.
+const std::string kTensorStore = R"(
+	mov.b64 	%rd11, k_param_2;
+	cvta.param.u64 	%rd12, %rd11;
+	mov.b32 	%r20, $column;
+	mov.b32 	%r21, $row;
+	shr.u32 	%r22, %r1, 5;
+	shl.b32 	%r22, %r22, 4;
+	cvt.u64.u32 	%rd13, %r22;
+	xor.b64 	%rd14, %rd2, %rd13;
+	st.shared.b32 	[%rd14], %r1;
+	$fence
+	bar.sync 	0;
+	@!%p9 bra 	$L__BB0_1;
+	cp.async.bulk.tensor.2d.global.shared::cta.bulk_group 	[%rd12, {%r20, %r21}], [%rd5];
+	cp.async.bulk.commit_group;
+$L__BB0_1:
+	$wait
+	bar.sync 	0;
+	st.shared.b32 	[%rd2], %r10;)";
+
+struct StoredBox {
+  std::string fence = "fence.proxy.async.shared::cta;", wait = "cp.async.bulk.wait_group.read 	0;", column = "0",
+              row = "0";
+};
+
+std::string stored_box(const StoredBox& b = {}) {
+  return with(with(with(with(kTensorStore, "$fence", b.fence), "$wait", b.wait), "$column", b.column), "$row", b.row);
+}
+
+TEST(PtxCopies, TensorStores) {
+  for (int row : {0, 3, 8, -2, -8})
+    for (int column : {0, 8, 16, -8, -16}) {
+      const Result result = run_kernel(stored_box({.column = std::to_string(column), .row = std::to_string(row)}));
+      ASSERT_EQ(result.error, "");
+      for (int i = 0; i < 64; ++i) {
+        const int of = i / 8 - row, at = i % 8 - column / 2;
+        const bool stored = of >= 0 && of < 8 && at >= 0 && at < 8;
+        EXPECT_EQ(result.in[static_cast<size_t>(i)], static_cast<uint32_t>(stored ? 8 * of + at : 1000 + i))
+            << i << " at " << row << ", " << column;
+      }
+    }
+}
+
 // Text with a part replaced that must be there.
 std::string but(const std::string& text, const std::string& part, const std::string& by) {
   EXPECT_NE(text.find(part), std::string::npos) << part;
@@ -283,12 +327,12 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"SourceOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5], [%rd9+16]"), "access of 256 bytes at"},
         Fault{"TargetOutOfBounds", but(fetch(), "[%rd5], [%rd9]", "[%rd5+896], [%rd9]"), "bytes of shared memory"},
         Fault{"CopyBeforeTheWait", fetch() + "\n	griddepcontrol.wait;", "before griddepcontrol.wait"},
-        Fault{"NotReleased", but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
+        Fault{"NotReleased",
+              but(ring("mbarrier.arrive.relaxed.cta.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"),
               "copy into shared memory that"},
         Fault{"ReleasedEarly", but(but(ring(""), "ld.shared.b32", kArrive + "\n	ld.shared.b32"), "[%rd9]", "[%rd8]"),
               "read"},
-        Fault{"ReleasedUnfenced",
-              but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
+        Fault{"ReleasedUnfenced", but(but(ring(kArrive), "	fence.proxy.async.shared::cta;", ""), "[%rd9]", "[%rd8]"),
               "read, without fence.proxy.async between"},
         Fault{"StoreUnderACopy", but(fetch(), "$L__BB0_1:", "	st.shared.b32 	[%rd5+4], %r1;\n$L__BB0_1:"),
               "write to shared memory that a copy on the mbarrier at offset 512 wrote"},
@@ -328,7 +372,11 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"OddCopy", "	cp.async.ca.shared.global 	[%rd2], [%rd9], 2;", "other than 4, 8 or 16 bytes"},
         Fault{"BulkStoreNotFenced", bulk_store("", "cp.async.bulk.wait_group 	0;"), "without fence.proxy.async"},
         Fault{"BulkStoreNotAwaited", bulk_store("fence.proxy.async;", ""),
-              "write to shared memory that a bulk store of"}),
+              "write to shared memory that a bulk store of"},
+        Fault{"TensorStoreNotFenced", stored_box({.fence = ""}), "without fence.proxy.async"},
+        Fault{"TensorStoreNotAwaited", stored_box({.wait = ""}), "write to shared memory that a bulk store of"},
+        Fault{"TensorStoreMisaligned", but(stored_box(), "[%rd5];", "[%rd5+64];"), "misaligned"},
+        Fault{"TensorStoreWithoutMap", but(stored_box(), "[%rd12,", "[%rd9,"), "no tensor map"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

@@ -105,16 +105,6 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
-// PTX ISA, red: what global memory adds of f32 has no subnormal numbers.
-uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t) {
-  const auto flushed = [](uint64_t bits) {
-    const auto number = static_cast<uint32_t>(bits);
-    return (number & 0x7f800000u) == 0 ? number & 0x80000000u : number;
-  };
-  const float sum = std::bit_cast<float>(flushed(held)) + std::bit_cast<float>(flushed(given));
-  return flushed(std::bit_cast<uint32_t>(sum));
-}
-
 // A store of what memory holds plus the value.
 void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
   const auto add = std::find(parts.begin(), parts.end(), "add");
@@ -157,6 +147,15 @@ void decode_pure(Instruction& i) {
 }
 
 }  // namespace
+
+uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t) {
+  const auto flushed = [](uint64_t bits) {
+    const auto number = static_cast<uint32_t>(bits);
+    return (number & 0x7f800000u) == 0 ? number & 0x80000000u : number;
+  };
+  const float sum = std::bit_cast<float>(flushed(held)) + std::bit_cast<float>(flushed(given));
+  return flushed(std::bit_cast<uint32_t>(sum));
+}
 
 void decode(Instruction& i, const std::string& entry) {
   const std::vector<std::string> parts = parts_of(i.opcode);

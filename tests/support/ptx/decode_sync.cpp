@@ -63,6 +63,9 @@ const std::vector<Rule>& rules() {
              Kind::bulk_load, 4, 5),
         rule("cp\\.async\\.bulk\\.tensor\\.[1-5]d(\\.shared::cluster|\\.shared::cta)\\.global(\\.tile)?" + bytes,
              Kind::tensor_load, 3, 3),
+        rule("cp\\.(reduce\\.)?async\\.bulk\\.tensor\\.[1-5]d\\.global\\.shared::cta(\\.add)?(\\.tile)?\\.bulk_group("
+             "\\.L2::cache_hint)?",
+             Kind::tensor_store, 2, 3),
         rule("cp\\.async\\.bulk\\.global\\.shared::cta\\.bulk_group(\\.L2::cache_hint)?", Kind::bulk_store, 3, 4),
         rule("cp\\.async\\.(ca|cg)" + shared + "\\.global(\\.L2::cache_hint)?(\\.L2::(64|128|256)B)?", Kind::copy, 3,
              5),
@@ -118,10 +121,10 @@ void decode_operands(Instruction& i) {
     require(wide || !registers, "factors of 8 and 32 bits in registers are not known");
     require(!whole || i.columns <= 32 || i.columns % 16 == 0, "wgmma has more than 32 columns of i8 by 16");
   }
-  if (i.kind == Kind::tensor_load) {
+  if (i.kind == Kind::tensor_load || i.kind == Kind::tensor_store) {
     const size_t rank = i.opcode[i.opcode.find(".tensor.") + 8] - '0';
-    require(i.operands[1].parts.size() == 2 && i.operands[1].parts[1].parts.size() == rank,
-            "a map and a coordinate of each dimension");
+    const Operand& box = i.operands[i.kind == Kind::tensor_load ? 1 : 0];
+    require(box.parts.size() == 2 && box.parts[1].parts.size() == rank, "a map and a coordinate of each dimension");
   }
   if (i.kind == Kind::remote_store) {
     i.bytes = has(i, "64") ? 8 : 4;
@@ -152,6 +155,7 @@ bool decode_sync(Instruction& i) {
   i.expect = has(i, "expect_tx");
   i.arrive = i.kind == Kind::barrier && has(i, ".arrive");
   i.bulk = has(i, ".bulk");
+  i.adds = has(i, ".add");
   i.proxy = has(i, ".proxy");
   i.inits = has(i, "mbarrier_init");
   i.acquire = has(i, "fence.acquire");

@@ -42,6 +42,9 @@ struct Pure {
 };
 const Pure* find_pure(const std::string& opcode);  // null: not known
 
+// PTX ISA, red: what global memory adds of f32 has no subnormal numbers.
+uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t unused);
+
 enum class Kind {
   pure,
   move,
@@ -84,6 +87,7 @@ enum class Kind {
   copy,
   bulk_load,
   tensor_load,
+  tensor_store,
   bulk_store,
   remote_store,
   commit,
@@ -118,9 +122,10 @@ struct Instruction {
   bool transposed = false;    // the same
   int columns = 0;            // of wgmma
   // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
-  // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence.
+  // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence; of
+  // copies that add.
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,
-       bulk = false, proxy = false, inits = false;
+       bulk = false, proxy = false, inits = false, adds = false;
   std::vector<Operand> operands;
 };
 

@@ -281,6 +281,9 @@ Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_
     case Kind::tensor_load:
       tensor_load(i, active);
       break;
+    case Kind::tensor_store:
+      tensor_store(i, active);
+      break;
     case Kind::bulk_load:
       bulk_load(i, active);
       break;

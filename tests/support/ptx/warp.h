@@ -108,7 +108,9 @@ class Warp {
   void copy(const Instruction& i, uint32_t lanes);
   void bulk_load(const Instruction& i, uint32_t lanes);
   void tensor_load(const Instruction& i, uint32_t lanes);
+  void tensor_store(const Instruction& i, uint32_t lanes);
   const TensorMap& map_at(uint64_t address) const;
+  static std::vector<int64_t> coordinates_of(const std::vector<Lanes>& coordinates, int lane);
   void bulk_store(const Instruction& i, uint32_t lanes);
   void remote_store(const Instruction& i, uint32_t lanes);
   int64_t bulk_bytes(const Lanes& sizes, int lane) const;

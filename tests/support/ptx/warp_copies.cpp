@@ -76,15 +76,56 @@ const TensorMap& Warp::map_at(uint64_t address) const {
   throw std::runtime_error("a tensor copy by what is no tensor map");
 }
 
+namespace {
+
+constexpr int64_t kUnit = 16;
+
+// Of a box of so many lines of `width` bytes.
+struct BoxSize {
+  int64_t width, lines = 1;
+
+  explicit BoxSize(const TensorMap& map) : width(map.box[0] * map.element_bytes) {
+    for (int dim = 1; dim < map.rank; ++dim) lines *= map.box[dim];
+  }
+};
+
+// unit(where it lies from the box's begin on, before the exchange; its address in the tensor; how many of its bytes are inside).
+template <class Unit>
+void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit unit) {
+  if (map.rank != static_cast<int>(places.size()))
+    throw std::runtime_error("a tensor copy of other dimensions than its map");
+  const BoxSize box(map);
+  const int64_t bytes = map.element_bytes;
+  for (int64_t line = 0; line < box.lines; ++line) {
+    bool has_line = true;
+    uint64_t offset = 0;  // wraps
+    for (int64_t dim = 1, rest = line; dim < map.rank; rest /= map.box[dim++]) {
+      const int64_t at = places[dim] + rest % map.box[dim];
+      has_line = has_line && at >= 0 && at < static_cast<int64_t>(map.sizes[dim]);
+      offset += static_cast<uint64_t>(at) * static_cast<uint64_t>(map.strides[dim - 1]);
+    }
+    for (int64_t at = 0; at < box.width; at += kUnit) {
+      const int64_t begin = places[0] * bytes + at, end = static_cast<int64_t>(map.sizes[0]) * bytes;
+      if (begin < 0 && begin > -kUnit) throw std::runtime_error("a box that begins within 16 bytes in front of a row");
+      unit(line * box.width + at, map.address + offset + begin,
+           has_line && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0);
+    }
+  }
+}
+
+uint64_t exchanged(const TensorMap& map, uint64_t plain) {
+  return plain ^ (plain >> 7 & (map.swizzle / kUnit - 1)) * kUnit;
+}
+
+}  // namespace
+
 // All bytes of the box land and are counted; those outside of the tensor are zeros.
 void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
-  constexpr int64_t kUnit = 16;
   const auto& o = i.operands;
-  const auto& coordinates = o[1].parts[1].parts;
   const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes),
               barriers = read(o[2].parts.at(0), lanes);
-  std::vector<Lanes> places;
-  for (const auto& coordinate : coordinates) places.push_back(read(coordinate, lanes));
+  std::vector<Lanes> coordinates;
+  for (const auto& coordinate : o[1].parts[1].parts) coordinates.push_back(read(coordinate, lanes));
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const TensorMap& map = map_at(maps[lane]);
@@ -93,37 +134,47 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
     if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
     Mbarrier& barrier = mbarrier(signal);
     if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
-    if (map.rank != static_cast<int>(places.size()))
-      throw std::runtime_error("a tensor copy of other dimensions than its map");
-    const int64_t column = static_cast<int32_t>(places[0][lane]), bytes = map.element_bytes;
-    const int64_t width = map.box[0] * bytes;
-    int64_t lines = 1;
-    for (int dim = 1; dim < map.rank; ++dim) lines *= map.box[dim];
     Copy copy{.barrier = &barrier, .done = barrier.copy_epoch(), .issued = where(i)};
     copy.rounds_to_tf32 = map.rounds_to_tf32 != 0;
-    place.cta.shared.claim(place.at, width * lines, order_, copy.done, true);
-    for (int64_t line = 0; line < lines; ++line) {
-      bool has_line = true;
-      uint64_t offset = 0;  // wraps
-      for (int64_t dim = 1, rest = line; dim < map.rank; rest /= map.box[dim++]) {
-        const int64_t at = static_cast<int32_t>(places[dim][lane]) + rest % map.box[dim];
-        has_line = has_line && at >= 0 && at < static_cast<int64_t>(map.sizes[dim]);
-        offset += static_cast<uint64_t>(at) * static_cast<uint64_t>(map.strides[dim - 1]);
-      }
-      for (int64_t unit = 0; unit < width; unit += kUnit) {
-        const uint64_t plain = place.at + line * width + unit;
-        const uint64_t target = plain ^ (plain >> 7 & (map.swizzle / kUnit - 1)) * kUnit;
-        const int64_t begin = column * bytes + unit, end = static_cast<int64_t>(map.sizes[0]) * bytes;
-        const int64_t inside = has_line && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0;
-        if (begin < 0 && begin > -kUnit)
-          throw std::runtime_error("a box that begins within 16 bytes in front of a row");
-        const uint64_t source = map.address + offset + begin;
-        const uint8_t* from = inside ? machine_.global.check(source, inside, early()) : nullptr;
-        copy.pieces.push_back({place.cta.shared.bytes(target), from, inside, kUnit - inside, 0});
-      }
-    }
+    const BoxSize box(map);
+    place.cta.shared.claim(place.at, box.width * box.lines, order_, copy.done, true);
+    each_unit(map, coordinates_of(coordinates, lane), [&](int64_t at, uint64_t source, int64_t inside) {
+      const uint8_t* from = inside ? machine_.global.check(source, inside, early()) : nullptr;
+      copy.pieces.push_back({place.cta.shared.bytes(exchanged(map, place.at + at)), from, inside, kUnit - inside, 0});
+    });
     machine_.copies.add(std::move(copy));
   });
+}
+
+std::vector<int64_t> Warp::coordinates_of(const std::vector<Lanes>& coordinates, int lane) {
+  std::vector<int64_t> places;
+  for (const Lanes& coordinate : coordinates) places.push_back(static_cast<int32_t>(coordinate[lane]));
+  return places;
+}
+
+// What is outside of the tensor is dropped.
+void Warp::tensor_store(const Instruction& i, uint32_t lanes) {
+  const auto& o = i.operands;
+  const Lanes maps = read(o[0].parts[0], lanes), from = read(o[1].parts.at(0), lanes);
+  std::vector<Lanes> coordinates;
+  for (const auto& coordinate : o[0].parts[1].parts) coordinates.push_back(read(coordinate, lanes));
+  if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
+  Copy copy{.done = open_group(stores_, "a bulk store of "), .group = &cta_.cluster.agents, .adds = i.adds};
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const TensorMap& map = map_at(maps[lane]);
+    if (map.rounds_to_tf32) throw std::runtime_error("a tensor copy that rounds what it stores");
+    if (copy.adds && map.element_bytes != 4) throw std::runtime_error("sums of other elements than f32 are not known");
+    const Place place = resolve(address(o[1], from, lane, 128), Space::shared);
+    const BoxSize box(map);
+    place.cta.shared.borrow(place.at, box.width * box.lines, order_, copy.done);
+    each_unit(map, coordinates_of(coordinates, lane), [&](int64_t at, uint64_t target, int64_t inside) {
+      if (inside)
+        copy.pieces.push_back({machine_.global.check(target, inside),
+                               place.cta.shared.bytes(exchanged(map, place.at + at)), inside, 0, 0});
+    });
+  });
+  machine_.copies.add(std::move(copy));
 }
 
 void Warp::bulk_store(const Instruction& i, uint32_t lanes) {

@@ -99,6 +99,9 @@ struct StoreOptions {
   Scalar alignment_offset = {};  // as of loads
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
+  // Of a product's sums (sm_90 and later): the tile goes from shared memory by tensor copies (cp.async.bulk.tensor), and the program goes
+  // on meanwhile. No other access of the kernel may reach this memory. A remark says where it is not done. Of add(), of f32.
+  bool tensor_copies = false;
 };
 
 // Typed memory: a base pointer with dimensions and strides (in elements). A kernel argument, or a slice of one.

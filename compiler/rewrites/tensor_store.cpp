@@ -1,0 +1,114 @@
+#include "compiler/rewrites/tensor_store.h"
+
+#include "compiler/analysis/layout_preference.h"
+#include "compiler/analysis/memory_access.h"
+#include "compiler/analysis/sliced_view.h"
+#include "compiler/dialect/layout_attr.h"
+#include "compiler/dialect/tgpu.h"
+#include "compiler/layout/swizzle.h"
+#include "compiler/remarks.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+int64_t elementBytes(RankedTensorType type) {
+  return type.getElementTypeBitWidth() / 8;
+}
+
+// Another access that may touch what the store writes: copies are not ordered with it.
+Operation* rivalOf(tile::StoreTileOp store) {
+  const MemoryAccess own = memoryAccesses(store)->front();
+  Operation* rival = nullptr;
+  store->getParentOfType<func::FuncOp>().walk([&](Operation* op) {
+    const FailureOr<MemoryAccesses> accesses = op == store ? MemoryAccesses() : memoryAccesses(op);
+    const bool meets = failed(accesses) || llvm::any_of(*accesses, [&](const MemoryAccess& access) {
+                         return !access.shared && mayOverlap(own, access);
+                       });
+    if (!meets) return WalkResult::advance();
+    rival = op;
+    return WalkResult::interrupt();
+  });
+  return rival;
+}
+
+// The buffer of a store before this one in its block, which has waited for what the iteration before has written. One that waits for its turn
+// costs less than the stages that a second buffer would take from a ring.
+tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type) {
+  for (Operation* op = store->getPrevNode(); op; op = op->getPrevNode())
+    if (auto other = dyn_cast<tgpu::TensorStoreOp>(op); other && other.getBuffer().getType() == type)
+      return other.getBuffer().getDefiningOp<tgpu::LocalAllocOp>();
+  return {};
+}
+
+// In front of all loops around the store.
+Operation* outermost(Operation* op) {
+  while (!isa<func::FuncOp>(op->getParentOp())) op = op->getParentOp();
+  return op;
+}
+
+}  // namespace
+
+std::string whyNoTensorStore(tile::StoreTileOp store) {
+  auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
+  if (!type || type.getRank() != 2) return "the tile has not two dimensions";
+  if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
+    return "its elements are not f16, bf16 or f32";
+  if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
+    return "its sizes are no powers of two";
+  if (store.getAlignmentOffset()) return "it has an alignment offset";
+  if (layoutOf(type).ctas() > 1) return "its tile is that of a cluster";
+  const int64_t vector = tile::kVectorBytes / elementBytes(type);
+  const AccessShape access = accessShape(store);
+  if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
+  if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), type.getDimSize(0)); !why.empty())
+    return why;
+  if (store.getTileShape().back() != type.getDimSize(1) ||
+      !Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * elementBytes(type)))
+    return "its rows are too short for a swizzle";
+  if (Operation* rival = rivalOf(store))
+    return "its memory may be that of the access at " + placeOf(rival) + ", which would not wait for it";
+  return "";
+}
+
+void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches& stretches) {
+  auto whole = cast<RankedTensorType>(source.getType());
+  const Location loc = store.getLoc();
+  const int64_t columns = whole.getDimSize(1) / stretches.parts,
+                swizzle = Swizzle::widest(whole.getDimSize(0), columns * elementBytes(whole));
+  const RankedTensorType type =
+      withLayout(RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType()), stretches.layout);
+  Operation* around = outermost(store);
+  OpBuilder before(around), here(store), behind(around->getBlock(), std::next(around->getIterator()));
+  const auto bufferType =
+      tgpu::MemDescType::get(store.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
+  tgpu::LocalAllocOp buffer = bufferBefore(store, bufferType);
+  const bool isFirst = !buffer;
+  if (isFirst) buffer = tgpu::LocalAllocOp::create(before, loc, bufferType, IntegerAttr());
+  SmallVector<int64_t> shape(store.getTileShape());
+  shape.back() = columns;
+  for (int64_t part = 0; part < stretches.parts; ++part) {
+    SmallVector<Value> indices(store.getIndices());
+    const auto number = [&](int64_t value) -> Value {
+      return arith::ConstantOp::create(here, loc, here.getIntegerAttr(indices.back().getType(), value));
+    };
+    Value tile = source;
+    if (stretches.parts > 1) {
+      indices.back() = arith::MulIOp::create(here, loc, indices.back(), number(stretches.parts));
+      indices.back() = arith::AddIOp::create(here, loc, indices.back(), number(part));
+      tile = tgpu::StretchOp::create(here, loc, type, source, ArrayRef<int64_t>{0, part * columns});
+    }
+    // Tiles of one iteration and the next may be the same memory.
+    tgpu::TensorWaitOp::create(here, loc, buffer, /*written=*/isFirst && part == 0);
+    tgpu::LocalStoreOp::create(here, loc, tile, buffer);
+    tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape, store.getEvict(), store.getAdds());
+  }
+  if (isFirst) tgpu::TensorWaitOp::create(behind, loc, buffer, /*written=*/false);
+  store.erase();
+}
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,24 @@
+// Stores that ask for tensor copies and are not made by them.
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=8 -tgpu-cut-stores -verify-diagnostics
+
+!c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>
+!words = !tile.view<?x?xi32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+!odd = !tile.view<?x?xbf16, strides = [?, 1], align = 16>
+
+func.func @why(%x: !c, %c: !c, %w: !words {tile.alias_class = 1 : i64}, %o: !odd {tile.alias_class = 2 : i64}, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %one = arith.constant dense<1.0> : tensor<128x64xbf16>
+  %number = arith.constant dense<1> : tensor<128x64xi32>
+  scf.for %tile = %c0 to %n step %c1 : i64 {
+    // expected-remark @below {{[tgpu-cut-stores] tensor_copies = true: the tile is not stored by tensor copies: its memory may be that of the access at}}
+    tile.store_tile %one, %c[%c0, %tile] shape [128, 64] {tensor_copies} : tensor<128x64xbf16>, !c
+    tile.store_tile %one, %c[%tile, %c0] shape [128, 64] : tensor<128x64xbf16>, !c
+    // expected-remark @below {{its elements are not f16, bf16 or f32}}
+    tile.store_tile %number, %w[%c0, %tile] shape [128, 64] {tensor_copies} : tensor<128x64xi32>, !words
+    // expected-remark @below {{accesses of 2 bytes}}
+    // expected-remark @below {{the tile is not stored by tensor copies: rows along dimension 0 are known to begin at a multiple of 1}}
+    tile.store_tile %one, %o[%c0, %tile] shape [128, 64] {tensor_copies} : tensor<128x64xbf16>, !odd
+  }
+  return
+}
