@@ -5,7 +5,6 @@
 #include "compiler/layout/conversion.h"
 #include "compiler/layout/matrix_read.h"
 #include "compiler/layout/swizzle.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 
 using namespace mlir;
 
@@ -119,8 +118,8 @@ int64_t exchangeBytes(Operation* scope) {
     const bool inScope = scope->isAncestor(block->getParentOp());
     int64_t together = 0;
     for (Operation& op : *block) {
-      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op); alloc && llvm::any_of(op.getUsers(), [](Operation* user) {
-                                                           return bool(user->getParentOfType<scf::ForOp>());
+      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op); alloc && llvm::any_of(op.getUsers(), [&](Operation* user) {
+                                                           return user->getBlock() != block;
                                                          }))
         lasting += llvm::alignTo(bufferBytes(alloc.getType()), kLeastAlignment);
       if (op.getNumOperands() == 0 || !hasLayout(op.getOperand(0).getType())) continue;

@@ -39,6 +39,7 @@ Operation* rivalOf(tile::StoreTileOp store) {
 // The buffer of a store before this one in its block, which has waited for what the iteration before has written. One that waits for its turn
 // costs less than the stages that a second buffer would take from a ring.
 tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type) {
+  if (!store->getParentOfType<scf::ForOp>()) return {};
   for (Operation* op = store->getPrevNode(); op; op = op->getPrevNode())
     if (auto other = dyn_cast<tgpu::TensorStoreOp>(op); other && other.getBuffer().getType() == type)
       return other.getBuffer().getDefiningOp<tgpu::LocalAllocOp>();
