@@ -149,7 +149,7 @@ TEST(GatedMatmul, TilesOneAfterTheOther) {
                                 {"stages", "3"},
                                 {"persistent", persistent},
                                 {"tensor_copies", copies},
-                                {"tensor_stores", persistent}};
+                                {"tensor_stores", "true"}};
         const bool stores = copies == persistent;
         Trial trial{.m = 200,
                     .f = 136,

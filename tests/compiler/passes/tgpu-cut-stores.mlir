@@ -153,3 +153,26 @@ func.func @one_buffer(%x: !c {tile.read_only}, %c: !c {tile.alias_class = 1 : i6
   }
   return
 }
+
+// In no loop each has a buffer, and waits for itself: the kernel does not end before they are read.
+// CHECK-LABEL: func.func @in_no_loop
+// CHECK: tgpu.tensor_store %[[ONE:.+]], %arg1
+// CHECK-NEXT: tgpu.tensor_wait %[[ONE]] :
+// CHECK: tgpu.tensor_store %[[OTHER:.+]], %arg2
+// CHECK-NEXT: tgpu.tensor_wait %[[OTHER]] :
+// CHECK-NEXT: return
+func.func @in_no_loop(%x: !c {tile.read_only}, %c: !c {tile.alias_class = 1 : i64}, %d: !c {tile.alias_class = 2 : i64}, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %zero = arith.constant dense<0.0> : tensor<128x128xf32>
+  %sums = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<128x128xf32>) : i64 {
+    %a = tile.load_tile %x[%c0, %i] shape [128, 16] : !c -> tensor<128x16xbf16>
+    %b = tile.load_tile %x[%i, %c0] shape [16, 128] : !c -> tensor<16x128xbf16>
+    %s = tile.dot %a, %b, %acc : tensor<128x16xbf16>, tensor<16x128xbf16> -> tensor<128x128xf32>
+    scf.yield %s : tensor<128x128xf32>
+  } {tile.num_stages = 4 : i64}
+  %rounded = arith.truncf %sums : tensor<128x128xf32> to tensor<128x128xbf16>
+  tile.store_tile %rounded, %c[%c0, %c0] shape [128, 128] {tensor_copies} : tensor<128x128xbf16>, !c
+  tile.store_tile %rounded, %d[%c0, %c0] shape [128, 128] {tensor_copies} : tensor<128x128xbf16>, !c
+  return
+}
