@@ -98,6 +98,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry(matmul_kernel),
       entry(grouped_matmul_kernel),
       entry(gated_matmul_kernel),
+      entry(gated_matmul_backward_kernel),
       entry(attention_forward_kernel),
       entry(attention_backward_kernel),
       entry(activation_forward_kernel),

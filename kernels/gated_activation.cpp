@@ -74,13 +74,23 @@ void gated_backward(KernelBuilder& k, const GatedMeta& m) {
   Tile u = times(at.load(gate), multiplier.gate);
   Tile b = at.load(up);
   Tile c = times(at.load(d_out), multiplier.down);
-  const auto rounded = [&](const Tile& x) { return m.activation == Activation::gelu_tanh ? x.to(m.type).to(f32) : x; };
-  const auto store = [&](const auto& f) {
-    at.store(d_up, c * rounded(f.value()));
-    at.store(d_gate, rounded(times(c, multiplier.gate) * b) * f.slope());
+  gated_gradients(
+      m.activation, m.type, u, b, c, multiplier.gate, [&](const Tile& d) { at.store(d_up, d); },
+      [&](const Tile& d) { at.store(d_gate, d); });
+}
+
+void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up, const Tile& d_out,
+                     const std::optional<Scalar>& gate_multiplier, const Store& d_up, const Store& d_gate) {
+  const auto rounded = [&](const Tile& x) { return activation == Activation::gelu_tanh ? x.to(type).to(f32) : x; };
+  const auto of = [&](const auto& f) {
+    d_up(d_out * rounded(f.value()));
+    d_gate(rounded(times(d_out, gate_multiplier) * up) * f.slope());
   };
-  if (m.activation == Activation::gelu_tanh && m.type != f32) return store(GeluByTanh(u));
-  store(ActivationAt(m.activation, u));
+  if (activation == Activation::gelu_tanh && type != f32) return of(GeluByTanh(u));
+  const ActivationAt f(activation, u);
+  if (activation != Activation::relu && activation != Activation::relu_squared) return of(f);
+  d_up(d_out * f.value());
+  d_gate(f.gradient(times(d_out, gate_multiplier) * up));
 }
 
 }  // namespace ligerdsl::kernels

@@ -1,6 +1,9 @@
 // Gated activations: f(gate) * up with f = SiLU (SwiGLU) or the tanh form of GELU (GeGLU).
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "kernels/activation_function.h"
 #include "kernels/launch.h"
 #include "ligerdsl/dsl.h"
@@ -31,6 +34,11 @@ void gated_forward(KernelBuilder& k, const GatedMeta& m);
 // Arguments: d_gate, d_up, d_out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier.
 // d_gate may be exactly gate, d_up exactly up.
 void gated_backward(KernelBuilder& k, const GatedMeta& m);
+
+// The gradients of f(u) up, u = gate_multiplier gate, where d_out reaches it; all f32. Each is handed on as soon as it is there.
+using Store = std::function<void(const Tile&)>;
+void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up, const Tile& d_out,
+                     const std::optional<Scalar>& gate_multiplier, const Store& d_up, const Store& d_gate);
 
 // Rows: rows of out.
 Operation swiglu_forward(const Machine& machine, const GatedOptions& options);

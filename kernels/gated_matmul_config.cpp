@@ -8,19 +8,23 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// One product of so many columns.
-MatmulOptions product_of(const GatedMatmulOptions& o, int64_t cols) {
+// One of the two products.
+template <class Options>
+MatmulOptions each_of(const Options& o) {
   return {.factors = Factors::nt,
-          .cols = cols,
+          .cols = o.cols,
           .width = o.width,
           .type = o.type,
           .c_type = o.type,
           .most_rows = o.most_rows};
 }
 
-// Both products side by side: their sums and the tiles of a turn take what those of one product of all columns take.
-MatmulOptions both_of(const GatedMatmulOptions& o) {
-  return product_of(o, 2 * o.cols);
+// Both side by side: their sums and the tiles of a turn take what those of one product of all columns take.
+template <class Options>
+MatmulOptions both_of(const Options& o) {
+  MatmulOptions both = each_of(o);
+  both.cols *= 2;
+  return both;
 }
 
 MatmulConfig product_config(const GatedMatmulConfig& config, int products) {
@@ -37,7 +41,8 @@ MatmulConfig product_config(const GatedMatmulConfig& config, int products) {
 
 // Programs of few rows share no tile: what is behind the sums needs all of them. Results by tensor copies: 65,536 rows of 2048 to 2 x 8192
 // took 6.40 to 6.58 ms for 6.62 to 6.75 by 16-byte stores, 6.62 to 6.72 for 6.69 to 6.79 with gate and up (an H100, in turns).
-GatedMatmulConfig heuristic(const Machine& machine, const GatedMatmulOptions& o) {
+template <class Options>
+GatedMatmulConfig heuristic(const Machine& machine, const Options& o) {
   const MatmulConfig both = matmul_kernel.heuristic(machine, both_of(o));
   return {.tile_m = both.tile_m,
           .tile_n = std::max(both.tile_n / 2, 16),
@@ -50,23 +55,39 @@ GatedMatmulConfig heuristic(const Machine& machine, const GatedMatmulOptions& o)
           .tensor_stores = both.persistent};
 }
 
-std::string valid(const Machine& machine, const GatedMatmulOptions& o, const GatedMatmulConfig& config) {
+template <class Options>
+std::string valid(const Machine& machine, const Options& o, const GatedMatmulConfig& config) {
   std::string reason = matmul_kernel.valid(machine, both_of(o), product_config(config, 2));
-  return reason.empty() ? matmul_kernel.valid(machine, product_of(o, o.cols), product_config(config, 1)) : reason;
+  return reason.empty() ? matmul_kernel.valid(machine, each_of(o), product_config(config, 1)) : reason;
+}
+
+Launch launch_of(const Machine& machine, const GatedMatmulConfig& config, int64_t cols) {
+  const Size tiles = ceil_div(Size::rows(), config.tile_m) * ceil_div(cols, config.tile_n);
+  return library_launch(config.persistent ? min(tiles, Size(machine.sms)) : tiles, config.num_warps);
 }
 
 Operation build(const Machine& machine, const GatedMatmulOptions& o, const GatedMatmulConfig& config) {
-  const GatedMatmulMeta meta{matmul_meta(product_of(o, o.cols), product_config(config, 1)), o.activation,
-                             o.stores_products};
-  const Size tiles = ceil_div(Size::rows(), config.tile_m) * ceil_div(o.cols, config.tile_n);
-  const Size programs = config.persistent ? min(tiles, Size(machine.sms)) : tiles;
-  return {
-      .steps = {record_step("gated_matmul", o.type, &gated_matmul, meta, library_launch(programs, config.num_warps))}};
+  const GatedMatmulMeta meta{matmul_meta(each_of(o), product_config(config, 1)), o.activation, o.stores_products};
+  return {.steps = {record_step("gated_matmul", o.type, &gated_matmul, meta, launch_of(machine, config, o.cols))}};
 }
 
-Cost cost(const GatedMatmulOptions& o, int64_t rows) {
+Operation build_backward(const Machine& machine, const GatedMatmulBackwardOptions& o, const GatedMatmulConfig& config) {
+  const GatedMatmulBackwardMeta meta{matmul_meta(each_of(o), product_config(config, 1)), o.activation, o.stores_out};
+  return {.steps = {record_step("gated_matmul_backward", o.type, &gated_matmul_backward, meta,
+                                launch_of(machine, config, o.cols))}};
+}
+
+// x, the weights, and so many matrices [M, F].
+template <class Options>
+Cost cost_of(const Options& o, int64_t rows, int matrices) {
   const auto m = static_cast<double>(rows), k = static_cast<double>(o.width), f = static_cast<double>(o.cols);
-  return {(m * k + 2 * f * k + m * f * (o.stores_products ? 3 : 1)) * size_of(o.type)};
+  return {(m * k + 2 * f * k + m * f * matrices) * size_of(o.type)};
+}
+Cost cost(const GatedMatmulOptions& o, int64_t rows) {
+  return cost_of(o, rows, o.stores_products ? 3 : 1);
+}
+Cost backward_cost(const GatedMatmulBackwardOptions& o, int64_t rows) {
+  return cost_of(o, rows, o.stores_out ? 4 : 3);
 }
 
 }  // namespace
@@ -74,12 +95,21 @@ Cost cost(const GatedMatmulOptions& o, int64_t rows) {
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& o) {
   return few_rows(machine, both_of(o));
 }
+std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& o) {
+  return few_rows(machine, both_of(o));
+}
 
 const GatedMatmul gated_matmul_kernel{
     "gated_matmul", "gate and up projections with their activation", &valid, &heuristic, &build, &cost};
+const GatedMatmulBackward gated_matmul_backward_kernel{
+    "gated_matmul_backward", "gate and up made again, and their gradients", &valid, &heuristic, &build_backward,
+    &backward_cost};
 
 Operation gated_matmul(const Machine& machine, const GatedMatmulOptions& options) {
   return gated_matmul_kernel(machine, options);
+}
+Operation gated_matmul_backward(const Machine& machine, const GatedMatmulBackwardOptions& options) {
+  return gated_matmul_backward_kernel(machine, options);
 }
 
 }  // namespace ligerdsl::kernels

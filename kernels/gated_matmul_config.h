@@ -1,10 +1,11 @@
-// The schedules of gate and up projections in one kernel.
+// The schedules of gate and up projections in one kernel, alone and with the gradients of both.
 #pragma once
 
 #include <vector>
 
 #include "kernels/config.h"
 #include "kernels/gated_matmul.h"
+#include "kernels/gated_matmul_backward.h"
 
 namespace ligerdsl::kernels {
 
@@ -34,8 +35,12 @@ struct GatedMatmulConfig {
 
 // As of a product: what few_rows of matmul_config.h says.
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
+std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& options);
 
 using GatedMatmul = ConfiguredKernel<GatedMatmulOptions, GatedMatmulConfig>;
 extern const GatedMatmul gated_matmul_kernel;
+
+using GatedMatmulBackward = ConfiguredKernel<GatedMatmulBackwardOptions, GatedMatmulConfig>;
+extern const GatedMatmulBackward gated_matmul_backward_kernel;
 
 }  // namespace ligerdsl::kernels

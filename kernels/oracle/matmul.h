@@ -47,4 +47,18 @@ inline GatedProduct gated_matmul_oracle(ActivationKind kind, const Values& x, co
   return made;
 }
 
+// Their gradients side by side, where d_out [rows, f] reaches out.
+inline Values gated_matmul_gradient_oracle(ActivationKind kind, const Values& d_out, const Values& gate_up,
+                                           int64_t rows, int64_t f) {
+  Values made;
+  for (int64_t i = 0; i < rows; ++i) {
+    const auto gate = gate_up.begin() + i * 2 * f, d = d_out.begin() + i * f;
+    const GatedGradient row =
+        gated_gradient_oracle(kind, Values(d, d + f), Values(gate, gate + f), Values(gate + f, gate + 2 * f), 1, 1);
+    made.insert(made.end(), row.d_gate.begin(), row.d_gate.end());
+    made.insert(made.end(), row.d_up.begin(), row.d_up.end());
+  }
+  return made;
+}
+
 }  // namespace ligerdsl::oracle

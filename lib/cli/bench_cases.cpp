@@ -81,6 +81,8 @@ class Builder {
     for (const char* stored : {"with_gate_up=0", "with_gate_up=1"})
       cases_.push_back(
           {"gated_matmul_nt", {dtype_, stored, size("M", rows_of(rows)), size("K", width), size("F", cols)}});
+    cases_.push_back({"gated_matmul_nt_backward",
+                      {dtype_, "with_out=1", size("M", rows_of(rows)), size("K", width), size("F", cols)}});
   }
   // fp8, with a scale for each row.
   void eight_bits(int64_t rows, int64_t width, int64_t cols) {

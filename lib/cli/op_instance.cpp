@@ -574,7 +574,7 @@ double OpInstance::flops() const {
     const double seen = seen_pairs(size("S"), size("T"), integer("causal", 0) != 0);
     return (name == "attention_forward" ? 4 : 10) * size("B") * size("A") * size("D") * seen;
   }
-  if (name == "gated_matmul_nt") return 4 * size("M") * size("F") * size("K");
+  if (name.starts_with("gated_matmul_nt")) return 4 * size("M") * size("F") * size("K");
   if (!name.starts_with("fused_linear_")) return 0;
   const double products =
       size("H") * static_cast<double>(1 + integer("with_d_x", 0) + (integer("d_weight_dtype", 0) != 0));

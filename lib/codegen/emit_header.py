@@ -7,7 +7,7 @@ from table import DTYPES, Tensor, TensorList, Value, range_text
 CONSTANTS = [
     ("Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end",
      [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
-    ("The function of activation_forward, activation_backward and gated_matmul_nt",
+    ("The function of activation_forward, activation_backward, gated_matmul_nt and gated_matmul_nt_backward",
      [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1), ("LIGERDSL_ACTIVATION_SILU", 2),
       ("LIGERDSL_ACTIVATION_RELU", 3), ("LIGERDSL_ACTIVATION_RELU_SQUARED", 4)]),
     ("What a product's epilogue applies to its sums; the functions are those of activation_forward",

@@ -23,6 +23,7 @@ FEW = {"rope": ["B=1", "S=2"], "matmul_nn": ["M=2"], "matmul_nt": ["M=2"], "matm
        "scaled_matmul_nt": ["M=2"], "batched_matmul_nn": ["M=2"], "batched_matmul_nt": ["M=2"], "batched_matmul_tn": ["K=2"],
        "batched_matmul_tt": ["K=2"],
        "grouped_matmul_nt": ["M=2"], "grouped_matmul_nn": ["M=2"], "grouped_matmul_tn": ["K=2"], "gated_matmul_nt": ["M=2"],
+       "gated_matmul_nt_backward": ["M=2"],
        "attention_forward": ["B=1", "S=2", "T=2"], "attention_backward": ["B=1", "S=2", "T=2"],
        "attention_varlen_forward": ["S=2", "T=2", "U=2"], "attention_varlen_backward": ["S=2", "T=2", "U=2"]}
 

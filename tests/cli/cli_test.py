@@ -159,6 +159,10 @@ gated_matmul_nt M=70 F=33 K=40
 gated_matmul_nt M=9 F=40 K=24 dtype=bf16 with_gate_up=1
 gated_matmul_nt M=20 F=33 K=17 dtype=f16 with_gate_up=1 activation=gelu_tanh
 gated_matmul_nt M=0 F=33 K=17 with_gate_up=1
+gated_matmul_nt_backward M=70 F=33 K=40
+gated_matmul_nt_backward M=9 F=40 K=24 dtype=bf16 with_out=1
+gated_matmul_nt_backward M=20 F=33 K=17 dtype=f16 activation=gelu_tanh
+gated_matmul_nt_backward M=0 F=33 K=17 activation=relu_squared
 bias_add_backward N=50 F=33 dtype=bf16
 bias_add_backward N=50 F=33 d_bias_dtype=f32 accumulate=1
 bias_add_backward N=0 F=33

@@ -96,6 +96,7 @@ std::vector<LargeCase> large_cases() {
       row("grouped_matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
       row("gated_matmul_nt", {"dtype=bf16", size("K", gpu ? 4096 : 64), "F=32"}),
       row("gated_matmul_nt", {"dtype=bf16", size("K", gpu ? 1024 : 16), size("F", gpu ? 2048 : 32), "with_gate_up=1"}),
+      row("gated_matmul_nt_backward", {"dtype=bf16", size("K", gpu ? 1024 : 16), size("F", gpu ? 2048 : 32), "with_out=1"}),
       row("activation_forward", {"dtype=bf16", f}),
       row("activation_backward", {"dtype=bf16", f, "kind=gelu_erf"}),
       row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // a mask does not repeat

@@ -142,6 +142,17 @@ TEST(ArgumentFacts, FactorsOfGatedProducts) {
   }
 }
 
+// As of the forward: what the product does not multiply may lie anywhere.
+TEST(ArgumentFacts, FactorsOfGatedGradients) {
+  const kernels::Operation product = kernels::gated_matmul_backward(kGpu, {.stores_out = true});
+  const Facts aligned(product), of_factors(product, Variant::factors);
+  for (const char* name : {"x", "gate_weight", "up_weight"}) EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
+  for (const char* name : {"d_out", "d_gate", "d_up", "out"}) {
+    EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
+    EXPECT_EQ(of_factors.of(name), Facts(product, Variant::any).of(name)) << name;
+  }
+}
+
 TEST(ArgumentFacts, NothingOfAnyArguments) {
   const Facts facts(norm(64), Variant::any);
   for (const char* name : {"x", "y", "weight", "rstd"}) EXPECT_EQ(facts.of(name).pointer_align, 1);

@@ -70,6 +70,7 @@ def by_hand():
            for order in ("nn", "nt", "tn", "tt")},
         "scaled_matmul_nt": ((eight_bits(4, 6), eight_bits(5, 6), torch.rand(4), torch.rand(5), torch.randn(5)), {"c_dtype": torch.float32}),
         "gated_matmul_nt": ((x, torch.randn(10, 6)), {"with_gate_up": True}),
+        "gated_matmul_nt_backward": ((x, torch.randn(10, 6), torch.randn(4, 5)), {"with_out": True}),
         "dropout_forward": ((x, x), {"p": 0.3, "seed": 7}), "dropout_backward": ((x,), {"p": 0.3, "seed": 7}),
     }
 

@@ -32,9 +32,25 @@ Expected matmul(const Call& c) {
   return {{"c", {oracle::matmul_oracle(which, c["a"], c["b"], c["bias"], before), true, own}}};
 }
 
+oracle::ActivationKind activation_of(const Call& c) {
+  return static_cast<oracle::ActivationKind>(c.option("activation"));
+}
+
+oracle::GatedProduct gated_product(const Call& c) {
+  return oracle::gated_matmul_oracle(activation_of(c), c["x"], c["weight"], c.size("M"), c.size("F"), c.size("K"));
+}
+
+Expected gated_matmul_backward(const Call& c) {
+  auto made = gated_product(c);
+  const DType own = c.type("d_gate_up");
+  return {{"d_gate_up",
+           {oracle::gated_matmul_gradient_oracle(activation_of(c), c["d_out"], made.gate_up, c.size("M"), c.size("F")),
+            true, own}},
+          {"out", {std::move(made.out), true, own}}};
+}
+
 Expected gated_matmul(const Call& c) {
-  const auto kind = static_cast<oracle::ActivationKind>(c.option("activation"));
-  auto made = oracle::gated_matmul_oracle(kind, c["x"], c["weight"], c.size("M"), c.size("F"), c.size("K"));
+  auto made = gated_product(c);
   const DType own = c.type("out");
   return {{"gate_up", {std::move(made.gate_up), true, own}}, {"out", {std::move(made.out), true, own}}};
 }
@@ -119,7 +135,8 @@ Formulas product_formulas() {
           {"grouped_matmul_nt", grouped_matmul<true>},
           {"grouped_matmul_nn", grouped_matmul<false>},
           {"grouped_matmul_tn", grouped_matmul_tn},
-          {"gated_matmul_nt", gated_matmul}};
+          {"gated_matmul_nt", gated_matmul},
+          {"gated_matmul_nt_backward", gated_matmul_backward}};
 }
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,4 @@
-"""The gate and up projections of a gated MLP with its activation."""
+"""The gate and up projections of a gated MLP with its activation, and their gradients without either in memory."""
 
 from table import Op, Tensor, dim, dtype, option, present
 
@@ -19,4 +19,22 @@ second half of its rows, does not, these alone are moved so. There is no workspa
      Tensor("out", "out", "M* F", "dtype", "the activation")],
     rows="rows of x")
 
-OPS = [GATED_MATMUL]
+GATED_MATMUL_BACKWARD = Op(
+    "gated_matmul_nt_backward", "gradients of gate and up, which are made again from x, in one kernel",
+    """gate = round(x W_gate^T) and up = round(x W_up^T) of gated_matmul_nt, which no memory holds; with f by activation (the functions are those
+of activation_forward) d_up = d_out * f(gate), d_gate = d_out * up * f'(gate), of the same bits as swiglu_backward (SILU) or geglu_backward (GELU_TANH)
+with fused makes them of what gated_matmul_nt stores with the same schedule; out as it makes it. A layer that is computed again so writes and reads
+5 F elements a row less. d_x = d_gate_up weight and d_weight = d_gate_up^T x are products of their own. Products and sums in f32, of 16-bit factors on
+tensor cores where the device has them; the order of a sum depends on shapes, number of rows, alignment, device and schedule. d_gate_up and out
+overlap nothing. K and F are at least 1. On a GPU of 16-bit factors the fast kernels want x and weight, and their rows, to begin at multiples of 16
+bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says which argument). Where only another tensor, or the
+second half of its rows, does not, these alone are moved so. There is no workspace.""",
+    [dim("n_inner", "K", "x", "terms of a sum, width of x"), dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "x", "of all tensors"),
+     option("activation", "int32_t", "LIGERDSL_ACTIVATION_SILU", "LIGERDSL_ACTIVATION_*", 0, 4), present("out")],
+    [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
+     Tensor("d_out", "in", "M* F", "dtype", "gradient of out"),
+     Tensor("d_gate_up", "out", "M* 2F", "dtype", "gradient of gate in columns [0, F), of up in [F, 2F)"),
+     Tensor("out", "out", "M* F", "dtype", "the activation, or NULL", "with_out")],
+    rows="rows of x")
+
+OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

@@ -9,8 +9,8 @@ the forward saves the layer's input, and the backward is written out:
 * Where the weights of q, k and v are neighbours (neighbours.py) one product makes q, k and v, one n1's gradient, and, where all three are
   wanted, one the weights' gradients, which then share a storage.
 * The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
-  four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (neighbours.py) one kernel makes gate, up and
-  their product, in the forward the product alone.
+  four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (neighbours.py) one kernel makes their product
+  from the norm's rows, in the backward with the gradients: gate and up are in no memory.
 * What is added to a product is there before it.
 * Gradients that meet are added by the product or the norm that makes the last of them.
 * Attention is torch's scaled_dot_product_attention. Where its output is kept, its forward runs once.
@@ -172,26 +172,28 @@ class Sum:
 def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
     """d_n2, and the gradients of wg, wu and wd. wanted: which of these three."""
     if both is None:
-        gate, up = linear(n2, wg), linear(n2, wu)
+        d_gate, d_up = linear(n2, wg), linear(n2, wu)  # gate and up, until their gradients are there
     else:
-        gate_up = n2.new_empty(len(n2), len(both))
-        gate, up = gate_up.chunk(2, dim=1)
+        d_gate_up = n2.new_empty(len(n2), len(both))
+        d_gate, d_up = d_gate_up.chunk(2, dim=1)
     parts = pieces(len(n2), shape.piece_rows)
     d_wd = Sum(wd, len(parts) > 1, in_memory=is_faster(wd))
-    memory = gate.new_empty(2, parts[0][1], gate.shape[1])
+    memory = d_gate.new_empty(2, parts[0][1], d_gate.shape[1])
     for begin, end in parts:
-        out, d_out = memory[0, :end - begin], memory[1, :end - begin]
-        if both is not None:
-            arrays.gated_matmul_nt(n2[begin:end], both, gate_up=gate_up[begin:end], out=out)
-        elif wanted[2]:
-            arrays.swiglu_forward(gate[begin:end], up[begin:end], out=out)
+        out, d_out = memory[0, :end - begin] if wanted[2] else None, memory[1, :end - begin]
         torch.mm(d_y[begin:end], wd, out=d_out)
+        if both is not None:
+            arrays.gated_matmul_nt_backward(n2[begin:end], both, d_out, d_gate_up=d_gate_up[begin:end], out=out)
+        else:
+            gate, up = d_gate[begin:end], d_up[begin:end]
+            if wanted[2]:
+                arrays.swiglu_forward(gate, up, out=out)
+            arrays.swiglu_backward(d_out, gate, up, d_gate=gate, d_up=up)
         if wanted[2]:
             d_wd.add(d_y[begin:end], out)
-        arrays.swiglu_backward(d_out, gate[begin:end], up[begin:end], d_gate=gate[begin:end], d_up=up[begin:end])
     del memory, out, d_out
-    d_n2 = torch.mm(gate, wg).addmm_(up, wu) if both is None else torch.mm(gate_up, both)
-    return d_n2, (product(wanted[0], gate, n2), product(wanted[1], up, n2), d_wd.result())
+    d_n2 = torch.mm(d_gate, wg).addmm_(d_up, wu) if both is None else torch.mm(d_gate_up, both)
+    return d_n2, (product(wanted[0], d_gate, n2), product(wanted[1], d_up, n2), d_wd.result())
 
 
 class LayerFunction(Function):
