@@ -36,9 +36,9 @@ void gated_forward(KernelBuilder& k, const GatedMeta& m);
 void gated_backward(KernelBuilder& k, const GatedMeta& m);
 
 // The gradients of f(u) up, u = gate_multiplier gate, where d_out reaches it; all f32. Each is handed on as soon as it is there.
-using Store = std::function<void(const Tile&)>;
+using StoreTile = std::function<void(const Tile&)>;
 void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up, const Tile& d_out,
-                     const std::optional<Scalar>& gate_multiplier, const Store& d_up, const Store& d_gate);
+                     const std::optional<Scalar>& gate_multiplier, const StoreTile& d_up, const StoreTile& d_gate);
 
 // Rows: rows of out.
 Operation swiglu_forward(const Machine& machine, const GatedOptions& options);

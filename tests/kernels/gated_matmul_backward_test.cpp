@@ -166,6 +166,20 @@ TEST(GatedMatmulBackward, TilesOneAfterTheOther) {
       }
 }
 
+// Where ReLU is flat nothing reaches the gate, however large it is.
+TEST(GatedMatmulBackward, FlatWhereInfinite) {
+  for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
+    Trial trial{.m = 2, .f = 1, .k = 1, .options = {.type = f32, .activation = activation}};
+    Trial::Tensors t = trial.tensors(9, 0);
+    t.x.set(0, -1), t.x.set(1, 1);
+    t.weight.set(0, 1), t.weight.set(1, 1);  // gate and up are x
+    for (const int64_t row : {0, 1}) t.d_out.set(row, std::numeric_limits<double>::infinity());
+    trial.run(t);
+    EXPECT_EQ(t.d_gate_up.get(0), 0);
+    EXPECT_TRUE(std::isinf(t.d_gate_up.get(2)));
+  }
+}
+
 TEST(GatedMatmulBackward, NotANumber) {
   for (const DType type : {f32, bf16}) {
     Trial trial{.m = 3, .f = 16, .k = 16, .options = {.type = type, .stores_out = true}};

@@ -24,11 +24,11 @@ GATED_MATMUL_BACKWARD = Op(
     """gate = round(x W_gate^T) and up = round(x W_up^T) of gated_matmul_nt, which no memory holds; with f by activation (the functions are those
 of activation_forward) d_up = d_out * f(gate), d_gate = d_out * up * f'(gate), of the same bits as swiglu_backward (SILU) or geglu_backward (GELU_TANH)
 with fused makes them of what gated_matmul_nt stores with the same schedule; out as it makes it. A layer that is computed again so writes and reads
-5 F elements a row less. d_x = d_gate_up weight and d_weight = d_gate_up^T x are products of their own. Products and sums in f32, of 16-bit factors on
+4 F elements a row less, 5 F without out. d_x = d_gate_up weight and d_weight = d_gate_up^T x are products of their own. Products and sums in f32, of 16-bit factors on
 tensor cores where the device has them; the order of a sum depends on shapes, number of rows, alignment, device and schedule. d_gate_up and out
 overlap nothing. K and F are at least 1. On a GPU of 16-bit factors the fast kernels want x and weight, and their rows, to begin at multiples of 16
 bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says which argument). Where only another tensor, or the
-second half of its rows, does not, these alone are moved so. There is no workspace.""",
+second half of its rows, does not, all but x and weight are moved so. There is no workspace.""",
     [dim("n_inner", "K", "x", "terms of a sum, width of x"), dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "x", "of all tensors"),
      option("activation", "int32_t", "LIGERDSL_ACTIVATION_SILU", "LIGERDSL_ACTIVATION_*", 0, 4), present("out")],
     [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),

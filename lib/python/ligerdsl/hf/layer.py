@@ -178,9 +178,9 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
         d_gate, d_up = d_gate_up.chunk(2, dim=1)
     parts = pieces(len(n2), shape.piece_rows)
     d_wd = Sum(wd, len(parts) > 1, in_memory=is_faster(wd))
-    memory = d_gate.new_empty(2, parts[0][1], d_gate.shape[1])
+    memory = d_gate.new_empty(1 + bool(wanted[2]), parts[0][1], d_gate.shape[1])
     for begin, end in parts:
-        out, d_out = memory[0, :end - begin] if wanted[2] else None, memory[1, :end - begin]
+        d_out, out = memory[0, :end - begin], memory[1, :end - begin] if wanted[2] else None
         torch.mm(d_y[begin:end], wd, out=d_out)
         if both is not None:
             arrays.gated_matmul_nt_backward(n2[begin:end], both, d_out, d_gate_up=d_gate_up[begin:end], out=out)
