@@ -41,11 +41,11 @@ MatmulConfig product_config(const GatedMatmulConfig& config, int products) {
 
 // Of each product's tile. What GELU's accurate tanh needs beside gate, up and d_out does not fit the registers with twice 64 sums (900 bytes of
 // each thread spilled); not timed.
-int most_cols(const GatedMatmulOptions&) {
+int most_cols(const Machine&, const GatedMatmulOptions&) {
   return 128;
 }
-int most_cols(const GatedMatmulBackwardOptions& o) {
-  return o.activation == Activation::gelu_tanh && o.type != DType::f32 ? 64 : 128;
+int most_cols(const Machine& machine, const GatedMatmulBackwardOptions& o) {
+  return machine.is_gpu() && o.activation == Activation::gelu_tanh && o.type != DType::f32 ? 64 : 128;
 }
 
 // Programs of few rows share no tile: what is behind the sums needs all of them. Results by tensor copies: 65,536 rows of 2048 to 2 x 8192
@@ -54,7 +54,7 @@ template <class Options>
 GatedMatmulConfig heuristic(const Machine& machine, const Options& o) {
   const MatmulConfig both = matmul_kernel.heuristic(machine, both_of(o));
   return {.tile_m = both.tile_m,
-          .tile_n = std::clamp(both.tile_n / 2, 16, most_cols(o)),
+          .tile_n = std::clamp(both.tile_n / 2, 16, most_cols(machine, o)),
           .tile_k = both.tile_k,
           .stages = both.stages,
           .num_warps = both.num_warps,
