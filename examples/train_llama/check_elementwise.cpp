@@ -216,17 +216,25 @@ Array joined(const Array& gate, const Array& up, int64_t ffn) {
   return out;
 }
 
-// Both products and what is made of them.
+// Both products and what is made of them; and their gradients, of both made again.
 void gated_products(CheckTable& t) {
   const int64_t m = t.rows, ffn = t.c.ffn, k = t.c.width;
-  const auto x = t.random({m, k}), weight = t.random({2 * ffn, k});
+  const auto x = t.random({m, k}), weight = t.random({2 * ffn, k}), d_out = t.random({m, ffn});
   const Array products = oracle::matmul(x.values, weight.values, m, 2 * ffn, k, false, true);
   Tensor gate_up = t.ops.allocate(t.type, {m, 2 * ffn}), out = t.ops.allocate(t.type, {m, ffn});
   for (const bool gelu : {false, true}) {
+    t.variant(gelu ? "GELU, tanh" : "SiLU");
+    const Array activated = gelu ? oracle::geglu(products, ffn) : oracle::swiglu(products, ffn);
+    const Array gradient = gelu ? oracle::geglu_backward(d_out.values, products, ffn)
+                                : oracle::swiglu_backward(d_out.values, products, ffn);
     t.ops.gated_matmul(out, gate_up, x.tensor, weight.tensor, gelu);
     t.add("gate_up", gate_up, products, t.reduction);
-    t.add("out", out, gelu ? oracle::geglu(products, ffn) : oracle::swiglu(products, ffn), t.reduction);
+    t.add("out", out, activated, t.reduction);
+    t.ops.gated_matmul_backward(gate_up, out, d_out.tensor, x.tensor, weight.tensor, gelu);
+    t.add("d_gate_up", gate_up, gradient, t.reduction);
+    t.add("out", out, activated, t.reduction);
   }
+  t.variant("");
 }
 
 struct Activation {

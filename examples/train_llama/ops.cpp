@@ -227,6 +227,20 @@ void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x
   impl_->run(desc, args);
 }
 
+void Ops::gated_matmul_backward(const Tensor& d_gate_up, const Tensor& out, const Tensor& d_out, const Tensor& x,
+                                const Tensor& weight, bool gelu) {
+  Arguments tensor(impl_->device);
+  ligerdsl_gated_matmul_nt_backward_desc_t desc = LIGERDSL_GATED_MATMUL_NT_BACKWARD_DESC_INIT;
+  ligerdsl_gated_matmul_nt_backward_args_t args = LIGERDSL_GATED_MATMUL_NT_BACKWARD_ARGS_INIT;
+  desc.activation = gelu ? LIGERDSL_ACTIVATION_GELU_TANH : LIGERDSL_ACTIVATION_SILU;
+  args.x = tensor(x);
+  args.weight = tensor(weight);
+  args.d_out = tensor(d_out);
+  args.d_gate_up = tensor(d_gate_up);
+  args.out = tensor(out);
+  impl_->run(desc, args);
+}
+
 void Ops::swiglu(const Tensor& out, const Gated& in) {
   Arguments tensor(impl_->device);
   ligerdsl_swiglu_forward_desc_t desc = LIGERDSL_SWIGLU_FORWARD_DESC_INIT;

@@ -86,6 +86,9 @@ class Ops {
   };
   // gate_up, the product of x and weight^T, and out: swiglu of it, or geglu.
   void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu = false);
+  // d_gate_up of d_out, with gate_up and out made again from x and weight.
+  void gated_matmul_backward(const Tensor& d_gate_up, const Tensor& out, const Tensor& d_out, const Tensor& x,
+                             const Tensor& weight, bool gelu = false);
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
