@@ -10,7 +10,7 @@ namespace ligerdsl::compiler {
 /// exclusive or with that of its line of 128 bytes.
 class Swizzle {
  public:
-  static constexpr int64_t kUnit = 16;
+  static constexpr int64_t kUnit = 16, kPeriod = 8;  // bytes; rows after which panels repeat
 
   Swizzle(int64_t rows, int64_t bytes) : rows(rows), bytes(bytes) {}
 

@@ -59,6 +59,8 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);
     if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
+      if (store.getCache() != tile::CacheHint::normal)
+        missed(store, "tgpu-cut-stores") << "cache = streaming: tensor copies know no such hint; use evict = first";
       storeByTensorCopies(store, source, {parts, *stretch});
       if (conversion) conversion.erase();
       return true;
@@ -126,8 +128,9 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
   void runOnOperation() override {
     SmallVector<tile::StoreTileOp> stores;
     getOperation().walk([&](tile::StoreTileOp store) {
-      const bool cuts = store->getParentOfType<scf::ForOp>() || store.getAdds() || store.getTensorCopies();
-      if (cuts && isa<RankedTensorType>(store.getValue().getType())) stores.push_back(store);
+      const bool isTile = isa<RankedTensorType>(store.getValue().getType());
+      const bool cuts = isTile && (store->getParentOfType<scf::ForOp>() || store.getAdds());
+      if (cuts || store.getTensorCopies()) stores.push_back(store);
     });
     for (tile::StoreTileOp store : stores) {
       if (store.getTensorCopies() && madeByTensorCopies(store, tensorStores)) continue;

@@ -56,7 +56,7 @@ Operation* outermost(Operation* op) {
 
 std::string whyNoTensorStore(tile::StoreTileOp store) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
-  if (!type || type.getRank() != 2) return "the tile has not two dimensions";
+  if (!type || type.getRank() != 2) return "they are of tiles of two dimensions";
   if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
     return "its elements are not f16, bf16 or f32";
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
@@ -68,6 +68,9 @@ std::string whyNoTensorStore(tile::StoreTileOp store) {
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
   if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), type.getDimSize(0)); !why.empty())
     return why;
+  if (type.getDimSize(0) < Swizzle::kPeriod)
+    return "it has " + std::to_string(type.getDimSize(0)) + " rows, and buffers of tensor copies want " +
+           std::to_string(Swizzle::kPeriod) + " or more";
   if (store.getTileShape().back() != type.getDimSize(1) ||
       !Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * elementBytes(type)))
     return "its rows are too short for a swizzle";

@@ -22,3 +22,18 @@ func.func @why(%x: !c, %c: !c, %w: !words {tile.alias_class = 1 : i64}, %o: !odd
   }
   return
 }
+
+func.func @shapes(%few: !c {tile.alias_class = 3 : i64}, %streamed: !c {tile.alias_class = 1 : i64}, %one: !c {tile.alias_class = 2 : i64}, %n: i64) {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %four = arith.constant dense<1.0> : tensor<4x64xbf16>
+  %many = arith.constant dense<1.0> : tensor<128x64xbf16>
+  %number = arith.constant 1.0 : bf16
+  // expected-remark @below {{it has 4 rows, and buffers of tensor copies want 8 or more}}
+  tile.store_tile %four, %few[%c0, %c0] shape [4, 64] {tensor_copies} : tensor<4x64xbf16>, !c
+  // expected-remark @below {{cache = streaming: tensor copies know no such hint; use evict = first}}
+  tile.store_tile %many, %streamed[%c0, %c0] shape [128, 64] {cache = 2 : i32, tensor_copies} : tensor<128x64xbf16>, !c
+  // expected-remark @below {{they are of tiles of two dimensions}}
+  tile.store_tile %number, %one[%c0, %c0] shape [0, 0] {tensor_copies} : bf16, !c
+  return
+}
