@@ -40,8 +40,9 @@ constexpr Rule kRules[] = {
      .measured =
          "LayerNorm without d_x 16384x4096 77 us, 16384x8192 137; tiles of eight rows, two vectors, 104 and 195"},
 };
-// On a CPU a tile stays in the first-level cache, and its sums in registers. Rows of many columns come from memory, whose
-// pages are fetched ahead: 16384x4096 f32, two threads, ms: a bias 15.3 by 256 columns, 12.9 by 1024; DyT 47, 38.
+// On a CPU a tile stays in the first-level cache, and its sums in registers. Rows of many columns come from memory, whose pages are fetched
+// ahead if whole ones are read: there a tile is in the second-level cache, its sums in the first. 16384x4096 f32, two threads, ms, by 256 and
+// 1024 columns: a bias 15.3, 12.9; DyT 47, 38.
 constexpr int64_t kColumnsOnCpu = 256, kWideColumnsOnCpu = 1024, kManyColumnsOnCpu = 2048, kRowsOnCpu = 16;
 constexpr int64_t kFewRowsOnCpu = 256;  // 10 us of 768 columns, which no second thread would help with
 constexpr int64_t kPage =

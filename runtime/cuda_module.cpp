@@ -11,7 +11,7 @@ namespace {
 constexpr size_t kLogSize = 16384;
 constexpr int64_t kDefaultShared = 48 << 10;  // more needs an attribute
 constexpr int32_t kPortableCluster = 8;
-constexpr int32_t kOverlapDriver = 12030;          // from here on a capture keeps the overlap, as a programmatic edge
+constexpr int32_t kOverlapDriver = 12030;           // from here on a capture keeps the overlap, as a programmatic edge
 constexpr size_t kMostMaps = 16, kMostSlots = 256;  // of a kernel with tensor maps: 4 KB of parameters
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
 

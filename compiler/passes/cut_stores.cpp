@@ -59,7 +59,7 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);
     if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
-      if (store.getCache() != tile::CacheHint::normal)
+      if (store.getCache() == tile::CacheHint::streaming)
         missed(store, "tgpu-cut-stores") << "cache = streaming: tensor copies know no such hint; use evict = first";
       storeByTensorCopies(store, source, {parts, *stretch});
       if (conversion) conversion.erase();

@@ -56,7 +56,7 @@ Operation* outermost(Operation* op) {
 
 std::string whyNoTensorStore(tile::StoreTileOp store) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
-  if (!type || type.getRank() != 2) return "they are of tiles of two dimensions";
+  if (!type || type.getRank() != 2) return "it has not two dimensions";
   if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
     return "its elements are not f16, bf16 or f32";
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))

@@ -66,6 +66,17 @@ TEST(BiasAdd, ManyRows) {
   }
 }
 
+// Rows that a CPU goes through a page at a time: whole tiles and the rows and columns left over, in one part and in several.
+TEST(BiasAdd, WideRowsOfManyRows) {
+  for (const int64_t cols : {2048, 2056, 4096}) {
+    for (const int64_t n : {19, 300}) {
+      if (n * cols > 4 * backend().budget()) continue;
+      Trial(f32, f32, n, cols).check();
+      Trial(bf16, f32, n, cols, 8).check();
+    }
+  }
+}
+
 TEST(BiasAdd, Accumulates) {
   for (DType type : kFloats) {
     Trial run(type, f32, 37, 200, 8);

@@ -33,7 +33,7 @@ func.func @shapes(%few: !c {tile.alias_class = 3 : i64}, %streamed: !c {tile.ali
   tile.store_tile %four, %few[%c0, %c0] shape [4, 64] {tensor_copies} : tensor<4x64xbf16>, !c
   // expected-remark @below {{cache = streaming: tensor copies know no such hint; use evict = first}}
   tile.store_tile %many, %streamed[%c0, %c0] shape [128, 64] {cache = 2 : i32, tensor_copies} : tensor<128x64xbf16>, !c
-  // expected-remark @below {{they are of tiles of two dimensions}}
+  // expected-remark @below {{the tile is not stored by tensor copies: it has not two dimensions}}
   tile.store_tile %number, %one[%c0, %c0] shape [0, 0] {tensor_copies} : bf16, !c
   return
 }
