@@ -45,8 +45,8 @@ constexpr Rule kRules[] = {
 // 1024 columns: a bias 15.3, 12.9; DyT 47, 38.
 constexpr int64_t kColumnsOnCpu = 256, kWideColumnsOnCpu = 1024, kManyColumnsOnCpu = 2048, kRowsOnCpu = 16;
 constexpr int64_t kFewRowsOnCpu = 256;  // 10 us of 768 columns, which no second thread would help with
-constexpr int64_t kPage =
-    4096;  // bytes: elements so far apart have one place in a first-level cache, of eight lines or more
+// Bytes: elements so far apart have one place in a first-level cache, of eight lines or more.
+constexpr int64_t kPage = 4096;
 
 int64_t lanes_of(DType type) {
   return program::kWarpThreads * vector_width(type);

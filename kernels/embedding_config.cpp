@@ -40,8 +40,8 @@ int64_t widest_block(const EmbeddingOptions& o) {
 // Without a floor for the occupancy ptxas saves registers and lets the gradients come one at a time: an SM is to have
 // 640 threads with 16 vectors under way each, and 1024 with 8.
 EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const EmbeddingOptions& o) {
-  // Of sums in order, which are one program a block: two threads share wide rows. 32768 rows of 2048 f32, V = 32000, two idle cores, 30 to 36 ms,
-  // one block 40 to 56; one core 59 to 78, one block 45 to 60.
+  // Of sums in order, which are one program a block: two threads share wide rows. 32768 rows of 2048 f32, V = 32000, ms: two cores 27 to 29, by
+  // one block 41 to 42; one core 56, 43 to 46.
   const bool in_order = !machine.is_gpu() && o.d_table_type == f32;
   const int64_t on_cpu = in_order && o.cols >= 2048 ? 1024 : 4096;
   const int64_t most = machine.is_gpu() ? 256 * vector_width(o.type) : on_cpu;

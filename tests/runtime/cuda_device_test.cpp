@@ -113,6 +113,19 @@ TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 1);
 }
 
+TEST_F(CudaDeviceTest, SixteenTensorMapsAreTheMost) {
+  auto device = fake_gpu(folder.path());
+  auto kernel = device->load("mapped 16", device->base_options());
+  const uint64_t slots[6] = {7, 0x1000, 100, 72, 80, 1};
+  kernel->launch(slots, {5, 1, 1}, nullptr);
+  FakeCudaControl::Launch launch;
+  ASSERT_TRUE(fake_cuda().last_launch(&launch));
+  EXPECT_EQ(launch.maps, 16);
+  const std::string error =
+      expect_error(Status::not_supported, [&] { device->load("mapped 17", device->base_options()); });
+  EXPECT_NE(error.find("17 tensor maps; at most 256 and 16 are supported"), std::string::npos) << error;
+}
+
 // Its stride is of no meaning, and may be 0.
 TEST_F(CudaDeviceTest, ASingleRowHasATensorMap) {
   auto device = fake_gpu(folder.path());

@@ -114,9 +114,11 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   if (text.starts_with(".version")) result.code = text;
   if (text.starts_with("mapped")) {
     result.slots = 6;
-    result.maps = {{.slot = 1, .type = ligerdsl::DType::bf16, .box = {128, 64}, .swizzle = 128}};
+    const int maps = text == "mapped" ? 1 : std::stoi(text.substr(6));
+    result.maps.assign(maps, {.slot = 1, .type = ligerdsl::DType::bf16, .box = {128, 64}, .swizzle = 128});
     for (int slot = 0; slot < 6; ++slot) result.code += "\n\t.param .u64 slot" + std::to_string(slot);
-    result.code += "\n\t.param .align 64 .b8 map[128]\n{";
+    for (int map = 0; map < maps; ++map) result.code += "\n\t.param .align 64 .b8 map" + std::to_string(map) + "[128]";
+    result.code += "\n{";
   }
   if (wanted.tile.starts_with("bad")) {
     *error = copy(wanted.tile_file + ":1:1: error: expected an operation");
