@@ -209,12 +209,14 @@ def flce_errors():
 
 
 def products():
-    """Square, the three of a head, of a small model's layers, few rows, few terms, odd."""
+    """Square, the three of a head, of a small model's layers, few rows, few terms, odd, of rows that begin anywhere."""
     layouts = ("matmul_nt", "matmul_nn", "matmul_tn")
     return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts), *(Wanted(kernel, (4096, 4096, 4096)) for kernel in layouts),
-            Wanted("matmul_nt", (4096, 128256, 4096)), Wanted("matmul_nn", (4096, 4096, 128256)), Wanted("matmul_tn", (128256, 4096, 4096)),
+            *(Wanted(kernel, shape) for rows in (4096, 16384)
+              for kernel, shape in zip(layouts, ((rows, 128256, 4096), (rows, 4096, 128256), (128256, 4096, rows)))),
             *(Wanted(kernel, (4096, 8192, 2048)) for kernel in layouts), *(Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 512, 1024)),
-            Wanted("matmul_nt", (4000, 4024, 4088)), Wanted("matmul_nt", (4096, 4096, 128)), Wanted("matmul_nt", (4001, 4099, 4093))]
+            *(Wanted(kernel, (4000, 4024, 4088)) for kernel in layouts), Wanted("matmul_nt", (4096, 4096, 128)),
+            Wanted("matmul_nt", (4001, 4099, 4093)), Wanted("matmul_nn", (4096, 4099, 4096)), Wanted("matmul_tn", (4096, 4093, 4096))]
 
 
 def chain():

@@ -52,7 +52,7 @@ int most_cols(const Machine& machine, const GatedMatmulBackwardOptions& o) {
 // took 6.40 to 6.58 ms for 6.62 to 6.75 by 16-byte stores, 6.62 to 6.72 for 6.69 to 6.79 with gate and up (an H100, in turns).
 template <class Options>
 GatedMatmulConfig heuristic(const Machine& machine, const Options& o) {
-  const MatmulConfig both = matmul_kernel.heuristic(machine, both_of(o));
+  const MatmulConfig both = one_cta_product(machine, both_of(o));
   return {.tile_m = both.tile_m,
           .tile_n = std::clamp(both.tile_n / 2, 16, most_cols(machine, o)),
           .tile_k = both.tile_k,

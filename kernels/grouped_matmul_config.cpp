@@ -44,7 +44,7 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
   MatmulOptions product = product_of(o);
   if (machine.is_gpu()) product.factors = Factors::nt;  // of which no number of rows is known
-  const MatmulConfig one = matmul_kernel.heuristic(machine, product);
+  const MatmulConfig one = one_cta_product(machine, product);
   GroupedMatmulConfig config{.tile_m = one.tile_m,
                              .tile_n = one.tile_n,
                              .tile_k = one.tile_k,

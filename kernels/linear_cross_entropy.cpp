@@ -345,7 +345,7 @@ bool has_exponentials(const CrossEntropyOptions& o) {
 LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& o) {
   const MatmulOptions product{
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
-  LinearProduct made{.config = matmul_kernel.heuristic(machine, product)};
+  LinearProduct made{.config = one_cta_product(machine, product)};
   made.config.splits = 1;
   made.meta = matmul_meta(product, made.config);
   return made;

@@ -35,6 +35,7 @@ struct MatmulOptions {
   bool outer = false;      // sums then get a number of their row times one of their column
   int64_t batch = 0;       // products of matrices of their own, one behind the other; 0: one, of two dimensions
   int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
+  bool unaligned = false;  // rows of a or b that begin anywhere, for the schedule
   bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
   bool in_blocks = false;  // a's columns lie in blocks (column_blocks.h), its rows and b as they are multiplied
   // Rows of a and of row_scale stand in tiles where row_tiles.h says; tiles none of whose rows counts are not multiplied.
@@ -66,6 +67,7 @@ struct MatmulOptions {
     v("unit_beta", unit_beta);
     v("batch", batch);
     v("most_rows", most_rows);
+    v("unaligned", unaligned);
     v("any_size", any_size);
     v("in_blocks", in_blocks);
   }

@@ -1,6 +1,7 @@
 #include "kernels/matmul_config.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 #include "kernels/record.h"
@@ -28,7 +29,7 @@ int fitting(int64_t n, int64_t least, int64_t most) {
 }
 
 int64_t slot_bytes(const MatmulOptions& o, const MatmulConfig& config) {
-  return int64_t{config.tile_m + config.tile_n} * config.tile_k * size_of(o.type);
+  return int64_t{config.tile_m / config.num_ctas + config.tile_n} * config.tile_k * size_of(o.type);
 }
 
 bool fits_shared(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
@@ -98,15 +99,45 @@ bool memory_adds(const Machine& machine, const MatmulOptions& o) {
   return arch && arch->adds_ptx > 0 && o.adds && o.unit_beta && o.c_type == DType::f32;
 }
 
+int64_t bytes_of(const MatmulOptions& o, int64_t elements) {
+  return elements * static_cast<int64_t>(size_of(o.type));
+}
+
+// Lengths of a's and b's rows in memory; 0: not known.
+std::array<int64_t, 2> row_lengths(const MatmulOptions& o) {
+  return {o.width, o.transposed_b() ? depth_of(o) : o.cols};
+}
+
+bool are_vectors(const MatmulOptions& o) {
+  constexpr int64_t kVector = 16;  // bytes
+  return std::ranges::all_of(row_lengths(o), [&](int64_t length) { return bytes_of(o, length) % kVector == 0; });
+}
+
+// Whether rows of b begin inside of a line of the second-level cache, which then reads two lines for one and limits the product.
+// Tensor copies bring them where they are whole vectors.
+bool cuts_lines(const MatmulOptions& o) {
+  constexpr int64_t kLine = 128;  // bytes
+  return are_vectors(o) && bytes_of(o, row_lengths(o)[1]) % kLine != 0;
+}
+
+// Two CTAs read b, which both need, once. us by two CTAs and by one, 4000x4024x4088 NT, NN, TN: 212 and 280, 216 and 279, 228 and 244;
+// 8192x3000x3000 NN 246 and 312. Where rows are whole lines they lose by it, 1.1 to 1.3, and where a's alone are not:
+// 50264x768x8192 TN 1041 and 813 (bf16, an H200).
+void share_rows(MatmulConfig& config) {
+  config.num_ctas = 2, config.tile_m *= 2, config.group /= 2;
+}
+
+// Rows that begin anywhere are loaded element after element: the small CTAs of a multiprocessor take turns to wait. us, 4001x4099x4093 NT
+// and 4096x4099x4096 NN: 1647 and 1782; 128x128x64 by eight warps 1847 and 1929; as if they were aligned 2357 and 2320 (bf16, an H200).
+MatmulConfig of_unaligned(const MatmulOptions& o) {
+  return {.tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
+}
+
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
-  if (!machine.is_gpu()) return on_cpu(o);
-  MatmulConfig config = of_many(machine, o);
-  const int64_t rows = height_of(o);
-  const bool few = rows && tiles_of(rows, o.cols, config) * std::max<int64_t>(o.batch, 1) * 2 <= machine.sms;
-  if (few || (o.batch && o.most_rows)) config = of_few(machine, o, rows);
-  config.tensor_copies = multiplies_from_shared(machine, o) && config.stages >= 3;
-  config.persistent = config.tensor_copies && !few && depth_of(o) <= kDeep;
-  config.adds_in_memory = memory_adds(machine, o);
+  if (machine.is_gpu() && o.unaligned) return of_unaligned(o);
+  MatmulConfig config = one_cta_product(machine, o);
+  const bool wide = config.tile_n == 256;  // it is b that is read once
+  if (config.persistent && wide && !o.batch && !o.turns_apart && cuts_lines(o)) share_rows(config);
   return config;
 }
 
@@ -125,13 +156,21 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
            : config.adds_in_memory ? "a CPU's memory adds nothing; use adds_in_memory=false"
                                    : "";
   const int64_t of_turn = o.turns_apart ? 2 : 1;
-  const int64_t sums = of_turn * config.tile_m * config.tile_n / (program::kWarpThreads * config.num_warps);
+  const int64_t sums =
+      of_turn * config.tile_m * config.tile_n / (program::kWarpThreads * config.num_warps * config.num_ctas);
   if (sums > kMostSums)
     return "a thread would add up " + std::to_string(sums) + " elements of c, at most " + std::to_string(kMostSums) +
            " fit its registers; use more warps or a smaller tile";
   if (sums < 1) return "threads without an element of c; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
     return "programs that share a tile make no other one; use splits=1 or persistent=false";
+  constexpr int kCtaRows = 64;  // of a wgmma
+  if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
+    return "a cluster's CTAs share tensor copies to wgmma, of factors of 16 bits or of fp8 by Factors::nt; use "
+           "num_ctas=1";
+  if (config.tile_m < kCtaRows * config.num_ctas && config.num_ctas > 1)
+    return "each CTA of a cluster has " + std::to_string(kCtaRows) +
+           " rows of a tile or more; use a larger tile_m or num_ctas=1";
   if (config.tensor_copies && config.stages < 3)
     return "tensor copies take three stages or more; use more stages or tensor_copies=false";
   if (!fits_shared(machine, o, config))
@@ -142,8 +181,11 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
 }
 
 Step product(const Machine& machine, const MatmulMeta& meta, const MatmulConfig& config, const Size& tiles) {
-  const Size programs = config.persistent ? min(tiles, Size(machine.sms)) : tiles * config.splits;
-  return record_step("matmul", meta.type, &matmul, meta, library_launch(programs, config.num_warps));
+  const Size at_once(std::max(machine.sms / config.num_ctas, 1));
+  const Size programs = config.persistent ? min(tiles, at_once) : tiles * config.splits;
+  Launch launch = library_launch(programs, config.num_warps);
+  launch.num_ctas = config.num_ctas;
+  return record_step("matmul", meta.type, &matmul, meta, launch);
 }
 
 Operation build(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
@@ -169,6 +211,18 @@ Cost cost(const MatmulOptions& o, int64_t rows) {
 }
 
 }  // namespace
+
+MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& o) {
+  if (!machine.is_gpu()) return on_cpu(o);
+  MatmulConfig config = of_many(machine, o);
+  const int64_t rows = height_of(o);
+  const bool few = rows && tiles_of(rows, o.cols, config) * std::max<int64_t>(o.batch, 1) * 2 <= machine.sms;
+  if (few || (o.batch && o.most_rows)) config = of_few(machine, o, rows);
+  config.tensor_copies = multiplies_from_shared(machine, o) && config.stages >= 3;
+  config.persistent = config.tensor_copies && !few && depth_of(o) <= kDeep;
+  config.adds_in_memory = memory_adds(machine, o);
+  return config;
+}
 
 MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config) {
   MatmulMeta meta{o};
@@ -199,6 +253,10 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.batch) return {kOneTile};
   const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
   return most > kOneTile ? std::vector<int64_t>{kOneTile, most} : std::vector<int64_t>{};
+}
+
+bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {
+  return machine.is_gpu() && size_of(o.type) == 2 && has_wgmma(machine) && (!are_vectors(o) || cuts_lines(o));
 }
 
 bool has_fast_products(const Machine& machine, DType type) {

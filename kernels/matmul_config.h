@@ -13,8 +13,9 @@ struct MatmulConfig {
   int tile_k = 64;                 // of a and b in one turn
   int stages = 3;                  // loads in flight: the turn at work and those on their way
   int num_warps = 8;
-  int group = 16;  // rows of tiles that are done together, so that what they read stays in the second-level cache
-  int splits = 1;  // programs that share a tile's turns along k
+  int num_ctas = 1;  // sm_90a: of a cluster, which share the rows of a tile and read its columns' factor once for all
+  int group = 16;    // rows of tiles that are done together, so that what they read stays in the second-level cache
+  int splits = 1;    // programs that share a tile's turns along k
   bool persistent = false;  // each multiprocessor makes tile after tile, whose first copies arrive while one is stored
   // sm_90a: one thread asks for a turn's factors (TMA) instead of all threads for 16 bytes after 16.
   bool tensor_copies = false;
@@ -26,11 +27,12 @@ struct MatmulConfig {
 
   template <class V>
   void visit(V&& v) {
-    v("tile_m", tile_m, powers_of_two(16, 256), Bits::same);
+    v("tile_m", tile_m, powers_of_two(16, 512), Bits::same);
     v("tile_n", tile_n, powers_of_two(16, 256), Bits::same);
     v("tile_k", tile_k, powers_of_two(16, 128), Bits::same);
     v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
     v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
+    v("num_ctas", num_ctas, choices({1, 2, 4}), Bits::same);
     v("group", group, powers_of_two(1, 64), Bits::same);
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
     v("persistent", persistent, Bits::same);
@@ -49,6 +51,13 @@ bool has_fast_products(const Machine& machine, DType type);
 // Calls of at most so many rows have a schedule of their own (most_rows), fewest first: tiles of many rows would be empty, or
 // leave multiprocessors without one.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
+
+// Whether calls whose rows of a or b begin anywhere have a schedule of their own (unaligned): where their lengths say that they may, and
+// where the schedule of others is of a cluster, which shares tensor copies alone.
+bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
+
+// The schedule of products of this kind whose CTAs share no tile: what kernels that multiply and do more begin with.
+MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& options);
 
 // What a Config makes of the options.
 MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config);

@@ -2,6 +2,7 @@
 
 #include "compiler/dialect/RingEnums.cpp.inc"
 #include "compiler/dialect/TgpuDialect.cpp.inc"
+#include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/linear_layout.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "mlir/IR/Builders.h"
@@ -198,7 +199,8 @@ LogicalResult WgmmaOp::verify() {
   if (static_cast<bool>(getA()) == getPartA().has_value())
     return emitOpError("has a first factor in registers or in a part of the slot");
   const RingType ring = getRing().getType();
-  const auto sums = cast<RankedTensorType>(getSums().getType());
+  auto sums = cast<RankedTensorType>(getSums().getType());
+  if (hasLayout(sums)) sums = partOfCta(sums).value_or(sums);
   const auto read = [&](uint32_t part, bool permuted) -> std::optional<std::pair<int64_t, int64_t>> {
     if (part >= ring.getParts().size()) return std::nullopt;
     const MemDescType type = ring.part(part);

@@ -29,8 +29,13 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
+// CTAs have the uppermost bits of the rows.
+int ctaRowBits(const DotShape& shape) {
+  return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
+}
+
 Deal deal(const DotShape& shape) {
-  Deal deal{{bitsOf(shape.m), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
+  Deal deal{{bitsOf(shape.m) - ctaRowBits(shape), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
             {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
   if (shape.part == WarpPart::group) {
     deal.groups = true;
@@ -80,8 +85,14 @@ Bases warpBases(const Deal& deal, int rows, int columns) {
   return bases;
 }
 
-LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp, int64_t ctas) {
-  return {std::move(shape), std::move(reg), std::move(lane), std::move(warp), Bases(bitsOf(ctas), Basis(2, 0))};
+// Of a tile whose rows are the product's, or not.
+LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp, const DotShape& of, bool rows) {
+  Bases ctas(bitsOf(of.ctas), Basis(2, 0));
+  if (const int bits = rows ? ctaRowBits(of) : 0; bits > 0) {
+    ctas.clear();
+    along(&ctas, 0, bitsOf(of.m) - bits, bitsOf(of.m));
+  }
+  return {std::move(shape), std::move(reg), std::move(lane), std::move(warp), std::move(ctas)};
 }
 
 bool fitsFragments(const DotShape& shape) {
@@ -102,7 +113,7 @@ LinearLayout sumsLayout(const DotShape& shape) {
   Bases reg{{0, 1}, {8, 0}};
   along(&reg, 1, dealt.n.whole, dealt.n.own());
   ownRows(&reg, dealt);
-  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(dealt, 0, 1), shape.ctas);
+  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(dealt, 0, 1), shape, true);
 }
 
 DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
@@ -131,8 +142,8 @@ std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   along(&b, 0, bitsOf(depth), bitsOf(shape.k));
   along(&b, 1, dealt.n.whole, dealt.n.own());
   const Bases lanesOfB{{each, 0}, {2 * each, 0}, {0, 1}, {0, 2}, {0, 4}};
-  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(dealt, 0, -1), shape.ctas),
-                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape.ctas), sumsLayout(shape)};
+  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(dealt, 0, -1), shape, true),
+                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape, false), sumsLayout(shape)};
 }
 
 bool fitsWgmmaColumns(const DotShape& shape) {
@@ -142,9 +153,9 @@ bool fitsWgmmaColumns(const DotShape& shape) {
 }
 
 bool fitsWgmma(const DotShape& shape) {
-  const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps;
-  if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps) return false;
-  return groups && shape.ctas == 1 && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
+  const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps * shape.ctas;
+  if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps * shape.ctas) return false;
+  return groups && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
 }
 
 DotLayouts threadLayouts(const DotShape& shape) {

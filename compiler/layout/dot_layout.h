@@ -30,7 +30,7 @@ enum class WarpPart { square, rows, group };
 
 struct DotShape {
   int64_t m, n, k;
-  int64_t warps, ctas = 1;  // CTAs of a cluster all have the whole product
+  int64_t warps, ctas = 1;  // CTAs of a cluster share the rows of WarpPart::group; else all have the whole product
   WarpPart part = WarpPart::square;
   int64_t bytes = 2;  // of a factor's number: 1 of i8, 4 of tf32
 };

@@ -130,8 +130,9 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
         if (part < ring.getType().getParts().size())
           add(bytes, bufferAlignment(ring.getType().part(part)), ring.getType().hasBarriers() && !byTensor, byTensor,
               shortestLife(ring));
-        else
-          add(bytes, kLeastAlignment, /*alone=*/true, /*byTensor=*/false, wholeLife(op));
+        else  // in clusters, those that tell that slots are free behind those that tell that they are filled
+          add(byTensor && getOperation()->hasAttr(kNumCtasAttr) ? 2 * bytes : bytes, kLeastAlignment, /*alone=*/true,
+              /*byTensor=*/false, wholeLife(op));
       }
     });
     return buffers;

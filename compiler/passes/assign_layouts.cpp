@@ -113,7 +113,8 @@ std::string whyNoWgmmaOfRows(tile::DotOp dot) {
   return "";
 }
 
-bool isReadFromSlots(tile::DotOp dot) {
+bool isReadFromSlots(tile::DotOp dot, const Threads& threads) {
+  if (threads.ctas > 1 && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr)) return false;
   if (dot.takesRowsOnly()) return whyNoWgmmaOfRows(dot).empty();
   return isLoadedAhead(dot, dot.getB());
 }
@@ -121,7 +122,8 @@ bool isReadFromSlots(tile::DotOp dot) {
 // Why it is not wgmma that multiplies; empty if it is to, or where other tensor cores are all there are.
 std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
-  if (threads.ctas > 1) return "num_ctas is " + std::to_string(threads.ctas) + ", and it multiplies in one CTA";
+  if (threads.ctas > 1 && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
+    return "num_ctas is " + std::to_string(threads.ctas) + ", and only tensor copies bring factors to a cluster";
   if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
     return "n is " + std::to_string(shape.n) + ", and of i8 it takes more than 32 columns by 16";
   if (!fitsWgmma(shape))
@@ -131,7 +133,7 @@ std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
                shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN, kMostWgmmaSums)
         .str();
   if (dot.takesRowsOnly()) return whyNoWgmmaOfRows(dot);
-  if (!isReadFromSlots(dot))
+  if (!isReadFromSlots(dot, threads))
     return "its second factor is not a tile that a pipelined loop loads, in rows of a multiple of 32 bytes";
   return "";
 }
@@ -174,7 +176,7 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
       const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
       const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
       const bool adds = store.getAdds() && planOf(dot, threads, WarpPart::square).whyThreads.empty();
-      const bool gains = adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes);
+      const bool gains = adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes * threads.ctas);
       if (gains && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0)
         stores.insert(store);
     }
@@ -247,7 +249,7 @@ class Assigner {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
       const bool possible = wgmma && !dot.isIeeeF32() && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
-      if (!possible || isReadFromSlots(dot)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
+      if (!possible || isReadFromSlots(dot, threads)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
     }
     for (int number : others) fit.erase(number);
     return fit;

@@ -43,7 +43,7 @@ tgpu::ConvertLayoutOp conversionOf(tile::StoreTileOp store) {
 }
 
 int64_t partsOf(RankedTensorType whole) {
-  const int64_t bytes = whole.getNumElements() * whole.getElementTypeBitWidth() / 8;
+  const int64_t bytes = whole.getNumElements() * whole.getElementTypeBitWidth() / 8 / layoutOf(whole).ctas();
   int64_t parts = 1;
   while (bytes / parts > kMostBytes && whole.getDimSize(1) % (2 * parts) == 0) parts *= 2;
   return parts;
@@ -82,11 +82,10 @@ bool cut(tile::StoreTileOp store, tgpu::ConvertLayoutOp conversion) {
   const LinearLayout from = layoutOf(conversion.getSource()), to = layoutOf(whole);
   const int64_t columns = whole.getDimSize(1) / parts, vector = kVectorBytes / bytes;
   const std::optional<LinearLayout> stretch = stretchOf(from, columns);
-  const int64_t threads = to.lanes() * to.warps();
-  if (!stretch || to.ctas() > 1 || whole.getDimSize(0) * columns % (threads * vector) != 0 || to.contiguous(1) < vector)
-    return false;
+  const int64_t threads = to.lanes() * to.warps() * to.ctas();
+  if (!stretch || whole.getDimSize(0) * columns % (threads * vector) != 0 || to.contiguous(1) < vector) return false;
   const RankedTensorType type = RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType());
-  const LinearLayout stored = LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps());
+  const LinearLayout stored = LinearLayout::blocked(stretch->shape(), vector, to.lanes(), to.warps(), {to.ctas(), {0}});
   OpBuilder builder(store);
   const Location loc = store.getLoc();
   SmallVector<int64_t> shape(store.getTileShape());

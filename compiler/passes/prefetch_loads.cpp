@@ -130,7 +130,14 @@ class LoopPrefetcher {
                      << " iterations; use smaller tiles or fewer stages";
       std::optional<TurnSequence> sequence = sequenceAround();
       Operation* before = loop->getParentOp();
-      LoopRing ring(at, factors, {ctas, wgmma, crowded, comeByTensorCopies(sequence ? &*sequence : nullptr)});
+      const bool byTensor = comeByTensorCopies(sequence ? &*sequence : nullptr);
+      if (ctas > 1 && !factors.empty() && !byTensor) {
+        loop.emitError() << "num_ctas is " << ctas
+                         << ": a cluster takes factors by tensor copies, and there are none here: " << whyNoCopies
+                         << "; use num_ctas = 1";
+        return;
+      }
+      LoopRing ring(at, factors, {ctas, wgmma, crowded, byTensor});
       remarkLeftProducts(sequence ? ring.stage(loads, *sequence, fittingStages)
                                   : ring.stage(loads, stationary, fittingStages));
       llvm::append_range(around, ring.replaced());
@@ -324,7 +331,8 @@ class LoopPrefetcher {
 
   int64_t slotBytes() {
     int64_t bytes = 0;
-    for (tile::LoadTileOp load : LoopRing(at, factors, {ctas, wgmma, false}).partsOf(loads)) bytes += tileBytes(load);
+    const LoopRing ring(at, factors, {ctas, wgmma, false});
+    for (tile::LoadTileOp load : ring.partsOf(loads)) bytes += bufferBytes(ring.slotOf(load)) * ctas;
     return bytes;
   }
 
@@ -334,9 +342,11 @@ class LoopPrefetcher {
     if (!asksForTensorCopies()) return false;
     std::string why = LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, fittingStages, sequence);
     Operation* scope = sequence ? sequence->outer : loop;
-    if (why.empty() && fittingStages * slotBytes() + barrierBytes(fittingStages) > roomBeside(scope))
+    const int64_t barriers = ctas > 1 ? 2 * barrierBytes(fittingStages) * ctas : barrierBytes(fittingStages);
+    if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(scope))
       why = "shared memory does not hold their memory barriers beside the tiles; use smaller tiles or fewer stages";
     if (!why.empty()) remarkNoTensorCopies(why);
+    whyNoCopies = why;
     return why.empty();
   }
 
@@ -446,6 +456,7 @@ class LoopPrefetcher {
   PipelinedLoop at;
   scf::ForOp loop;
   int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
+  std::string whyNoCopies;  // by tensor copies; empty if they bring the factors, or nobody asked
   const program::GpuTuning& tuning;
   int64_t sharedRoom = 0;  // of sharedBytes, in all CTAs, what others left
   SmallVector<CarriedThrough::Replaced> around;

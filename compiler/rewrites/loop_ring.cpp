@@ -38,7 +38,9 @@ tgpu::MemDescType LoopRing::slotOf(tile::LoadTileOp load) const {
       llvm::any_of(factors.all(), [&](tile::LoadTileOp factor) { return isSameTile(factor, load); });
   if (multiplied && type.getRank() == 2)
     swizzle = Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType()));
-  if (hasLayout(type)) type = partOfCta(type).value_or(type);
+  // A factor's copies go where the product wants it; others are read as they are loaded.
+  const auto dealt = cast<RankedTensorType>(load.getType());
+  if (hasLayout(dealt)) type = partOfCta(dealt).value_or(dealt);
   return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
 }
 
@@ -147,6 +149,8 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
     return "what is loaded at " + placeOf(load) + " is no factor of a product alone, or has no swizzled rows";
   std::string why = whyNoTensorTiles(load.getView(), load.getTileShape(), slotOf(load).getShape()[0]);
   if (!why.empty()) return why;
+  if (options.ctas > 1 && slotOf(load).getShape()[0] % (options.ctas * Swizzle::kPeriod) != 0)
+    return "the cluster's CTAs cannot share the rows of what is loaded at " + placeOf(load);
   const MemoryAccess read = memoryAccess(load);
   Operation* writer = nullptr;
   kernel.walk([&](Operation* op) {

@@ -106,11 +106,16 @@ void ProductFactors::takeOnce(ArrayRef<tile::LoadTileOp> once) {
   }
 }
 
+// Tensor copies alone bring a factor to all CTAs of a cluster.
+bool ProductFactors::comesToAll() const {
+  return ctas == 1 || at.loop->hasAttr(tile::kTensorCopiesAttr);
+}
+
 void ProductFactors::take() {
   separateLoads();
   for (tile::LoadTileOp load : loads) {
     std::optional<Factor> factor = factorOf(load);
-    if (factor && ctas == 1 && canBeStaged(load)) take(load, *factor);
+    if (factor && comesToAll() && canBeStaged(load)) take(load, *factor);
   }
   for (tile::DotOp dot : at.loop.getBody()->getOps<tile::DotOp>())
     for (Value operand : {dot.getA(), dot.getB()}) remark(operand.getDefiningOp<tgpu::ConvertLayoutOp>());

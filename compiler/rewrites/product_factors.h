@@ -40,6 +40,7 @@ class ProductFactors {
   static std::optional<Factor> factorOf(tile::LoadTileOp load);
   llvm::SmallVector<tgpu::ConvertLayoutOp> conversionsOf(tile::LoadTileOp load);
   void take(tile::LoadTileOp load, Factor factor);
+  bool comesToAll() const;
   void separateLoads();
   void uniteLoads();
   void remark(tgpu::ConvertLayoutOp conversion);

@@ -126,13 +126,13 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
     const std::vector<int64_t> most_rows = kernels::few_rows(machine, many);
     if (most_rows.empty()) continue;
     const kernels::MatmulOptions few = options_of(kind, most_rows.back());
-    if (kernels::matmul_kernel.heuristic(machine, few).tile_n < kernels_.back().config.tile_n)
+    if (kernels::one_cta_product(machine, few).tile_n < kernels_.back().config.tile_n)
       add_kernel(context, kind, few);
   }
 }
 
 void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options) {
-  kernels::MatmulConfig config = kernels::matmul_kernel.heuristic(context.machine(), options);
+  kernels::MatmulConfig config = kernels::one_cta_product(context.machine(), options);
   config.splits = 1;
   // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
   config.persistent = config.persistent && config.adds_in_memory;

@@ -60,9 +60,11 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
 OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc,
                              std::vector<Bucket> buckets, Bindings bindings)
     : context_(context), error_word_(context->error_word(info)), bindings_(std::move(bindings)) {
-  const auto ordered = [](const Bucket& a, const Bucket& b) { return a.up_to >= b.up_to; };
-  if (buckets.empty() || buckets.size() > kMostBuckets || buckets.back().up_to != kAnyRows ||
-      std::adjacent_find(buckets.begin(), buckets.end(), ordered) != buckets.end())
+  const auto disordered = [](const Bucket& a, const Bucket& b) {
+    return a.takes ? a.up_to > b.up_to : a.up_to >= b.up_to;
+  };
+  if (buckets.empty() || buckets.size() > kMostBuckets || buckets.back().up_to != kAnyRows || buckets.back().takes ||
+      std::adjacent_find(buckets.begin(), buckets.end(), disordered) != buckets.end())
     fail(Status::internal_error, std::string("a plan of ") + info.name + " has buckets of rows that are out of order");
   const BindRules rules = make_bind_rules(info, desc, context->api_device());
   std::vector<Loaded> loaded;
@@ -75,7 +77,7 @@ OperationPlan::OperationPlan(const ContextRef& context, const OpInfo& info, cons
 OperationPlan::Variant OperationPlan::load(const OpInfo& info, const BindRules& rules, Bucket bucket,
                                            std::vector<Loaded>* loaded) const {
   const std::vector<kernels::Scratch>& workspace = bucket.operation.workspace;
-  Variant variant{.up_to = bucket.up_to};
+  Variant variant{.up_to = bucket.up_to, .takes = bucket.takes, .called = bucket.called};
   add_buffers(workspace, &variant);
   for (kernels::Step& recorded : bucket.operation.steps) {
     Step step;
@@ -120,9 +122,9 @@ kernels::Grid OperationPlan::grid_of(const Step& step, const SizeTable::Values& 
 }
 
 // There are few, and most plans have one.
-const OperationPlan::Variant& OperationPlan::variant_of(int64_t rows) const {
+const OperationPlan::Variant& OperationPlan::variant_of(const Call& call) const {
   const Variant* variant = variants_.data();
-  while (variant->up_to < rows) ++variant;
+  while (variant->up_to < call.rows || (variant->takes && !variant->takes(call))) ++variant;
   return *variant;
 }
 
@@ -130,7 +132,7 @@ template <class Body>
 void OperationPlan::for_variants_up_to(int64_t rows, Body body) const {
   for (const Variant& variant : variants_) {
     body(variant, std::min(rows, variant.up_to));
-    if (rows <= variant.up_to) return;
+    if (rows <= variant.up_to && !variant.takes) return;
   }
 }
 
@@ -224,7 +226,7 @@ std::string OperationPlan::refusal(int64_t rows) const {
 }
 
 void OperationPlan::execute(const Call& call) const {
-  const Variant& variant = variant_of(call.rows);
+  const Variant& variant = variant_of(call);
   SizeTable::Values sizes;
   variant.sizes.compute(call.rows, &sizes);
   BoundTensor buffers[kMostScratch];
@@ -270,9 +272,10 @@ void OperationPlan::execute(const Call& call) const {
 
 std::vector<Fact> OperationPlan::facts(const Call& call) const {
   if (variants_.size() == 1) return {};
-  const int64_t up_to = variant_of(call.rows).up_to;
-  return {{"schedule",
-           up_to == kAnyRows ? "that of any number of rows" : "that of up to " + std::to_string(up_to) + " rows"}};
+  const Variant& variant = variant_of(call);
+  const std::string of_rows =
+      variant.up_to == kAnyRows ? "any number of rows" : "up to " + std::to_string(variant.up_to) + " rows";
+  return {{"schedule", "that of " + (variant.called.empty() ? of_rows : variant.called)}};
 }
 
 std::vector<const Launcher*> OperationPlan::launchers() const {

@@ -92,8 +92,9 @@ class Plan : public std::enable_shared_from_this<Plan> {
 // said here about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error"); the
 // number of the launch's programs ("programs").
 //
-// A plan may hold an operation for few rows and others for more. All are compiled when it is made, kernels that they
-// share once; which one a call takes is a function of its rows alone, so a captured graph keeps what its call took.
+// A plan may hold an operation for few rows and others for more, or for tensors that lie otherwise. All are compiled when it is made,
+// kernels that they share once; which one a call takes is a function of its tensors' shapes, strides and addresses alone, so a captured
+// graph keeps what its call took.
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
@@ -121,12 +122,14 @@ class OperationPlan final : public OpPlan {
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;
+    bool (*takes)(const Call&) = nullptr;  // none: any call of so many rows; the last bucket has none
+    std::string called = {};               // what it is for, for reports; none: its rows
   };
   static constexpr int64_t kAnyRows = INT64_MAX;
 
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
                 Bindings bindings);
-  // One to kMostBuckets of them, fewest rows first.
+  // One to kMostBuckets of them, fewest rows first; a call takes the first that fits.
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, std::vector<Bucket> buckets,
                 Bindings bindings);
 
@@ -168,6 +171,8 @@ class OperationPlan final : public OpPlan {
   };
   struct Variant {
     int64_t up_to;
+    bool (*takes)(const Call&);
+    std::string called;
     SizeTable sizes;  // of grids and buffers
     std::vector<Buffer> buffers;
     std::vector<Step> steps;
@@ -188,7 +193,7 @@ class OperationPlan final : public OpPlan {
                size_t arg) const;
   ArgPromise promise(const OpInfo& info, const BindRules& rules, const std::vector<kernels::Scratch>& workspace,
                      const Binding& binding) const;
-  const Variant& variant_of(int64_t rows) const;
+  const Variant& variant_of(const Call& call) const;
   // Calls back with the variants that calls of so many rows or fewer take, and the most rows of each.
   template <class Body>
   void for_variants_up_to(int64_t rows, Body body) const;

@@ -68,7 +68,7 @@ class RowBuckets : public ::testing::Test {
         context_, lib::vector_add::info(), &desc_, std::move(buckets),
         OperationPlan::Bindings{.rows = [](const lib::Call& call) { return call.rows; }});
   }
-  Launched execute(const OperationPlan& plan, int64_t rows) {
+  Launched execute(const OperationPlan& plan, int64_t rows, std::byte* data = nullptr) {
     lib::Call call{};
     call.rows = rows;
     for (lib::BoundTensor& tensor : call.tensors) {
@@ -78,6 +78,7 @@ class RowBuckets : public ::testing::Test {
       tensor.rank = 1;
       tensor.dtype = f32;
       tensor.present = true;
+      tensor.data = data;
     }
     log_.launched.clear();
     plan.execute(call);
@@ -112,6 +113,25 @@ TEST_F(RowBuckets, KernelsThatBucketsShareAreLoadedOnce) {
   EXPECT_EQ(execute(*made, 25).kernel, 0);
 }
 
+bool begins_elsewhere(const lib::Call& call) {
+  return reinterpret_cast<uintptr_t>(call.tensors[0].data) % 16 != 0;
+}
+
+TEST_F(RowBuckets, ACallTakesTheBucketOfHowItsTensorsLie) {
+  const auto made = plan({{10, adding(1, 4)},
+                          {OperationPlan::kAnyRows, adding(4, Size::rows() * 64), &begins_elsewhere, "another kind"},
+                          {OperationPlan::kAnyRows, adding(2, 4)}});
+  alignas(16) std::byte memory[32];
+  EXPECT_EQ(execute(*made, 5, memory + 4).kernel, 0);
+  EXPECT_EQ(execute(*made, 11, memory + 4).kernel, 1);
+  EXPECT_EQ(execute(*made, 11, memory).kernel, 2);
+  EXPECT_EQ(made->workspace_bytes(1000), 256000u);  // whichever it takes
+  lib::Call call{};
+  call.rows = 11;
+  call.tensors[0].data = memory + 4;
+  EXPECT_EQ(made->facts(call).at(0).value, "that of another kind");
+}
+
 // A workspace for many rows serves fewer, whichever bucket needs the most.
 TEST_F(RowBuckets, AWorkspaceServesAllSmallerCalls) {
   const auto made = plan({{1000, adding(1, Size::rows() * 64)}, {OperationPlan::kAnyRows, adding(2, Size::rows())}});
@@ -128,6 +148,8 @@ TEST_F(RowBuckets, AreInOrderAndFew) {
   refused({});
   refused({{1000, adding(1, 4)}});
   refused({{1000, adding(1, 4)}, {1000, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
+  refused({{1000, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4), &begins_elsewhere}});
+  refused({{1000, adding(1, 4), &begins_elsewhere}, {10, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
   refused({{1, adding(1, 4)},
            {2, adding(1, 4)},
            {3, adding(1, 4)},

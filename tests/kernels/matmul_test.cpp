@@ -227,8 +227,8 @@ TEST(Matmul, Schedules) {
 TEST(Matmul, TilesOneAfterTheOther) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
   uint64_t seed = 1101;
-  const MetaValues wide{
-      {"tile_m", "64"}, {"tile_n", "256"}, {"num_warps", "4"}, {"stages", "3"}, {"persistent", "true"}};
+  const MetaValues wide{{"tile_m", "64"},  {"tile_n", "256"}, {"num_warps", "4"},
+                        {"num_ctas", "1"}, {"stages", "3"},   {"persistent", "true"}};
   const MetaValues narrow{{"tile_m", "32"},   {"tile_n", "32"}, {"tile_k", "16"},
                           {"num_warps", "2"}, {"stages", "4"},  {"persistent", "true"}};
   for (const Factors factors : kFactors)
@@ -244,8 +244,51 @@ TEST(Matmul, TilesOneAfterTheOther) {
       }
 }
 
-const MetaValues kTensorCopies{
-    {"tile_m", "64"}, {"tile_n", "128"}, {"num_warps", "4"}, {"stages", "3"}, {"tensor_copies", "true"}};
+const MetaValues kTensorCopies{{"tile_m", "64"},  {"tile_n", "128"}, {"num_warps", "4"},
+                               {"num_ctas", "1"}, {"stages", "3"},   {"tensor_copies", "true"}};
+
+// Two CTAs and four, each with a part of a tile's rows: what all need comes from each in part.
+MetaValues of_cluster(int ctas, bool persistent) {
+  MetaValues config = kTensorCopies;
+  config["num_ctas"] = std::to_string(ctas);
+  config["tile_m"] = std::to_string(64 * ctas);
+  config["persistent"] = persistent ? "true" : "false";
+  return config;
+}
+
+TEST(Matmul, Clusters) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no clusters";
+  uint64_t seed = 1801;
+  for (const Factors factors : kFactors)
+    for (const int ctas : {2, 4})
+      for (const bool persistent : {false, true}) {
+        const MetaValues config = of_cluster(ctas, persistent);
+        MatmulOptions options{.factors = factors, .type = persistent ? f16 : bf16, .c_type = f32};
+        Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}.check(seed += 5, 8);
+        options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
+        Trial{.m = 136, .n = 264, .k = 328, .options = options, .config = config, .sms = 4}.check(seed += 5);
+        Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+        if (!persistent) continue;
+        MetaValues stores = config;
+        stores["tensor_stores"] = "true";
+        MatmulOptions adds{.factors = factors, .type = bf16, .c_type = f32, .unit_beta = true};
+        for (const MetaValues& each : {config, stores})
+          Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}.check(seed += 5);
+      }
+}
+
+// The schedule of rows that begin anywhere.
+TEST(Matmul, UnalignedRows) {
+  uint64_t seed = 1901;
+  for (const Factors factors : kFactors)
+    for (const DType type : {bf16, f16}) {
+      MatmulOptions options{.factors = factors, .type = type, .c_type = f32, .unaligned = true};
+      Trial{.m = 137, .n = 201, .k = 77, .options = options}.check(seed += 5, 3);
+      options.has_bias = true, options.c_type = type, options.epilogue = Epilogue::relu;
+      Trial{.m = 130, .n = 35, .k = 65, .options = options, .alpha = 2, .beta = 3}.check(seed += 5);
+    }
+}
 
 // What one thread asks for: ragged tiles in rows of 128 and 64 bytes, more stages than turns, tile after tile.
 TEST(Matmul, TensorCopies) {
@@ -299,6 +342,10 @@ TEST(Matmul, TensorCopiesOfTheseViews) {
     Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5, 3);
     const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known when it is compiled
     Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}.check(seed += 5);
+    MetaValues cluster = of_cluster(2, true);
+    cluster["splits"] = "1";
+    Trial{.m = 200, .n = 75, .k = 43, .options = options, .config = cluster}.check(seed += 5, 3);
+    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = cluster}.check(seed += 5);
   }
 }
 

@@ -2,6 +2,7 @@
 // (bulk_fill.cpp) or tensor copies (tensor_fill.cpp) fill them.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
+#include "compiler/analysis/shared_lifetime.h"
 #include "compiler/target/nvptx/buffer_access.h"
 #include "compiler/target/nvptx/bulk_fill.h"
 #include "compiler/target/nvptx/load_matrix.h"
@@ -21,6 +22,11 @@ void meet(ThreadLowering& t) {
   NVVM::Barrier0Op::create(t.b, t.loc);
 }
 
+// Whether copies of each CTA of the cluster fill slots of all.
+bool isShared(ThreadLowering& t, tgpu::RingType ring) {
+  return t.options.num_ctas > 1 && ring.getFill() == tgpu::RingFill::tensor;
+}
+
 // A ring's pieces are the addresses of its parts, and of its barriers where it has any.
 LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
   if (!op.getOffsets()) return op.emitOpError("has no offsets: run tgpu-allocate-shared first");
@@ -29,8 +35,14 @@ LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
   t.define(op, places);
   if (!op.getType().hasBarriers()) return success();
   if (!t.hasBulkCopies()) return op.emitOpError("needs sm_90 or later, got ") << t.options.arch;
-  initMbarriers(t, places.back(), op.getType().getSlots());
-  meet(t);
+  const int64_t slots = op.getType().getSlots();
+  initMbarriers(t, places.back(), slots);
+  if (isShared(t, op.getType())) {
+    initMbarriers(t, places.back(), slots, slots, t.options.num_ctas - 1);
+    meetInCluster(t);
+  } else {
+    meet(t);
+  }
   return success();
 }
 
@@ -194,17 +206,42 @@ void letFill(ThreadLowering& t, Value slot, int64_t slots) {
   }
 }
 
+// Behind the meeting of this CTA: the slot before the one at work is free here, and the filling thread waits until it is in the
+// others. It is as many times free before as the slot at work was filled: in turn 0 the last slot is, which nothing has filled.
+LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
+  tgpu::RingAwaitOp await;
+  for (auto other : op->getBlock()->getOps<tgpu::RingAwaitOp>())
+    if (other.getRing() == op.getRing() && other->isBeforeInBlock(op)) await = other;
+  if (!await) return op.emitOpError("has no await before it, whose slot and parity a cluster's CTAs go by");
+  const int64_t slots = op.getRing().getType().getSlots();
+  inThreadsBelow(t, t.constant(1), [&] {
+    Value slot = t.scalar(await.getSlot());
+    Value first = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, slot, t.constant(0));
+    Value before = arith::SubIOp::create(t.b, t.loc, slot, t.constant(1));
+    before = arith::SelectOp::create(t.b, t.loc, first, t.constant(slots - 1), before);
+    Value number = arith::AddIOp::create(t.b, t.loc, before, t.constant(slots));
+    Value barrier = mbarrierAddress(t, t.pieces(op.getRing()).back(), number);
+    arriveInOthers(t, barrier);
+    waitForPhase(t, barrier, t.scalar(await.getParity()), "");
+  });
+  return success();
+}
+
 // What tensor copies fill is read by wgmma, which is of their proxy, and waited for.
 LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
   constexpr int64_t kBarriers = 16;  // of a CTA; the first one is that of all
   const tgpu::RingType ring = op.getRing().getType();
+  if (isShared(t, ring) && op->hasAttr(kEmptiedAttr)) {
+    meetInCluster(t);
+    return success();
+  }
   if (ring.getFill() == tgpu::RingFill::tensor) {
     const Value slot = ring.getSlots() < kBarriers ? slotOfLooseTurn(op) : Value();
     if (slot)
       letFill(t, slot, ring.getSlots());
     else
       meet(t);
-    return success();
+    return isShared(t, ring) ? awaitOthers(t, op) : success();
   }
   showToAsyncProxy(t);
   meet(t);

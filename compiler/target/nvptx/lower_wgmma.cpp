@@ -58,6 +58,8 @@ class SumsAssembly {
 // A part of the slot as an instruction's factor.
 class SlotFactor {
  public:
+  static constexpr int64_t kMostAddress = 0x3fff;  // of a descriptor, in units of 16 bytes
+
   SlotFactor(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part, bool transposed)
       : t(t), factor(factorOf(ring.getType().part(part), transposed)) {
     const int64_t bytes = bufferBytes(ring.getType().part(part));
@@ -75,6 +77,8 @@ class SlotFactor {
   Value descriptor(int64_t row, int64_t k) {
     if (!first) {
       Value place = arith::ShRUIOp::create(t.b, t.loc, address, t.constant(4));
+      // In a cluster, a CTA's addresses tell whose they are in bits that descriptors have for something else.
+      if (t.options.num_ctas > 1) place = arith::AndIOp::create(t.b, t.loc, place, t.constant(kMostAddress));
       place = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), place);
       first = arith::OrIOp::create(t.b, t.loc, place, t.constant(static_cast<int64_t>(factor.descriptor()), 64));
     }
@@ -121,7 +125,8 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   if (!wide && op.getA() && !factorInSlot(op.getA()))
     return op.emitOpError("multiplies numbers of 8 and 32 bits from shared memory only");
   const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
-  const int64_t groups = layout.warps() / kGroupWarps, powerOfTwo = layout.shape()[0] & -layout.shape()[0];
+  const int64_t groups = layout.warps() / kGroupWarps,
+                powerOfTwo = (layout.shape()[0] & -layout.shape()[0]) / layout.ctas();
 
   SmallVector<int64_t> blocks, registers;  // of 64 rows
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {

@@ -10,8 +10,14 @@ namespace ligerdsl::compiler::nvptx {
 mlir::Value stageAddress(ThreadLowering& t, mlir::Value base, mlir::Value stage, int64_t bytes);
 mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value stage);
 
-/// Prepares memory barriers for phases of one arrival each.
-void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count);
+/// Prepares memory barriers for phases of one arrival each, or of several.
+void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count, int64_t first = 0, int64_t arrivals = 1);
+
+/// By one thread: tells the memory barrier at this address of every other CTA of the cluster that what wgmma read has been read.
+/// Nothing that was written is told: a release to the cluster waits for all of a thread's memory, which took 1.18 times as long.
+void arriveInOthers(ThreadLowering& t, mlir::Value mbarrier);
+/// All threads of the cluster meet.
+void meetInCluster(ThreadLowering& t);
 
 /// By one thread.
 void arriveExpecting(ThreadLowering& t, mlir::Value mbarrier, mlir::Value bytes, mlir::Value predicate = {});

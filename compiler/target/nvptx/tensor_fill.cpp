@@ -17,20 +17,35 @@ void copyPart(ThreadLowering& t, tgpu::RingFillOp op, unsigned part, ValueRange 
   const tgpu::MemDescType slot = op.getRing().getType().part(part);
   const int64_t rows = slot.getShape()[0], columns = slot.getShape()[1];
   const program::TensorMap map = tensorMapOf(op, part);
-  const SmallVector<Value> places = tensorCoordinates(t, op.getViews()[part], indices, op.shapeOf(part));
+  SmallVector<Value> places = tensorCoordinates(t, op.getViews()[part], indices, op.shapeOf(part));
   const size_t rank = places.size();
+  const CtaCopy own = ctaCopyOf(op, part);
+  const auto ofCta = [&](Value before, int64_t each) -> Value {
+    Value step = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(each));
+    return arith::AddIOp::create(t.b, t.loc, before, step);
+  };
+  if (own.ownRows || own.toAll) {
+    Value& row = places[own.columnDim - own.rowDim];
+    row = ofCta(row, own.rows);
+  }
+  if (own.ownColumns) places[0] = ofCta(places[0], columns);
+  if (own.toAll) target = ofCta(target, own.rows * map.swizzle);
   std::string text = "cp.async.bulk.tensor." + std::to_string(rank) +
-                     "d.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1, {",
+                     "d.shared::cluster.global.mbarrier::complete_tx::bytes" +
+                     (own.toAll ? ".multicast::cluster" : "") + " [$0], [$1, {",
               constraints = "r,l,";
   for (size_t i = 0; i < rank; ++i) text += (i ? ", $" : "$") + std::to_string(i + 2), constraints += "r,";
-  text += "}], [$" + std::to_string(rank + 2) + "];";
+  text += "}], [$" + std::to_string(rank + 2) + "]";
+  if (own.toAll) text += ", $" + std::to_string(rank + 3);
+  text += ";";
   for (int64_t panel = 0; panel * map.box.back() < columns; ++panel) {
     SmallVector<Value> operands{arith::AddIOp::create(t.b, t.loc, target, t.constant(panel * rows * map.swizzle)),
                                 t.tensorMap(map)};
     operands.push_back(arith::AddIOp::create(t.b, t.loc, places[0], t.constant(panel * map.box.back())));
     llvm::append_range(operands, ArrayRef(places).drop_front());
     operands.push_back(barrier);
-    inlinePtx(t, {}, operands, text, constraints + "r,~{memory}");
+    if (own.toAll) operands.push_back(t.constant((int64_t{1} << t.options.num_ctas) - 1, 16));
+    inlinePtx(t, {}, operands, text, constraints + (own.toAll ? "r,h,~{memory}" : "r,~{memory}"));
   }
 }
 

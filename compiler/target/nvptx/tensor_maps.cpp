@@ -2,6 +2,7 @@
 
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/sliced_view.h"
+#include "compiler/dialect/layout_attr.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -30,9 +31,26 @@ static program::TensorMap mapOf(Value moved, tgpu::MemDescType slot, ArrayRef<in
   return map;
 }
 
+CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part) {
+  const auto ctas = fill->getParentOfType<func::FuncOp>()->getAttrOfType<IntegerAttr>(kNumCtasAttr);
+  const ArrayRef<int64_t> slot = fill.getRing().getType().part(part).getShape(), tile = fill.shapeOf(part);
+  CtaCopy copy;
+  copy.columnDim = tile.size() - 1;
+  for (copy.rowDim = copy.columnDim - 1; tile[copy.rowDim] == 0;) --copy.rowDim;
+  copy.rows = slot[0];
+  if (!ctas) return copy;
+  copy.ownRows = slot[0] < tile[copy.rowDim], copy.ownColumns = slot[1] < tile[copy.columnDim];
+  copy.toAll = !copy.ownRows && !copy.ownColumns;
+  if (copy.toAll) copy.rows /= ctas.getInt();
+  return copy;
+}
+
 // Of f32 that is rounded to tf32: products alone read what copies bring.
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
-  return mapOf(fill.getViews()[part], fill.getRing().getType().part(part), fill.shapeOf(part));
+  program::TensorMap map = mapOf(fill.getViews()[part], fill.getRing().getType().part(part), fill.shapeOf(part));
+  const CtaCopy copy = ctaCopyOf(fill, part);
+  map.box[copy.rowDim] = copy.rows;
+  return map;
 }
 
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store) {

@@ -216,13 +216,20 @@ Coordinate ThreadLowering::coordinate(const ThreadLayout& layout, int64_t reg, i
   return {moved, offset - linear};
 }
 
+Value ThreadLowering::inCluster(Value thread) {
+  if (!rank) return thread;
+  Value before = arith::MulIOp::create(b, loc, rank, constant(int64_t{32} * options.num_warps));
+  return arith::AddIOp::create(b, loc, before, thread);
+}
+
 // What has been made at the entry is known here as well; what is made here is unknown behind it.
 LogicalResult ThreadLowering::withOwnThread(llvm::function_ref<LogicalResult()> lower) {
   const auto outside = std::tuple(tid, inCta, sharedBase, knownZero, entryEnd);
   const auto constantsOutside = constants;
   const auto masksOutside = std::exchange(maskPredicates, {});
   auto layoutsOutside = std::exchange(layouts, {});
-  tid = inCta = inlinePtx(*this, b.getI32Type(), {}, "mov.u32 $0, %tid.x;", "=r");
+  inCta = inlinePtx(*this, b.getI32Type(), {}, "mov.u32 $0, %tid.x;", "=r");
+  tid = inCluster(inCta);
   entryEnd = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
   const LogicalResult result = lower();
   std::tie(tid, inCta, sharedBase, knownZero, entryEnd) = outside;
@@ -502,11 +509,9 @@ LogicalResult ThreadLowering::createFunction() {
   b.setInsertionPointToEnd(entry);
   entryEnd = LLVM::ReturnOp::create(b, loc, ValueRange());
   b.setInsertionPoint(entryEnd);
-  tid = inCta = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
-  if (options.num_ctas > 1) {
-    rank = NVVM::ClusterId::create(b, loc, b.getI32Type());
-    tid = arith::AddIOp::create(b, loc, arith::MulIOp::create(b, loc, rank, constant(32 * options.num_warps)), tid);
-  }
+  inCta = NVVM::ThreadIdXOp::create(b, loc, b.getI32Type());
+  if (options.num_ctas > 1) rank = NVVM::ClusterId::create(b, loc, b.getI32Type());
+  tid = inCluster(inCta);
 
   size_t slot = 0;
   for (BlockArgument argument : kernel.getArguments()) {

@@ -140,6 +140,8 @@ class ThreadLowering {
     return emit();
   }
   mlir::Value threadCoordinate(const LinearLayout& map, int dim);
+  /// The number in the cluster of a thread of this CTA.
+  mlir::Value inCluster(mlir::Value thread);
 
   std::unique_ptr<AffineTiles> affine;
   mlir::func::FuncOp kernel;

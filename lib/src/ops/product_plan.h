@@ -6,6 +6,18 @@
 
 namespace ligerdsl::lib {
 
+/// Whether rows of a or b, the first two tensors, begin elsewhere than at whole vectors.
+inline bool has_unaligned_factors(const Call& call) {
+  constexpr int64_t kVector = 16;  // bytes
+  const auto is_aligned = [](const BoundTensor& factor) {
+    const auto size = static_cast<int64_t>(size_of(factor.dtype));
+    bool whole = reinterpret_cast<uintptr_t>(factor.data) % kVector == 0;
+    for (int dim = 0; dim + 1 < factor.rank; ++dim) whole = whole && factor.strides[dim] * size % kVector == 0;
+    return whole;
+  };
+  return !is_aligned(call.tensors[0]) || !is_aligned(call.tensors[1]);
+}
+
 /// `rows`: the symbol of a's rows in memory.
 template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info, const Desc& d,
@@ -17,6 +29,14 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
     buckets.push_back({most, configured(context, kernel, options)});
   }
   options.most_rows = 0;
+  if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
+    if (has_unaligned_schedule(context->machine(), options)) {
+      Options unaligned = options;
+      unaligned.unaligned = true;
+      buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, unaligned), &has_unaligned_factors,
+                         "factors whose rows begin anywhere"});
+    }
+  }
   buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
   bindings.rows = size_of_call(rows);
   return std::make_unique<OperationPlan>(context, info, &d, std::move(buckets), std::move(bindings));

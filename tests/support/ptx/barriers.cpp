@@ -40,13 +40,13 @@ void Mbarrier::use(const Order& order, const Agents& agents, Epoch now) {
   users_.raise(now);
 }
 
-bool Mbarrier::arrive(uint64_t count, const Order* order, bool far) {
+bool Mbarrier::arrive(uint64_t count, const Order& order, bool far) {
   if (count < 1 || count > pending_) {
     throw std::runtime_error(std::to_string(count) + " arrivals at an mbarrier that waits for " +
                              std::to_string(pending_) + " more");
   }
   pending_ -= count;
-  if (order) (far ? far_ : near_).join(*order);
+  (far ? far_ : near_).join(order);
   return settle();
 }
 

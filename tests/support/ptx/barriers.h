@@ -25,7 +25,7 @@ class Mbarrier {
   bool fenced() const { return fenced_; }
 
   // Each returns whether it ended the phase.
-  bool arrive(uint64_t count, const Order* order, bool far);
+  bool arrive(uint64_t count, const Order& order, bool far);
   bool expect(uint64_t bytes) { return add(static_cast<int64_t>(bytes)); }
   bool complete(int64_t bytes, Epoch expected, const Order& passed);
 

@@ -194,7 +194,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"OutOfBounds", neighbour({.end = "ld.shared::cluster.b32 	%r5, [%rd6+1024];"}), "bytes of shared memory",
               kPair},
         Fault{"OthersAddressAsOwn", with(neighbour(), "ld.shared::cluster.b32", "ld.shared.b32"),
-              "bytes of shared memory", kPair},
+              "another CTA's address as its own", kPair},
         Fault{"SlotsOverwritten", with(kExchange, "$meet", ""), "shared memory that", kPair},
         Fault{"ArrivalOfTheCta", signal("", ".acquire.cluster"), "of CTA rank 1", {.ctas = 2, .cluster = 2}},
         Fault{"WaitOfTheCta", signal(".release.cluster", ""), "of CTA rank 1 wrote", {.ctas = 2, .cluster = 2}},

@@ -61,8 +61,9 @@ const std::vector<Rule>& rules() {
              Kind::mbarrier_wait, 3, 4),
         rule("cp\\.async\\.bulk(\\.shared::cluster|\\.shared::cta)\\.global" + bytes + "(\\.L2::cache_hint)?",
              Kind::bulk_load, 4, 5),
-        rule("cp\\.async\\.bulk\\.tensor\\.[1-5]d(\\.shared::cluster|\\.shared::cta)\\.global(\\.tile)?" + bytes,
-             Kind::tensor_load, 3, 3),
+        rule("cp\\.async\\.bulk\\.tensor\\.[1-5]d(\\.shared::cluster|\\.shared::cta)\\.global(\\.tile)?" + bytes +
+                 "(\\.multicast::cluster)?",
+             Kind::tensor_load, 3, 4),
         rule("cp\\.(reduce\\.)?async\\.bulk\\.tensor\\.[1-5]d\\.global\\.shared::cta(\\.add)?(\\.tile)?\\.bulk_group("
              "\\.L2::cache_hint)?",
              Kind::tensor_store, 2, 3),
@@ -125,6 +126,9 @@ void decode_operands(Instruction& i) {
     const size_t rank = i.opcode[i.opcode.find(".tensor.") + 8] - '0';
     const Operand& box = i.operands[i.kind == Kind::tensor_load ? 1 : 0];
     require(box.parts.size() == 2 && box.parts[1].parts.size() == rank, "a map and a coordinate of each dimension");
+    if (i.kind == Kind::tensor_load)
+      require((i.operands.size() == 4) == has(i, ".multicast"),
+              "a mask of CTAs of what is copied to several, and of that alone");
   }
   if (i.kind == Kind::remote_store) {
     i.bytes = has(i, "64") ? 8 : 4;

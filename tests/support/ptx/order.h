@@ -70,6 +70,15 @@ class Agents {
   bool writes_generic(uint32_t agent) const {
     return is_warp(agent) || others_.at(agent - ctas_ * warps_).proxy == Proxy::generic;
   }
+  // What has ended of the asynchronous copies and products: it cannot come later than an arrival behind it, whatever that releases.
+  Clock ended_in(const Clock& seen) const {
+    Clock ended;
+    for (size_t i = 0; i < others_.size(); ++i) {
+      const auto agent = static_cast<uint32_t>(ctas_ * warps_ + i);
+      if (others_[i].proxy == Proxy::async) ended.raise(make_epoch(agent, seen.at(agent)));
+    }
+    return ended;
+  }
   // By which proxy it writes: what it wrote by the generic one a proxy fence shows to the other.
   enum class Proxy { generic, async };
   uint32_t add(std::string name, Proxy proxy = Proxy::async) {

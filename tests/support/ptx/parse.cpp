@@ -193,7 +193,7 @@ class Parser {
     } else if (text[0] == '-' || std::isdigit(static_cast<unsigned char>(text[0]))) {
       o.constant.fill(text[0] == '-' ? static_cast<uint64_t>(std::stoll(text)) : std::stoull(text, nullptr, 0));
     } else if (text == "ligerdsl_shared") {
-      o.constant.fill(SharedMemory::kBase);
+      o.kind = Operand::Kind::shared;
     } else {
       o.kind = Operand::Kind::name;
       o.name = text;

@@ -96,7 +96,7 @@ enum class Kind {
 enum class Space { param, global, shared, cluster };
 
 struct Operand {
-  enum class Kind { reg, constant, vector, address, name, sink };
+  enum class Kind { reg, constant, shared, vector, address, name, sink };  // shared: where the CTA's own memory begins
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // the value in every lane

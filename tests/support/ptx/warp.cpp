@@ -26,6 +26,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
       defined_(machine.program.registers.size()),
       pending_(machine.program.registers.size()),
       early_(machine.program.dependent) {
+  shared_.fill(SharedMemory::kBase | cta.rank << kWindowBits);
   set_special_registers();
   tick();
   tick();  // the first time says only that it runs
@@ -307,6 +308,7 @@ Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_
 
 const Lanes& Warp::read(const Operand& o, uint32_t lanes) {
   if (o.kind == Operand::Kind::constant) return o.constant;
+  if (o.kind == Operand::Kind::shared) return shared_;
   if (o.kind != Operand::Kind::reg) throw std::runtime_error("an operand that has no value");
   return read_register(o.reg, lanes);
 }

@@ -61,7 +61,10 @@ class Warp {
   void unpack(const Instruction& i, uint32_t lanes);
   void insert_bits(const Instruction& i, uint32_t lanes);
 
-  // Memory. A place is the CTA to whose shared memory an address belongs, and the address there.
+  // Memory. A place is the CTA to whose shared memory an address belongs, and the address there. Above the bits of an address in a CTA's
+  // window is the CTA's rank, also of its own addresses, as on a machine.
+  static constexpr int kWindowBits = 24;
+  static constexpr uint64_t in_window(uint64_t address) { return address & ((uint64_t{1} << kWindowBits) - 1); }
   struct Place {
     Cta& cta;
     uint64_t at;
@@ -118,6 +121,7 @@ class Warp {
 
   Machine& machine_;
   Cta& cta_;
+  Lanes shared_{};  // where its shared memory begins
   int number_;
   uint32_t agent_;
   int lane_ = 0;  // that an error is about

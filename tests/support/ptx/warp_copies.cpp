@@ -119,18 +119,18 @@ uint64_t exchanged(const TensorMap& map, uint64_t plain) {
 
 }  // namespace
 
-// All bytes of the box land and are counted; those outside of the tensor are zeros.
+// All bytes of the box land and are counted, in every CTA of a multicast; those outside of the tensor are zeros.
 void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes),
               barriers = read(o[2].parts.at(0), lanes);
   std::vector<Lanes> coordinates;
   for (const auto& coordinate : o[1].parts[1].parts) coordinates.push_back(read(coordinate, lanes));
-  each_lane(lanes, [&](int lane) {
-    lane_ = lane;
+  const bool to_many = o.size() > 3;
+  const Lanes masks = to_many ? read(o[3], lanes) : Lanes{};
+  const auto copy_to = [&](int lane, uint64_t at, uint64_t signal_at) {
     const TensorMap& map = map_at(maps[lane]);
-    const Place place = resolve(address(o[0], to, lane, 128), i.space, false);
-    const Place signal = resolve(address(o[2], barriers, lane, 8), i.space, false);
+    const Place place = resolve(at, i.space, false), signal = resolve(signal_at, i.space, false);
     if (&place.cta != &signal.cta) throw std::runtime_error("a copy and its mbarrier in different CTAs");
     Mbarrier& barrier = mbarrier(signal);
     if (!barrier.fenced()) throw std::runtime_error("an mbarrier without fence.proxy.async or .mbarrier_init");
@@ -143,6 +143,14 @@ void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
       copy.pieces.push_back({place.cta.shared.bytes(exchanged(map, place.at + at)), from, inside, kUnit - inside, 0});
     });
     machine_.copies.add(std::move(copy));
+  };
+  each_lane(lanes, [&](int lane) {
+    lane_ = lane;
+    const uint64_t at = address(o[0], to, lane, 128), signal = address(o[2], barriers, lane, 8);
+    if (!to_many) return copy_to(lane, at, signal);
+    for (uint64_t rank = 0; masks[lane] >> rank; ++rank)
+      if (masks[lane] >> rank & 1)
+        copy_to(lane, in_window(at) | rank << kWindowBits, in_window(signal) | rank << kWindowBits);
   });
 }
 

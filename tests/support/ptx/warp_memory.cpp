@@ -4,11 +4,6 @@
 
 namespace ligerdsl::test::ptx {
 
-namespace {
-// Shared memory of rank r as the cluster sees it; window 0 is a CTA's own.
-constexpr int kWindowBits = 24;
-}  // namespace
-
 void Warp::map_rank(const Instruction& i, uint32_t lanes) {
   const Lanes from = read(i.operands[1], lanes), rank = read(i.operands[2], lanes);
   Lanes& to = write(i.operands[0], lanes);
@@ -18,17 +13,16 @@ void Warp::map_rank(const Instruction& i, uint32_t lanes) {
       throw std::runtime_error("CTA rank " + std::to_string(low(rank[lane], 4)) + " in a cluster of " +
                                std::to_string(cta_.cluster.ctas.size()));
     }
-    to[lane] = (from[lane] & ((1 << kWindowBits) - 1)) | (low(rank[lane], 4) + 1) << kWindowBits;
+    to[lane] = in_window(from[lane]) | low(rank[lane], 4) << kWindowBits;
   });
 }
 
 // Another CTA's memory may be touched from when it is known to run, until it ends.
 Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
-  const uint64_t window = address >> kWindowBits;
-  if (window == 0 || space != Space::cluster) return {cta_, address};
-  if (window > cta_.cluster.ctas.size()) throw std::runtime_error("an address outside the cluster's shared memory");
-  Cta& target = *cta_.cluster.ctas[window - 1];
-  const uint64_t at = address & ((1 << kWindowBits) - 1);
+  const uint64_t window = address >> kWindowBits, at = in_window(address);
+  if (window != cta_.rank && space != Space::cluster) throw std::runtime_error("another CTA's address as its own");
+  if (window >= cta_.cluster.ctas.size()) throw std::runtime_error("an address outside the cluster's shared memory");
+  Cta& target = *cta_.cluster.ctas[window];
   if (&target == &cta_) return {target, at};
   const std::string name = "shared memory of CTA rank " + std::to_string(target.rank);
   if (target.ended == target.warps.size()) throw std::runtime_error(name + ", which has ended");

@@ -84,7 +84,7 @@ void Warp::mbarrier_init(const Instruction& i, uint32_t lanes) {
   const Lanes base = read(i.operands[0].parts.at(0), lanes), counts = read(i.operands[1], lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
-    const uint64_t at = address(i.operands[0], base, lane, 8);
+    const uint64_t at = resolve(address(i.operands[0], base, lane, 8), Space::shared).at;
     auto found = cta_.mbarriers.find(at);
     if (found == cta_.mbarriers.end()) {
       const std::string name = "a copy on the mbarrier at offset " + std::to_string(at - SharedMemory::kBase);
@@ -100,13 +100,13 @@ void Warp::mbarrier_inval(const Instruction& i, uint32_t lanes) {
   const Lanes base = read(i.operands[0].parts.at(0), lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
-    const uint64_t at = address(i.operands[0], base, lane, 8);
-    mbarrier({cta_, at}).invalidate(order_, cta_.cluster.agents);
-    cta_.shared.become_barrier(at, false);
+    const Place place = resolve(address(i.operands[0], base, lane, 8), Space::shared);
+    mbarrier(place).invalidate(order_, cta_.cluster.agents);
+    cta_.shared.become_barrier(place.at, false);
   });
 }
 
-// Arrivals at another CTA's mbarrier release only with .cluster scope.
+// Arrivals at another CTA's mbarrier release what was written only with .cluster scope.
 void Warp::mbarrier_arrive(const Instruction& i, uint32_t lanes) {
   const bool state = i.operands[0].kind != Operand::Kind::address;  // or a sink
   const Operand& where = i.operands[state ? 1 : 0];
@@ -122,7 +122,10 @@ void Warp::mbarrier_arrive(const Instruction& i, uint32_t lanes) {
     if (tokens) (*tokens)[lane] = barrier.token();
     if (i.expect) barrier.expect(low((*number)[lane], 4));
     const Order* passed = i.relaxed ? &released_ : &order_;
-    if (barrier.arrive(i.expect || !number ? 1 : low((*number)[lane], 4), far && !i.wide ? nullptr : passed, far)) {
+    const bool tells_writes = !far || i.wide;
+    const Order ended = tells_writes ? Order{} : Order{cta_.cluster.agents.ended_in(order_.seen), {}};
+    if (barrier.arrive(i.expect || !number ? 1 : low((*number)[lane], 4), tells_writes ? *passed : ended,
+                       far && tells_writes)) {
       machine_.signal(barrier);
     }
   });
@@ -145,7 +148,7 @@ Warp::Stop Warp::mbarrier_wait(const Instruction& i, const Group& group, uint32_
   Mbarrier* unfinished = nullptr;
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
-    Mbarrier& barrier = mbarrier({cta_, address(i.operands[1], base, lane, 8)});
+    Mbarrier& barrier = mbarrier(resolve(address(i.operands[1], base, lane, 8), Space::shared));
     out[lane] = i.parity ? barrier.passed_parity(phases[lane]) : barrier.passed(phases[lane]);
     if (!out[lane]) {
       unfinished = &barrier;
