@@ -137,7 +137,8 @@ MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned) return of_unaligned(o);
   MatmulConfig config = one_cta_product(machine, o);
   const bool wide = config.tile_n == 256;  // it is b that is read once
-  if (config.persistent && wide && !o.batch && !o.turns_apart && cuts_lines(o)) share_rows(config);
+  const bool shares = machine.max_cluster > 1 && config.persistent && !o.batch && !o.turns_apart;
+  if (shares && wide && cuts_lines(o)) share_rows(config);
   return config;
 }
 
@@ -165,6 +166,9 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (config.persistent && config.splits > 1)
     return "programs that share a tile make no other one; use splits=1 or persistent=false";
   constexpr int kCtaRows = 64;  // of a wgmma
+  if (config.num_ctas > machine.max_cluster)
+    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
+                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
   if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
     return "a cluster's CTAs share tensor copies to wgmma, of factors of 16 bits or of fp8 by Factors::nt; use "
            "num_ctas=1";

@@ -229,8 +229,8 @@ TEST(Matmul, TilesOneAfterTheOther) {
   uint64_t seed = 1101;
   const MetaValues wide{{"tile_m", "64"},  {"tile_n", "256"}, {"num_warps", "4"},
                         {"num_ctas", "1"}, {"stages", "3"},   {"persistent", "true"}};
-  const MetaValues narrow{{"tile_m", "32"},   {"tile_n", "32"}, {"tile_k", "16"},
-                          {"num_warps", "2"}, {"stages", "4"},  {"persistent", "true"}};
+  const MetaValues narrow{{"tile_m", "32"},  {"tile_n", "32"}, {"tile_k", "16"},      {"num_warps", "2"},
+                          {"num_ctas", "1"}, {"stages", "4"},  {"persistent", "true"}};
   for (const Factors factors : kFactors)
     for (const MetaValues& config : {wide, narrow})
       for (const DType c_type : {bf16, f32}) {
@@ -256,8 +256,12 @@ MetaValues of_cluster(int ctas, bool persistent) {
   return config;
 }
 
+bool shares_tiles() {
+  return machine().max_cluster >= 4 && kernels::has_fast_products(machine(), bf16);
+}
+
 TEST(Matmul, Clusters) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no clusters";
+  if (!shares_tiles()) GTEST_SKIP() << "no clusters, or no wgmma";
   uint64_t seed = 1801;
   for (const Factors factors : kFactors)
     for (const int ctas : {2, 4})
@@ -276,6 +280,19 @@ TEST(Matmul, Clusters) {
         for (const MetaValues& each : {config, stores})
           Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}.check(seed += 5);
       }
+}
+
+// A driver that takes no PTX of clusters, as an older one of a Hopper GPU.
+TEST(Matmul, NoClustersWithoutThem) {
+  const MatmulOptions odd{.factors = Factors::nt, .cols = 4024, .width = 4088};
+  const kernels::Machine with = kernels::gpu("sm_90a", 132, 86), without = kernels::gpu("sm_90a", 132, 80);
+  MatmulConfig config = kernels::matmul_kernel.heuristic(with, odd);
+  EXPECT_EQ(config.num_ctas, 2);
+  EXPECT_EQ(kernels::matmul_kernel.valid(with, odd, config), "");
+  EXPECT_NE(kernels::matmul_kernel.valid(without, odd, config).find("use num_ctas=1"), std::string::npos);
+  config = kernels::matmul_kernel.heuristic(without, odd);
+  EXPECT_EQ(config.num_ctas, 1);
+  EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
 }
 
 // The schedule of rows that begin anywhere.
@@ -342,6 +359,7 @@ TEST(Matmul, TensorCopiesOfTheseViews) {
     Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5, 3);
     const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known when it is compiled
     Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}.check(seed += 5);
+    if (!shares_tiles()) continue;
     MetaValues cluster = of_cluster(2, true);
     cluster["splits"] = "1";
     Trial{.m = 200, .n = 75, .k = 43, .options = options, .config = cluster}.check(seed += 5, 3);

@@ -44,7 +44,8 @@ class ProductKernels : public ::testing::TestWithParam<Family> {
 };
 
 TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
-  const kernels::Machine machine = kernels::gpu("sm_90a", 132, /*ptx_version=*/80);
+  constexpr int kPtx = 86;  // clusters want it
+  const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
   MetaValues chosen;
   for_each(0, &chosen, [&](const MetaValues& settings) {
     for (const kernels::Step& step : kernels::find_operation(GetParam().kernel)->make(machine, settings).steps) {
@@ -53,7 +54,7 @@ TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
       std::string line = step.program.name;
       for (const auto& [name, value] : settings)
         if (name != "type") line += " " + name + "=" + value;
-      const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", 80));
+      const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
       EXPECT_EQ(artifact.code.find("wgmma.mma_async") == std::string::npos, kByWarp.contains(line)) << line;
       const Assembled assembled = assemble(artifact.code, "sm_90a");
       EXPECT_TRUE(assembled.ok) << line << "\n" << assembled.log;
@@ -64,11 +65,30 @@ TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
   });
 }
 
+// Where there is no wgmma.
+TEST(ProductKernelsOfAmpere, GoByMmaSyncWithoutSpills) {
+  const kernels::Machine machine = kernels::gpu("sm_80", 108, /*ptx_version=*/80);
+  for (const char* factors : {"nn", "nt", "tn", "tt"})
+    for (const char* type : {"f16", "bf16"}) {
+      const MetaValues settings{{"factors", factors}, {"cols", "4096"}, {"width", "4096"}, {"type", type}};
+      const kernels::Operation made = kernels::find_operation("matmul")->make(machine, settings);
+      const kernels::Step& step = made.steps.front();
+      const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_80", 80));
+      EXPECT_NE(artifact.code.find("mma.sync.aligned.m16n8k16"), std::string::npos) << factors << type;
+      const Assembled assembled = assemble(artifact.code, "sm_80");
+      EXPECT_TRUE(assembled.ok) << factors << type << "\n" << assembled.log;
+      EXPECT_EQ(assembled.spilledBytes, 0) << factors << type << "\n" << assembled.log;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, ProductKernels,
     ::testing::Values(
         Family{"matmul",
-               {{"factors", {"nn", "nt", "tn", "tt"}}, {"cols", {"4096"}}, {"width", {"4096"}}, {"type", {"bf16"}}},
+               {{"factors", {"nn", "nt", "tn", "tt"}},
+                {"cols", {"4096", "4024"}},  // rows of b of whole lines, and others: by one CTA, and by two
+                {"width", {"4096", "4088"}},
+                {"type", {"bf16"}}},
                {"matmul_bf16"}},
         Family{"grouped_matmul",
                {{"factors", {"nt", "nn", "tn"}},
