@@ -235,7 +235,7 @@ def report(folder):
     if without:
         details += ["", f"Not shown, of no commit: {', '.join(without)}."]
     if (folder / "notes.md").exists():
-        page += ["", "What these numbers leave open, what limits them, and what is predicted but not measured: `bench/results/notes.md`."]
+        page += ["", "What is wanted, what is reached and what limits the rest: `bench/results/goals.md`; what was tried and what is predicted but not measured: `bench/results/notes.md`."]
     files = {"performance.md": page, "performance/details.md": details}
     return {name: "\n".join(text) + "\n" for name, text in files.items()} | {f"performance/{name}": svg for name, svg in plots.items()}, without
 
