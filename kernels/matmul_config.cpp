@@ -133,12 +133,24 @@ MatmulConfig of_unaligned(const MatmulOptions& o) {
   return {.tile_m = 128, .tile_n = fitting(o.cols, 16, 64), .tile_k = 32, .stages = 1, .num_warps = 4};
 }
 
+// Calls of so few rows that a tile of 256 were mostly empty have schedules of their own.
+bool have_few_rows_apart(const Machine& machine, const MatmulOptions& o) {
+  constexpr int64_t kRows = 128;
+  if (height_of(o)) return height_of(o) > kRows;
+  const std::vector<int64_t> few = few_rows(machine, o);
+  return !few.empty() && few.back() >= kRows;
+}
+
+// What was measured: bf16 without sums that are added, tiles of 256 columns.
+bool shares_rows(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
+  return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o) && have_few_rows_apart(machine, o);
+}
+
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned) return of_unaligned(o);
   MatmulConfig config = one_cta_product(machine, o);
-  const bool wide = config.tile_n == 256;  // it is b that is read once
-  const bool shares = machine.max_cluster > 1 && config.persistent && !o.batch && !o.turns_apart;
-  if (shares && wide && cuts_lines(o)) share_rows(config);
+  if (shares_rows(machine, o, config)) share_rows(config);
   return config;
 }
 
@@ -165,16 +177,19 @@ std::string valid(const Machine& machine, const MatmulOptions& o, const MatmulCo
   if (sums < 1) return "threads without an element of c; use fewer warps or a larger tile";
   if (config.persistent && config.splits > 1)
     return "programs that share a tile make no other one; use splits=1 or persistent=false";
-  constexpr int kCtaRows = 64;  // of a wgmma
   if (config.num_ctas > machine.max_cluster)
     return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
                                     : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
   if (config.num_ctas > 1 && !(config.tensor_copies && multiplies_from_shared(machine, o)))
     return "a cluster's CTAs share tensor copies to wgmma, of factors of 16 bits or of fp8 by Factors::nt; use "
            "num_ctas=1";
-  if (config.tile_m < kCtaRows * config.num_ctas && config.num_ctas > 1)
-    return "each CTA of a cluster has " + std::to_string(kCtaRows) +
-           " rows of a tile or more; use a larger tile_m or num_ctas=1";
+  constexpr int kWarpRows = 16, kGroupWarps = 4, kSlotRows = 8;  // what wgmma takes at least, and a copy
+  const int slot_rows = o.transposed_b() ? config.tile_n : config.tile_k;
+  if (config.num_ctas > 1 && (config.num_warps % kGroupWarps || slot_rows % (kSlotRows * config.num_ctas) ||
+                              config.tile_m < kWarpRows * config.num_warps * config.num_ctas))
+    return "each CTA of a cluster has four warps or more, 16 rows of a tile for each, and eight rows of b's; use a "
+           "taller tile, other num_warps "
+           "or num_ctas=1";
   if (config.tensor_copies && config.stages < 3)
     return "tensor copies take three stages or more; use more stages or tensor_copies=false";
   if (!fits_shared(machine, o, config))
@@ -260,7 +275,8 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
 }
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {
-  return machine.is_gpu() && size_of(o.type) == 2 && has_wgmma(machine) && (!are_vectors(o) || cuts_lines(o));
+  if (!machine.is_gpu() || size_of(o.type) != 2 || !has_wgmma(machine)) return false;
+  return !are_vectors(o) || shares_rows(machine, o, one_cta_product(machine, o));
 }
 
 bool has_fast_products(const Machine& machine, DType type) {

@@ -155,6 +155,7 @@ bool fitsWgmmaColumns(const DotShape& shape) {
 bool fitsWgmma(const DotShape& shape) {
   const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps * shape.ctas;
   if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps * shape.ctas) return false;
+  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0) return false;  // a CTA's rows follow one another
   return groups && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
 }
 

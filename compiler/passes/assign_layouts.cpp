@@ -113,8 +113,24 @@ std::string whyNoWgmmaOfRows(tile::DotOp dot) {
   return "";
 }
 
+// Whether the tile is another one from turn to turn of the loop that loads it.
+bool movesOn(Value source) {
+  if (auto conversion = source.getDefiningOp<tgpu::ConvertLayoutOp>()) source = conversion.getSource();
+  if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
+  auto load = source.getDefiningOp<tile::LoadTileOp>();
+  auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
+  return loop && !llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
+}
+
+// What a cluster's CTAs share: products of two factors that tensor copies bring in each turn.
+bool canBeShared(tile::DotOp dot) {
+  if (!dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr)) return false;
+  return llvm::all_of(ValueRange{dot.getA(), dot.getB()},
+                      [&](Value factor) { return isLoadedAhead(dot, factor) && movesOn(factor); });
+}
+
 bool isReadFromSlots(tile::DotOp dot, const Threads& threads) {
-  if (threads.ctas > 1 && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr)) return false;
+  if (threads.ctas > 1 && !canBeShared(dot)) return false;
   if (dot.takesRowsOnly()) return whyNoWgmmaOfRows(dot).empty();
   return isLoadedAhead(dot, dot.getB());
 }
@@ -122,15 +138,18 @@ bool isReadFromSlots(tile::DotOp dot, const Threads& threads) {
 // Why it is not wgmma that multiplies; empty if it is to, or where other tensor cores are all there are.
 std::string whyNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
-  if (threads.ctas > 1 && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
-    return "num_ctas is " + std::to_string(threads.ctas) + ", and only tensor copies bring factors to a cluster";
+  if (threads.ctas > 1 && !canBeShared(dot))
+    return "num_ctas is " + std::to_string(threads.ctas) +
+           ", and a cluster shares products of two factors that tensor copies bring in each turn of a loop with "
+           "tensor_copies";
   if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
     return "n is " + std::to_string(shape.n) + ", and of i8 it takes more than 32 columns by 16";
   if (!fitsWgmma(shape))
     return llvm::formatv(
-               "m is {0} and n {1}, for {2} warps; it takes a multiple of four warps, of {3} rows for each of "
+               "m is {0} and n {1}, for {2} warps{6}; it takes a multiple of four warps, of {3} rows for each of "
                "them, at most {4} columns and {5} sums a thread",
-               shape.m, shape.n, threads.warps, kMmaM, kMostWgmmaN, kMostWgmmaSums)
+               shape.m, shape.n, threads.warps * threads.ctas, kMmaM, kMostWgmmaN, kMostWgmmaSums,
+               threads.ctas > 1 ? " of a cluster, whose m is a power of two" : "")
         .str();
   if (dot.takesRowsOnly()) return whyNoWgmmaOfRows(dot);
   if (!isReadFromSlots(dot, threads))

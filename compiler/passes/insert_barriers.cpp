@@ -273,11 +273,9 @@ void announceCtas(func::FuncOp func) {
   auto first = llvm::find_if(body, touches);
   if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
   OpBuilder atFirst(&*first), ready(&body, readyForExchange(body));
-  // All meet at a ring that tensor copies of all fill: nobody is announced across it.
-  const bool meets = llvm::any_of(llvm::make_range(body.begin(), first), [](Operation& op) {
-    auto ring = dyn_cast<tgpu::RingOp>(op);
-    return ring && ring.getType().getFill() == tgpu::RingFill::tensor;
-  });
+  // All meet at a ring that tensor copies of all fill, wherever it is: nobody is announced across it.
+  bool meets = false;
+  func.walk([&](tgpu::RingOp ring) { meets |= ring.getType().getFill() == tgpu::RingFill::tensor; });
   tgpu::ClusterArriveOp::create(meets ? atFirst : ready, func.getLoc());
   tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
 }

@@ -85,6 +85,8 @@ class LoopPrefetcher {
         wgmma(arch.wgmma),
         factors(at, loads, threads, ctas) {}
 
+  /// Whether an error was reported.
+  bool hasError() const { return hasFailed; }
   /// What is around the loop and was replaced as well.
   ArrayRef<CarriedThrough::Replaced> replacedAround() const { return around; }
 
@@ -109,6 +111,12 @@ class LoopPrefetcher {
     if (loads.empty()) return remarkNothingToLoad();
     factors.takeOnce(stationary);
     factors.take();
+    if (ctas > 1 && !factors.empty()) {
+      if (std::string why = whyNotShared(); !why.empty()) {
+        remarkNoTensorCopies(why + "; the CTAs of the cluster all make the whole product");
+        factors.giveAllBack();
+      }
+    }
     for (Type type : loop.getResultTypes()) carried += bytesPerThread(type);
     const bool crowded = carried * 8 >= registers * tuning.crowded_eighths;
     depth = std::min(depth, (carriedBudget - carried) / std::max<int64_t>(bytes, 1));
@@ -135,6 +143,7 @@ class LoopPrefetcher {
         loop.emitError() << "num_ctas is " << ctas
                          << ": a cluster takes factors by tensor copies, and there are none here: " << whyNoCopies
                          << "; use num_ctas = 1";
+        hasFailed = true;
         return;
       }
       LoopRing ring(at, factors, {ctas, wgmma, crowded, byTensor});
@@ -336,6 +345,19 @@ class LoopPrefetcher {
     return bytes;
   }
 
+  // Why a cluster's CTAs cannot share the loop's products; empty where they can.
+  std::string whyNotShared() {
+    auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
+    Operation* scope = outer ? outer.getOperation() : loop.getOperation();
+    if (!isa<func::FuncOp>(scope->getParentOp())) return "the loop stands in a branch or in more than one other loop";
+    const int64_t asked = fittingStages;
+    const bool fits = findRoom();
+    const int64_t stagesThen = std::exchange(fittingStages, asked);
+    if (!fits || stagesThen * slotBytes() + 2 * barrierBytes(stagesThen) * ctas > roomBeside(scope))
+      return "shared memory does not hold the tiles of two turns";
+    return LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, stagesThen, nullptr);
+  }
+
   // Whether the loop asks for it and it is possible. The ring is as old as the outermost loop, but empty behind this one, unless it serves
   // a sequence.
   bool comeByTensorCopies(const TurnSequence* sequence) {
@@ -457,6 +479,7 @@ class LoopPrefetcher {
   scf::ForOp loop;
   int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
   std::string whyNoCopies;  // by tensor copies; empty if they bring the factors, or nobody asked
+  bool hasFailed = false;
   const program::GpuTuning& tuning;
   int64_t sharedRoom = 0;  // of sharedBytes, in all CTAs, what others left
   SmallVector<CarriedThrough::Replaced> around;
@@ -500,6 +523,7 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
       LoopPrefetcher prefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
                                 sharedBytes, leastForExchanges);
       prefetcher.run();
+      if (prefetcher.hasError()) return signalPassFailure();
       for (const CarriedThrough::Replaced& around : prefetcher.replacedAround())
         std::replace_if(
             loops.begin() + i, loops.end(), [&](scf::ForOp other) { return other.getOperation() == around.before; },

@@ -140,6 +140,10 @@ void ProductFactors::giveBack() {
   at.remark(at.loop) << "factors of products pass through registers: shared memory does not hold the tiles of two "
                         "iterations; use smaller "
                         "tiles";
+  giveAllBack();
+}
+
+void ProductFactors::giveAllBack() {
   while (!factors.empty()) giveBack(cast<tile::LoadTileOp>(factors.back().first));
   uniteLoads();
 }

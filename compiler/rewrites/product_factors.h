@@ -21,6 +21,7 @@ class ProductFactors {
   void takeOnce(llvm::ArrayRef<tile::LoadTileOp> once);
   /// There was no room, for any of them or for this one.
   void giveBack();
+  void giveAllBack();  // without a remark
   void giveBack(tile::LoadTileOp load);
   /// What was loaded for several products, each with a load of its own by now, is loaded no more.
   void dropOriginals();

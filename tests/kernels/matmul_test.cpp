@@ -311,8 +311,8 @@ TEST(Matmul, UnalignedRows) {
 TEST(Matmul, TensorCopies) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
   uint64_t seed = 1301;
-  const MetaValues narrow{
-      {"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"}, {"stages", "5"}, {"tensor_copies", "true"}};
+  const MetaValues narrow{{"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"},
+                          {"num_ctas", "1"}, {"stages", "5"},  {"tensor_copies", "true"}};
   for (const Factors factors : kFactors)
     for (MetaValues config : {kTensorCopies, narrow})
       for (const char* persistent : {"false", "true"}) {

@@ -342,13 +342,15 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
   });
 }
 
+// At the function's own entry: it lives through all iterations of a loop that has an entry of its own (withOwnThread).
 Value ThreadLowering::stackWord() {
-  return atEntry([&]() -> Value {
-    Value word =
-        LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), constant(1));
-    LLVM::StoreOp::create(b, loc, constant(0), word);
-    return word;
-  });
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPoint(functionEntryEnd);
+  Value one = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(1));
+  Value zero = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
+  Value word = LLVM::AllocaOp::create(b, loc, LLVM::LLVMPointerType::get(b.getContext()), b.getI32Type(), one);
+  LLVM::StoreOp::create(b, loc, zero, word);
+  return word;
 }
 
 //===-- The walk --===//
@@ -542,7 +544,7 @@ LogicalResult ThreadLowering::run() {
   // Entry code grows above this marker, the kernel's body below it.
   Operation* marker = LLVM::PoisonOp::create(b, loc, b.getI32Type());
   Operation* end = entryEnd;
-  entryEnd = marker;
+  entryEnd = functionEntryEnd = marker;
   b.setInsertionPoint(end);
   if (failed(lowerBlock(kernel.getBody().front()))) return failure();
   marker->erase();

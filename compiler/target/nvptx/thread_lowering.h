@@ -146,6 +146,7 @@ class ThreadLowering {
   std::unique_ptr<AffineTiles> affine;
   mlir::func::FuncOp kernel;
   mlir::LLVM::LLVMFuncOp function;
+  mlir::Operation* functionEntryEnd = nullptr;
   mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
   mlir::Value tid, inCta, rank;         // no rank: no clusters
   mlir::Value sharedBase, knownZero;

@@ -23,12 +23,15 @@ template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info, const Desc& d,
                                         const Kernel& kernel, Options options, OperationPlan::Bindings bindings,
                                         int rows) {
+  // Asked for first: a search for schedules is for that one.
+  options.most_rows = 0;
+  kernels::Operation of_any = configured(context, kernel, options);
   std::vector<OperationPlan::Bucket> buckets;
   for (const int64_t most : few_rows(context->machine(), options)) {
-    options.most_rows = most;
-    buckets.push_back({most, configured(context, kernel, options)});
+    Options few = options;
+    few.most_rows = most;
+    buckets.push_back({most, configured(context, kernel, few)});
   }
-  options.most_rows = 0;
   if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
     if (has_unaligned_schedule(context->machine(), options)) {
       Options unaligned = options;
@@ -37,7 +40,7 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
                          "factors whose rows begin anywhere"});
     }
   }
-  buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
+  buckets.push_back({OperationPlan::kAnyRows, std::move(of_any)});
   bindings.rows = size_of_call(rows);
   return std::make_unique<OperationPlan>(context, info, &d, std::move(buckets), std::move(bindings));
 }
