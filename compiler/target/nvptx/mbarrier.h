@@ -14,7 +14,7 @@ mlir::Value mbarrierAddress(ThreadLowering& t, mlir::Value barriers, mlir::Value
 void initMbarriers(ThreadLowering& t, mlir::Value barriers, int64_t count, int64_t first = 0, int64_t arrivals = 1);
 
 /// By one thread: tells the memory barrier at this address of every other CTA of the cluster that what wgmma read has been read.
-/// Nothing that was written is told: a release to the cluster waits for all of a thread's memory, which took 1.18 times as long.
+/// Nothing that was written is told: a release to the cluster waits for all of a thread's memory, which took 1.2 times as long (8192^3 of bf16, an H200).
 void arriveInOthers(ThreadLowering& t, mlir::Value mbarrier);
 /// All threads of the cluster meet.
 void meetInCluster(ThreadLowering& t);
