@@ -1,6 +1,6 @@
-// What it costs to get a kernel: RMSNorm forward bf16 (f32 on the CPU), H = 4096.
+// What it costs to get a kernel, bf16 (f32 on the CPU): RMSNorm forward, H = 4096, or matmul NT of many rows, N = K = 4096.
 //
-//   compile_time [cpu | cuda:N] [repetitions]      JSON on stdout, milliseconds
+//   compile_time [cpu | cuda:N] [repetitions] [rms_norm_forward | matmul]      JSON on stdout, milliseconds
 //
 // cold        no entry in our cache, the driver's own cache off, in a process that has compiled another kernel before
 // first       the first compile of the process (loads the compiler library), another kernel
@@ -18,6 +18,8 @@
 #include <string>
 #include <vector>
 
+#include "kernels/compile_options.h"
+#include "kernels/matmul_config.h"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
 #include "lib/src/build_info.h"
@@ -45,8 +47,10 @@ Sample load(runtime::Device& device, Record record) {
   const kernels::Operation operation = record();
   const std::string bytes = program::serialize(operation.steps[0].program);
   sample.phases["builder"] = milliseconds_since(begin);
-  program::CompileOptions options = device.base_options();
-  options.num_warps = operation.steps[0].launch.num_warps;
+  const kernels::Step& step = operation.steps[0];
+  const program::CompileOptions options =
+      kernels::compile_options(device.base_options(), step.program, step.launch, kernels::Variant::aligned,
+                               kernels::all_apart(step.program));
   runtime::LoadReport report;
   device.load(bytes, options, &report);
   sample.total = milliseconds_since(begin);
@@ -88,7 +92,12 @@ int main(int argc, char** argv) try {
   const kernels::Machine machine =
       config.kind == runtime::DeviceKind::cuda ? kernels::gpu("sm_90a", 132, 80) : kernels::Machine{};
   const DType type = machine.is_gpu() ? bf16 : f32;
-  const auto rms_norm = [&] {
+  const std::string kernel = argc > 3 ? argv[3] : "rms_norm_forward";
+  if (kernel != "rms_norm_forward" && kernel != "matmul")
+    throw Error("error: \"" + kernel + "\" is neither rms_norm_forward nor matmul");
+  const auto record = [&] {
+    if (kernel == "matmul")
+      return kernels::matmul(machine, {.factors = kernels::Factors::nt, .cols = 4096, .width = 4096, .type = type, .c_type = type});
     return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type});
   };
 
@@ -103,17 +112,17 @@ int main(int argc, char** argv) try {
   first.push_back(load(*keep, [&] { return kernels::vector_add(machine, type); }));
   for (int i = 0; i < repetitions; ++i) {
     const std::string cache = folder / std::to_string(i);
-    cold.push_back(load(*fresh(cache), rms_norm));
-    disk.push_back(load(*fresh(cache), rms_norm));
+    cold.push_back(load(*fresh(cache), record));
+    disk.push_back(load(*fresh(cache), record));
   }
   std::filesystem::remove_all(folder);
   char date[32];
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%FT%TZ", std::gmtime(&now));
   std::printf(
-      "{\n  \"date\": \"%s\",\n  \"build\": \"%s\",\n  \"device\": \"%s\",\n  \"kernel\": \"rms_norm_forward %s "
-      "H=4096\",\n",
-      date, lib::build_info(), keep->description().name.c_str(), name(type));
+      "{\n  \"date\": \"%s\",\n  \"build\": \"%s\",\n  \"device\": \"%s\",\n  \"kernel\": \"%s %s "
+      "4096\",\n",
+      date, lib::build_info(), keep->description().name.c_str(), kernel.c_str(), name(type));
   print("first", first);
   print("cold", cold);
   print("disk", disk, true);

@@ -219,6 +219,11 @@ def products():
             Wanted("matmul_nt", (4001, 4099, 4093)), Wanted("matmul_nn", (4096, 4099, 4096)), Wanted("matmul_tn", (4096, 4093, 4096))]
 
 
+def few_rows():
+    """Products of few rows, by which a linear layer makes few tokens."""
+    return [Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 128, 512, 64, 384)] + [Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
+
+
 def chain():
     """Small kernels one after the other on one stream: what launching costs once the GPU has other work."""
     return [Wanted("rms_norm_chain", (2048, 4096))]
@@ -263,7 +268,7 @@ SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
         "wide_groups": wide_groups, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
         "flce": flce, "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
-        "chain": chain, "products": products, "figure": figure, "models": models, "smoke": smoke}
+        "chain": chain, "products": products, "few_rows": few_rows, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

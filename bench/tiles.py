@@ -32,7 +32,8 @@ from timing import timer_for
 
 MOST_ERROR = 2e-2
 PRODUCTS = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 128256, 4096), (4096, 4096, 128), (512, 4096, 4096), (4000, 4024, 4088)]
-ATTENTION = [(4, 32, 8, 4096, 128), (1, 32, 8, 16384, 128), (4, 32, 32, 2048, 64)]  # batch, heads, of these with keys, tokens, dim
+ATTENTION = [(4, 32, 8, 4096, 128), (4, 32, 8, 16384, 128), (1, 32, 8, 16384, 128), (4, 32, 32, 2048, 64)]  # batch, heads, of these with keys, tokens, dim
+BLOCKS = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]  # queries, keys, stages, warps of flash_attention
 TILES = [(128, 256, 64), (128, 128, 64), (128, 256, 32), (128, 128, 32), (64, 128, 64)]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
             "math": SDPBackend.MATH}
@@ -53,6 +54,7 @@ def parse():
     parser.add_argument("--tiles", type=lists, default=TILES, help="of products, MxNxK,...; default: all")
     parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="of products, comma separated")
     parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
+    parser.add_argument("--blocks", type=lists, default=BLOCKS, help="of flash_attention, QUERIESxKEYSxSTAGESxWARPS,...; default: all")
     parser.add_argument("--orders", default="NN", help="of products, comma separated: NN, or T where a or b lies in memory transposed")
     parser.add_argument("--persistent", default="false", help="of products, comma separated: whether a CTA makes tile after tile")
     parser.add_argument("--tensor-copies", default="false", help="of products, comma separated: whether factors come by tensor copies (sm_90a)")
@@ -304,13 +306,12 @@ def main():
     options = parse()
     torch.manual_seed(0)
     dtype, kernels, rows = getattr(torch, options.dtype), ligerdsl.load(options.kernels), Rows(options)
-    blocks = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]
     if options.kernels_only in ("", "matmul"):
         products(rows, kernels, *(([(70, 96, 64)], [(32, 32, 32)]) if options.smoke else (options.shapes, options.tiles)), dtype)
     if options.kernels_only in ("", "scaled_matmul_nt"):
         scaled_products(rows, [(70, 96, 64)] if options.smoke else [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 14336, 4096)], dtype)
     if options.kernels_only in ("", "flash_attention"):
-        attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, blocks)), dtype)
+        attention(rows, kernels, *(([(2, 4, 2, 70, 32)], [(32, 16, 2, 4)]) if options.smoke else (ATTENTION, options.blocks)), dtype)
     if options.kernels_only in ("", "attention_backward"):
         attention_backward(rows, [(2, 4, 2, 70, 32)] if options.smoke else ATTENTION, dtype)
     if options.kernels_only in ("", "grouped_matmul"):

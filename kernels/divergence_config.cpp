@@ -26,6 +26,12 @@ DivergenceConfig blocks(const Machine& machine, const DivergenceOptions& o) {
     config.vectors = 4;
     config.num_warps = 8;
   }
+  // On an H200, of the same: loss and gradient 1.48 ms, 1.65 in one tile of sixteen warps.
+  const bool writes = o.kind == Divergence::kl && o.with_gradient;
+  if (machine.is_gpu() && writes && size_of(o.type) == 4 && size_of(o.target_type) == 4) {
+    config.num_warps = 1;
+    config.tiles = 8;
+  }
   if (o.kind == Divergence::jsd && machine.is_gpu())
     config.tiles = static_cast<int>(kColumnsOfProgram / config.columns(o.type, o.cols));
   return config;

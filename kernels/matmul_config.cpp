@@ -64,12 +64,14 @@ MatmulConfig of_many(const Machine& machine, const MatmulOptions& o) {
 }
 
 // Smaller tiles, whose turns several programs share where even they leave multiprocessors idle. Their turns are short: of
-// 128x128x64 six stages took 33.2 us for 512x4096x4096, four 43.0 (an H100, the author's matmul).
+// 128x128x64 six stages took 33.2 us for 512x4096x4096, four 43.0 (an H100, the author's matmul). 256x4096x4096 NT on an H200: 64x128
+// 24.7 us, 128x64 24.9, 128x128 27.4.
 MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows) {
   MatmulConfig config = of_many(machine, o);
   if (size_of(o.type) != 4) {
     config.tile_n = fitting(o.cols, 16, 128);
-    if (rows <= 64) config.tile_m = 64, config.num_warps = 4;
+    const bool idle = o.most_rows && size_of(o.type) == 2 && tiles_of(rows, o.cols, config) * 2 <= machine.sms;
+    if (rows <= 64 || idle) config.tile_m = 64, config.num_warps = 4;
     MatmulConfig deep = config;
     deep.stages = 6;
     if (config.tile_k * size_of(o.type) == 128 && fits_shared(machine, o, deep)) config = deep;
@@ -123,7 +125,7 @@ bool cuts_lines(const MatmulOptions& o) {
 // Two CTAs read b, which both need, once. us by two CTAs and by one, 4000x4024x4088 NT, NN, TN: 212 and 280, 216 and 279, 228 and 244;
 // 8192x3000x3000 NN 246 and 312. Where rows are whole lines they lose by it, 1.1 to 1.3, and where a's alone are not:
 // 50264x768x8192 TN 1041 and 813 (bf16, an H200).
-void share_rows(MatmulConfig& config) {
+void make_cluster_of_two(MatmulConfig& config) {
   config.num_ctas = 2, config.tile_m *= 2, config.group /= 2;
 }
 
@@ -142,7 +144,7 @@ bool have_few_rows_apart(const Machine& machine, const MatmulOptions& o) {
 }
 
 // What was measured: bf16 without sums that are added, tiles of 256 columns.
-bool shares_rows(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+bool gains_by_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
   return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o) && have_few_rows_apart(machine, o);
 }
@@ -150,7 +152,7 @@ bool shares_rows(const Machine& machine, const MatmulOptions& o, const MatmulCon
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned) return of_unaligned(o);
   MatmulConfig config = one_cta_product(machine, o);
-  if (shares_rows(machine, o, config)) share_rows(config);
+  if (gains_by_cluster(machine, o, config)) make_cluster_of_two(config);
   return config;
 }
 
@@ -271,12 +273,14 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   constexpr int64_t kOneTile = 64;
   if (o.batch) return {kOneTile};
   const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
-  return most > kOneTile ? std::vector<int64_t>{kOneTile, most} : std::vector<int64_t>{};
+  if (most <= kOneTile) return {};
+  if (most / 2 <= kOneTile) return {kOneTile, most};
+  return {kOneTile, most / 2, most};
 }
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || !has_wgmma(machine)) return false;
-  return !are_vectors(o) || shares_rows(machine, o, one_cta_product(machine, o));
+  return !are_vectors(o) || gains_by_cluster(machine, o, one_cta_product(machine, o));
 }
 
 bool has_fast_products(const Machine& machine, DType type) {

@@ -14,7 +14,7 @@
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 files=(tests/every_op/every_op_tests tests/kernels/kernel_tests tests/abi/abi_tests tests/runtime/runtime_tests
-       tests/runtime/libfake_compiler.so bin/execute_time bin/ligerdsl lib/libligerdsl-compiler.so lib/libligerdsl.so.0)
+       tests/runtime/libfake_compiler.so bin/execute_time bin/ligerdsl lib/libligerdsl-compiler.so lib/libligerdsl.so.0 lib/ligerdsl/compile-worker)
 
 # The package with links to the libraries that are there already, its tests, and pytest with what it imports.
 pack_python() {

@@ -295,6 +295,22 @@ TEST(Matmul, NoClustersWithoutThem) {
   EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
 }
 
+// Calls of few rows: tiles small enough that most multiprocessors have one.
+TEST(Matmul, SchedulesOfFewRows) {
+  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
+  MatmulOptions options{.factors = Factors::nt, .cols = 4096, .width = 4096};
+  EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 256, 512}));
+  options.most_rows = 256;
+  MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
+  EXPECT_EQ(kernels::matmul_tiles(config, 256, options.cols) * config.splits, 128);
+  EXPECT_EQ(config.splits, 1);
+  options.most_rows = 512;
+  config = kernels::matmul_kernel.heuristic(gpu, options);
+  EXPECT_EQ(kernels::matmul_tiles(config, 512, options.cols), 128);
+  options.cols = 64 * 1024, options.most_rows = 0;
+  EXPECT_EQ(kernels::few_rows(gpu, options), std::vector<int64_t>{}) << "one row of tiles is enough";
+}
+
 // The schedule of rows that begin anywhere.
 TEST(Matmul, UnalignedRows) {
   uint64_t seed = 1901;

@@ -35,7 +35,7 @@ const std::string& hostCpuFeatures() {
   static const std::string features = [] {
     std::string text;
     SmallVector<std::string> names;
-    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures()) names.push_back((on ? "+" : "-") + name.str());
+    for (const auto& [name, on] : llvm::sys::getHostCPUFeatures()) names.push_back((Twine(on ? "+" : "-") + name).str());
     llvm::sort(names);
     for (const std::string& name : names) text += (text.empty() ? "" : ",") + name;
     return text;

@@ -81,6 +81,29 @@ TEST(ProductKernelsOfAmpere, GoByMmaSyncWithoutSpills) {
     }
 }
 
+// An author's product whose cluster shares a tile's rows: of the second factor each CTA copies a part to both.
+std::string clusterProduct(int64_t rows) {
+  KernelBuilder k("product");
+  const Partition c = k.view("c", f32, {dyn, 4096}).partition({rows, 64});
+  const Partition a = k.view("a", bf16, {dyn, 4096}).partition({rows, 64});
+  const Partition b = k.view("b", bf16, {4096, 4096}).partition({64, 64});
+  const Scalar row = k.program_id(0);
+  const auto [sums] = k.for_range(0, 64, 1, {.num_stages = 3, .tensor_copies = true}, carry(k.zeros({rows, 64}, f32)),
+                                  [&](const Scalar& turn, const Tile& sums) {
+                                    return carry(dot(a.load({row, turn}), b.load({turn, 0}), sums));
+                                  });
+  c.store({row, 0}, sums);
+  kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 4)};
+  step.launch.num_ctas = 2;
+  return compileProgram(step.program, optionsOfStep(step, "sm_90a", 86)).code;
+}
+
+TEST(ProductsOfClusters, ShareTheSecondFactor) {
+  const std::string shared = ".multicast::cluster";
+  EXPECT_NE(clusterProduct(128).find(shared), std::string::npos);
+  EXPECT_EQ(clusterProduct(192).find(shared), std::string::npos) << "CTAs have no equal parts of 192 rows";
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Families, ProductKernels,
     ::testing::Values(

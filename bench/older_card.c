@@ -1,0 +1,19 @@
+/* A driver library that is the machine's but for one answer: it says that the GPU is of compute capability 8.0, so that sm_80's code (mma.sync,
+ * cp.async) can be run and timed on a newer card. Other libraries in the process, PyTorch's CUDA runtime among them, see the card as it is.
+ *
+ *     cc -shared -fPIC -o older_card.so bench/older_card.c -Wl,--no-as-needed -lcuda -ldl
+ *     LIGERDSL_LIBCUDA=./older_card.so python3 bench/tiles.py --kernels-only matmul --dtype float16 ...
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+typedef int (*attribute_fn)(int *value, int attribute, int device);
+
+int cuDeviceGetAttribute(int *value, int attribute, int device) {
+  enum { capability_major = 75, capability_minor = 76 }; /* CUdevice_attribute, cuda.h */
+  attribute_fn real = (attribute_fn)dlsym(RTLD_NEXT, "cuDeviceGetAttribute");
+  int result = real ? real(value, attribute, device) : 999 /* CUDA_ERROR_UNKNOWN */;
+  if (result == 0 && attribute == capability_major) *value = 8;
+  if (result == 0 && attribute == capability_minor) *value = 0;
+  return result;
+}
