@@ -201,13 +201,17 @@ class Expander {
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
   Value xor_(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
-  // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
-  std::pair<Value, Value> split(Value x);
-  // The same by AVX-512's instructions, fraction in [-1/4, 1/2). Exponent -infinity for 0, infinity for infinity; fraction NaN
-  // for NaN and where x is negative.
-  std::pair<Value, Value> splitAvx512(Value x);
-  // `result` where x is positive and finite, else the limits that all logarithms share.
-  Value logLimits(Value x, Value result);
+  // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x. normal: x where it is no subnormal
+  // number, else 2^23 times it.
+  struct Split {
+    Value exponent, fraction, normal;
+  };
+  Split split(Value x);
+  // The same by AVX-512's instructions, fraction in [-1/4, 1/2), normal x. Exponent -infinity for 0, infinity for infinity; fraction
+  // NaN for NaN and where x is negative.
+  Split splitAvx512(Value x);
+  // `result` where x, of which `normal` is a split's, is positive and finite, else the limits that all logarithms share.
+  Value logLimits(Value normal, Value result);
 
   ImplicitLocOpBuilder b;
   Type type, integer;
@@ -310,25 +314,27 @@ Value Expander::exp2(Value x) {
   return fast ? mul(mantissa(r), powerOfTwo(rounded)) : scale(mantissa(r), rounded);
 }
 
-std::pair<Value, Value> Expander::splitAvx512(Value x) {
+Expander::Split Expander::splitAvx512(Value x) {
   constexpr int32_t kFromThreeQuarters = 3, kNegativeIsNan = 8;
   Value m = onVectors("llvm.x86.avx512.mask.getmant.ps", {x}, kFromThreeQuarters | kNegativeIsNan);
   auto exponentOf = [&](Value v) { return onVectors("llvm.x86.avx512.mask.getexp.ps", {v}, std::nullopt); };
-  return {sub(exponentOf(x), exponentOf(m)), sub(m, f(1.0f))};
+  return {sub(exponentOf(x), exponentOf(m)), sub(m, f(1.0f)), x};
 }
 
-std::pair<Value, Value> Expander::split(Value x) {
+Expander::Split Expander::split(Value x) {
   Value tiny = compare(Predicate::OLT, x, std::numeric_limits<float>::min());
   Value normal = select(tiny, mul(x, f(8388608.0f)), x);
   Value exponent = shiftRight(subInt(bits(normal), i(0x3f3504f3)), 23);  // sqrt(1/2)
   Value mantissa = fromBits(subInt(bits(normal), shiftLeft(exponent, 23)));
   exponent = subInt(exponent, select(tiny, i(23), i(0)));
-  return {arith::SIToFPOp::create(b, type, exponent), sub(mantissa, f(1.0f))};
+  return {arith::SIToFPOp::create(b, type, exponent), sub(mantissa, f(1.0f)), normal};
 }
 
 Value Expander::logLimits(Value x, Value result) {
-  Value special =
-      select(compare(Predicate::OLT, x, 0.0f), f(kNan), select(compare(Predicate::OEQ, x, 0.0f), f(-kInfinity), x));
+  // A GPU's approximate instruction has them, and no other work here.
+  Value special = gpu ? intrinsic("llvm.nvvm.lg2.approx.ftz.f", x)
+                      : select(compare(Predicate::OLT, x, 0.0f), f(kNan),
+                               select(compare(Predicate::OEQ, x, 0.0f), f(-kInfinity), x));
   Value ordinary = arith::AndIOp::create(b, compare(Predicate::OGT, x, 0.0f), compare(Predicate::OLT, x, kInfinity));
   return select(ordinary, result, special);
 }
@@ -336,7 +342,7 @@ Value Expander::logLimits(Value x, Value result) {
 Value Expander::log(Value x) {
   if (gpu && fast) return mul(intrinsic("llvm.nvvm.lg2.approx.ftz.f", x), f(kLn2High + kLn2Low));
   if (avx512 && fast) {
-    auto [exponent, r] = splitAvx512(x);
+    auto [exponent, r, normal] = splitAvx512(x);
     Value p = polynomial(r, {-5.000020862e-01f, 3.333100677e-01f, -2.497680634e-01f, 2.008122057e-01f,
                              -1.735570431e-01f, 1.431383342e-01f, -6.900248677e-02f});
     return fma(exponent, f(kLn2High + kLn2Low), fma(mul(r, r), p, r));
@@ -357,7 +363,7 @@ Value Expander::logWith(Value x, Value beside) {
   constexpr float kAvx512P[] = {3.333333315e-01f,  -2.500005671e-01f, 2.000014090e-01f,
                                 -1.666081753e-01f, 1.426830597e-01f,  -1.263931114e-01f,
                                 1.168068179e-01f,  -9.561340014e-02f, 4.287197804e-02f};
-  auto [exponent, r] = avx512 ? splitAvx512(x) : split(x);
+  auto [exponent, r, normal] = avx512 ? splitAvx512(x) : split(x);
   Value p = polynomial(r, avx512 ? ArrayRef(kAvx512P) : ArrayRef(kP));
   Value square = mul(r, r);
   Value tail = fma(mul(square, r), p, mul(square, f(-0.5f)));
@@ -365,7 +371,7 @@ Value Expander::logWith(Value x, Value beside) {
   if (beside) tail = add(tail, beside);
   Value result = fma(exponent, f(kLn2High), add(r, tail));
   // At the limits of log1p `beside` is no number.
-  return avx512 && !beside ? result : logLimits(x, result);
+  return avx512 && !beside ? result : logLimits(normal, result);
 }
 
 Value Expander::log2(Value x) {
@@ -375,11 +381,11 @@ Value Expander::log2(Value x) {
   constexpr float kAvx512Q[] = {-7.213475175e-01f, 4.808992431e-01f,  -3.606759803e-01f,
                                 2.884465676e-01f,  -2.401747357e-01f, 2.083028995e-01f,
                                 -1.893230943e-01f, 1.532954256e-01f,  -6.835838935e-02f};
-  auto [exponent, r] = avx512 ? splitAvx512(x) : split(x);
+  auto [exponent, r, normal] = avx512 ? splitAvx512(x) : split(x);
   Value q = polynomial(r, avx512 ? ArrayRef(kAvx512Q) : ArrayRef(kQ));
   Value tail = fma(mul(r, r), q, mul(r, f(kLog2eLow)));
   Value result = add(exponent, fma(r, f(kLog2eHigh), tail));
-  return avx512 ? result : logLimits(x, result);
+  return avx512 ? result : logLimits(normal, result);
 }
 
 Value Expander::tanh(Value x) {
@@ -517,7 +523,7 @@ Expander::Pair Expander::productOf(Pair x, Pair y) {
 Expander::Pair Expander::log2Pair(Value x) {
   constexpr float kThird = 0x1.555556p-2f, kThirdLow = -9.93410776e-09f;
   auto negative = [&](Value value) { return arith::NegFOp::create(b, value).getResult(); };
-  auto [exponent, r] = split(x);  // x = 2^exponent (1 + r)
+  auto [exponent, r, normal] = split(x);  // x = 2^exponent (1 + r)
   Value zero = f(0.0f), one = f(1.0f);
   const Pair denominator = sumOf(f(2.0f), r, zero);
   Value inverse = gpu ? intrinsic("llvm.nvvm.rcp.approx.ftz.f", denominator.high)
