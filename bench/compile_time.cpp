@@ -120,8 +120,8 @@ int main(int argc, char** argv) try {
   const std::time_t now = std::time(nullptr);
   std::strftime(date, sizeof date, "%FT%TZ", std::gmtime(&now));
   std::printf(
-      "{\n  \"date\": \"%s\",\n  \"build\": \"%s\",\n  \"device\": \"%s\",\n  \"kernel\": \"%s %s "
-      "4096\",\n",
+      "{\n  \"date\": \"%s\",\n  \"build\": \"%s\",\n  \"device\": \"%s\",\n  \"kernel\": \"%s %s, "
+      "4096 columns\",\n",
       date, lib::build_info(), keep->description().name.c_str(), kernel.c_str(), name(type));
   print("first", first);
   print("cold", cold);

@@ -8,6 +8,7 @@ tiles.py's product over pointers, `descriptors` one over tensor descriptors; bot
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -61,7 +62,7 @@ def main():
     parser.add_argument("--repetitions", type=int, default=21)
     options = parser.parse_args()
     a, b, c = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-    found = {"device": torch.cuda.get_device_name(), "triton": triton.__version__, "torch": torch.__version__}
+    found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": torch.cuda.get_device_name(), "triton": triton.__version__, "torch": torch.__version__}
     for name, make in (("pointers", lambda: triton_product()[0]), ("descriptors", product_of_descriptors)):
         cold(make, a, b, c)  # what a process does once
         exact = a.double() @ (b.double() if name == "pointers" else b.double().T)

@@ -63,15 +63,36 @@ MatmulConfig of_many(const Machine& machine, const MatmulOptions& o) {
   return config;
 }
 
+bool has_wgmma(const Machine& machine) {
+  const program::GpuArch* arch = program::find_gpu_arch(machine.name);
+  return arch && arch->wgmma;
+}
+
+constexpr int64_t kSmallRows = 64;
+
+// Calls of at most so many rows leave half of the multiprocessors without a tile of many rows.
+int64_t most_of_few(const Machine& machine, const MatmulOptions& o) {
+  const MatmulConfig many = of_many(machine, o);
+  return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
+}
+
+// Up to how many rows tiles have 64 of them: where each multiprocessor has one at most, of 128 columns. 256x4096x4096 NT on an H200: 24.7 us,
+// 27.4 by half as many of 128x128. Fewer than most_of_few, which the fused heads' products go by.
+int64_t most_of_small(const Machine& machine, const MatmulOptions& o) {
+  if (o.batch || size_of(o.type) != 2 || !has_wgmma(machine)) return kSmallRows;
+  const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
+  return rows < most_of_few(machine, o) ? std::max(rows, kSmallRows) : kSmallRows;
+}
+
 // Smaller tiles, whose turns several programs share where even they leave multiprocessors idle. Their turns are short: of
-// 128x128x64 six stages took 33.2 us for 512x4096x4096, four 43.0 (an H100, the author's matmul). 256x4096x4096 NT on an H200: 64x128
-// 24.7 us, 128x64 24.9, 128x128 27.4.
+// 128x128x64 six stages took 33.2 us for 512x4096x4096, four 43.0 (an H100, the author's matmul).
 MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows) {
   MatmulConfig config = of_many(machine, o);
   if (size_of(o.type) != 4) {
     config.tile_n = fitting(o.cols, 16, 128);
-    const bool idle = o.most_rows && size_of(o.type) == 2 && tiles_of(rows, o.cols, config) * 2 <= machine.sms;
-    if (rows <= 64 || idle) config.tile_m = 64, config.num_warps = 4;
+    // Of a product whose height alone is known, as a transposed a's, nothing was measured.
+    if (rows <= (o.most_rows ? most_of_small(machine, o) : kSmallRows))
+      config.tile_m = kSmallRows, config.num_warps = 4;
     MatmulConfig deep = config;
     deep.stages = 6;
     if (config.tile_k * size_of(o.type) == 128 && fits_shared(machine, o, deep)) config = deep;
@@ -82,11 +103,6 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
          turns >= config.splits * 2 * kLeastTurns)
     config.splits *= 2;
   return config;
-}
-
-bool has_wgmma(const Machine& machine) {
-  const program::GpuArch* arch = program::find_gpu_arch(machine.name);
-  return arch && arch->wgmma;
 }
 
 // By wgmma, which tensor copies are for: 1.02 to 1.03 times as fast on an H200.
@@ -269,13 +285,10 @@ int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n) {
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.transposed_a()) return {};
   if (!machine.is_gpu()) return {16, 64};
-  const MatmulConfig many = of_many(machine, o);
-  constexpr int64_t kOneTile = 64;
-  if (o.batch) return {kOneTile};
-  const int64_t most = machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
-  if (most <= kOneTile) return {};
-  if (most / 2 <= kOneTile) return {kOneTile, most};
-  return {kOneTile, most / 2, most};
+  if (o.batch) return {kSmallRows};
+  const int64_t small = most_of_small(machine, o), most = most_of_few(machine, o);
+  if (most <= kSmallRows) return {};
+  return small > kSmallRows ? std::vector<int64_t>{kSmallRows, small, most} : std::vector<int64_t>{kSmallRows, most};
 }
 
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& o) {

@@ -33,18 +33,21 @@ int floor_of(const RowConfig& config, int64_t held) {
 }
 
 // Of 16-bit elements. Measured on an H200, bf16, us, beside two vectors of each row a thread: 16384x4096 102 for 114 with four vectors and
-// five CTAs; in blocks, for which shared memory keeps both rows, 16384x8192 197 for 205, 16384x14336 339 for 405, 4096x16384 106 for 127.
+// five CTAs; in blocks of a vector, while shared memory keeps both rows, 16384x8192 197 for 205, 16384x14336 339 for 405; of two vectors
+// 4096x16384 106 for 127. Fewer columns spill with so many vectors.
 std::optional<RowConfig> backward_of_short_elements(const Machine& machine, const PolyNormOptions& o) {
-  constexpr int64_t kLeast = 2048, kHeld = 4096, kByFourWarps = 8192;
-  const int64_t width = tile_width(o.cols);
+  constexpr int64_t kHeld = 4096, kByFourWarps = 8192, kByVector = 14336, kCtas = 3;
+  const int64_t width = tile_width(o.cols), rows = 2 * width * size_of(o.type);
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
-  if (!arch || !arch->bulk_copies || size_of(o.type) != 2 || width <= kLeast) return {};
-  if (width <= kHeld) {
+  if (!arch || !arch->bulk_copies || kCtas * rows > machine.shared_for_rows()) return {};
+  if (size_of(o.type) != 2 || width < kHeld) return {};
+  if (width == kHeld) {
     RowConfig config = whole_rows(machine, o.type, o.cols, 2 * kVectors);
     config.min_ctas_per_sm = 5;
     return config;
   }
-  return RowConfig{.keep = Keep::shared, .num_warps = width <= kByFourWarps ? 4 : 8, .vectors = 1};
+  const bool four = width <= kByFourWarps || width > kByVector;
+  return RowConfig{.keep = Keep::shared, .num_warps = four ? 4 : 8, .vectors = width > kByVector ? 2 : 1};
 }
 
 PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNormOptions& o) {

@@ -201,16 +201,15 @@ class Expander {
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
   Value xor_(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
-  // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x. normal: x where it is no subnormal
-  // number, else 2^23 times it.
   struct Split {
-    Value exponent, fraction, normal;
+    Value exponent, fraction, normal;  // normal: x where it is no subnormal number, else 2^23 times it
   };
+  // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
   Split split(Value x);
   // The same by AVX-512's instructions, fraction in [-1/4, 1/2), normal x. Exponent -infinity for 0, infinity for infinity; fraction
   // NaN for NaN and where x is negative.
   Split splitAvx512(Value x);
-  // `result` where x, of which `normal` is a split's, is positive and finite, else the limits that all logarithms share.
+  // `result` where `normal`, a split's, is positive and finite, else the limits that all logarithms share.
   Value logLimits(Value normal, Value result);
 
   ImplicitLocOpBuilder b;
@@ -330,12 +329,14 @@ Expander::Split Expander::split(Value x) {
   return {arith::SIToFPOp::create(b, type, exponent), sub(mantissa, f(1.0f)), normal};
 }
 
-Value Expander::logLimits(Value x, Value result) {
-  // A GPU's approximate instruction has them, and no other work here.
-  Value special = gpu ? intrinsic("llvm.nvvm.lg2.approx.ftz.f", x)
-                      : select(compare(Predicate::OLT, x, 0.0f), f(kNan),
-                               select(compare(Predicate::OEQ, x, 0.0f), f(-kInfinity), x));
-  Value ordinary = arith::AndIOp::create(b, compare(Predicate::OGT, x, 0.0f), compare(Predicate::OLT, x, kInfinity));
+Value Expander::logLimits(Value normal, Value result) {
+  // A GPU's approximate logarithm gives just these, by a unit that is idle meanwhile: one instruction for four. It takes a subnormal
+  // number for 0, which a split's is not.
+  Value special = gpu ? intrinsic("llvm.nvvm.lg2.approx.ftz.f", normal)
+                      : select(compare(Predicate::OLT, normal, 0.0f), f(kNan),
+                               select(compare(Predicate::OEQ, normal, 0.0f), f(-kInfinity), normal));
+  Value ordinary =
+      arith::AndIOp::create(b, compare(Predicate::OGT, normal, 0.0f), compare(Predicate::OLT, normal, kInfinity));
   return select(ordinary, result, special);
 }
 

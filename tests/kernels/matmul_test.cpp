@@ -1,8 +1,10 @@
 // Matrix products with their epilogues against float64 sums.
 #include "kernels/oracle/matmul.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <functional>
 
 #include "kernels/matmul_config.h"
 #include "tests/kernels/shapes.h"
@@ -295,20 +297,24 @@ TEST(Matmul, NoClustersWithoutThem) {
   EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
 }
 
-// Calls of few rows: tiles small enough that most multiprocessors have one.
+// Calls of few rows: tiles small enough that most multiprocessors have one, whatever their number. The last schedule is of tiles as tall as
+// those of many rows, which fused heads count on.
 TEST(Matmul, SchedulesOfFewRows) {
-  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
-  MatmulOptions options{.factors = Factors::nt, .cols = 4096, .width = 4096};
-  EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 256, 512}));
-  options.most_rows = 256;
-  MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
-  EXPECT_EQ(kernels::matmul_tiles(config, 256, options.cols) * config.splits, 128);
-  EXPECT_EQ(config.splits, 1);
-  options.most_rows = 512;
-  config = kernels::matmul_kernel.heuristic(gpu, options);
-  EXPECT_EQ(kernels::matmul_tiles(config, 512, options.cols), 128);
-  options.cols = 64 * 1024, options.most_rows = 0;
-  EXPECT_EQ(kernels::few_rows(gpu, options), std::vector<int64_t>{}) << "one row of tiles is enough";
+  for (const int sms : {14, 26, 66, 78, 114, 132, 133, 142})
+    for (const int64_t cols : {8, 128, 136, 512, 1280, 1600, 4096, 4160, 4992, 5120, 7232, 10880, 128256}) {
+      const kernels::Machine gpu = kernels::gpu("sm_90a", sms, 86);
+      MatmulOptions options{.factors = Factors::nn, .cols = cols, .width = 4096};
+      const std::vector<int64_t> few = kernels::few_rows(gpu, options);
+      EXPECT_TRUE(std::ranges::is_sorted(few, std::ranges::less_equal())) << sms << " SMs, " << cols;
+      for (const int64_t most : few) {
+        options.most_rows = most;
+        const MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
+        EXPECT_EQ(config.tile_m, most == few.back() && most > 64 ? 128 : 64) << sms << " SMs, " << cols << ", " << most;
+        if (most != few.back() || most == 64) EXPECT_LE(kernels::matmul_tiles(config, most, cols) * config.splits, sms);
+      }
+    }
+  EXPECT_EQ(kernels::few_rows(kernels::gpu("sm_90a", 132, 86), {.factors = Factors::nt, .cols = 4096}),
+            (std::vector<int64_t>{64, 256, 512}));
 }
 
 // The schedule of rows that begin anywhere.
