@@ -150,11 +150,12 @@ TEST_F(RowBuckets, AreInOrderAndFew) {
   refused({{1000, adding(1, 4)}, {1000, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
   refused({{1000, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4), &begins_elsewhere}});
   refused({{1000, adding(1, 4), &begins_elsewhere}, {10, adding(1, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
-  refused({{1, adding(1, 4)},
-           {2, adding(1, 4)},
-           {3, adding(1, 4)},
-           {4, adding(1, 4)},
-           {OperationPlan::kAnyRows, adding(1, 4)}});
+  std::vector<OperationPlan::Bucket> buckets;
+  for (size_t i = 1; i < OperationPlan::kMostBuckets; ++i) buckets.push_back({static_cast<int64_t>(i), adding(1, 4)});
+  buckets.push_back({OperationPlan::kAnyRows, adding(1, 4)});
+  EXPECT_NO_THROW(plan(buckets));
+  buckets.insert(buckets.begin(), {0, adding(1, 4)});
+  refused(std::move(buckets));
 }
 
 }  // namespace
