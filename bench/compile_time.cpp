@@ -48,9 +48,8 @@ Sample load(runtime::Device& device, Record record) {
   const std::string bytes = program::serialize(operation.steps[0].program);
   sample.phases["builder"] = milliseconds_since(begin);
   const kernels::Step& step = operation.steps[0];
-  const program::CompileOptions options =
-      kernels::compile_options(device.base_options(), step.program, step.launch, kernels::Variant::aligned,
-                               kernels::all_apart(step.program));
+  const program::CompileOptions options = kernels::compile_options(
+      device.base_options(), step.program, step.launch, kernels::Variant::aligned, kernels::all_apart(step.program));
   runtime::LoadReport report;
   device.load(bytes, options, &report);
   sample.total = milliseconds_since(begin);
@@ -97,7 +96,8 @@ int main(int argc, char** argv) try {
     throw Error("error: \"" + kernel + "\" is neither rms_norm_forward nor matmul");
   const auto record = [&] {
     if (kernel == "matmul")
-      return kernels::matmul(machine, {.factors = kernels::Factors::nt, .cols = 4096, .width = 4096, .type = type, .c_type = type});
+      return kernels::matmul(
+          machine, {.factors = kernels::Factors::nt, .cols = 4096, .width = 4096, .type = type, .c_type = type});
     return kernels::rms_norm_forward(machine, {.cols = 4096, .type = type, .weight_type = type});
   };
 
