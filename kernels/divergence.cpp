@@ -48,11 +48,11 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
     Tile label = labels.partition({m.rows}).load({row}).to(i64);
     counted = (label != ignore_index).expand_dims(1);
   }
-  const auto if_counted = [&](const Tile& t) {
-    return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, 0.0f) : t;
+  const auto if_counted = [&](const Tile& t, TileArg otherwise) {
+    return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, otherwise) : t;
   };
-  // A tile: what it adds to the reduced loss.
-  const auto one = [&](const Scalar& column) {
+  // A tile of terms; `losses` and what they add to them.
+  const auto one = [&](const Scalar& column, const Tile& losses) {
     const auto load = [&](const View& v) { return v.partition({m.rows, m.block}).load({row, column}).to(f32); };
     const auto store = [&](const View& v, const Tile& t) {
       v.partition({m.rows, m.block}).store({row, column}, t.to(v.dtype()));
@@ -60,20 +60,20 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
     const DivergenceTerm term = terms(load(input), load(target));
     if (m.with_gradient) {
       const Tile d = m.with_d_loss && each ? term.gradient * load(d_loss) : term.gradient * d_factor;
-      store(d_input, if_counted(d));
+      store(d_input, if_counted(d, 0.0f));
     }
-    const Tile loss_of_tile = if_counted(term.loss);
-    if (m.with_loss && each) store(loss, loss_of_tile);
-    return loss_of_tile;
+    if (m.with_loss && each) store(loss, if_counted(term.loss(), 0.0f));
+    return if_counted(term.added_to(losses), losses);
   };
   const bool summed = m.with_loss && !each;
+  const Tile none = k.zeros({m.rows, m.block}, f32);
   Tile total;
   if (m.tiles == 1) {
-    total = one(first);
+    total = one(first, none);
   } else {
     const Scalar end = min(first + m.tiles, blocks);
-    const auto add = [&](const Scalar& column, const Tile& sums) { return carry(sums + one(column)); };
-    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages), carry(k.zeros({m.rows, m.block}, f32)), add));
+    const auto add = [&](const Scalar& column, const Tile& losses) { return carry(one(column, losses)); };
+    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages), carry(none), add));
   }
   if (summed) loss.store({k.program_id(0)}, sum(total) * factor);
 }

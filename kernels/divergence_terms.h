@@ -6,8 +6,12 @@
 namespace ligerdsl::kernels {
 
 struct DivergenceTerm {
-  Tile loss, gradient;  // by x
-  Tile q;               // e^x, where the loss takes it
+  Tile weight, of_weight;  // factors of the loss, which a sum takes in one instruction
+  Tile gradient;           // by x
+  Tile q;                  // e^x, where the loss takes it
+
+  Tile loss() const { return weight * of_weight; }
+  Tile added_to(const Tile& losses) const { return fma(weight, of_weight, losses); }
 };
 
 // Declares the kernel's arguments that formulas take: beta of jsd, eps of kl.
@@ -24,7 +28,9 @@ class DivergenceTerms {
   Tile logarithm(const Tile& x) const;
   Tile log_of_one_plus(const Tile& t) const;
   DivergenceTerm jensen_shannon(const Tile& x, const Tile& y) const;
+  DivergenceTerm quick_jensen_shannon(const Tile& x, const Tile& y) const;
 
+  KernelBuilder& k_;
   Divergence kind_;
   bool quick_, relative_;
   Scalar beta_, least_;

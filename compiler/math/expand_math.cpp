@@ -322,19 +322,23 @@ Expander::Split Expander::splitAvx512(Value x) {
 
 Expander::Split Expander::split(Value x) {
   Value tiny = compare(Predicate::OLT, x, std::numeric_limits<float>::min());
-  Value normal = select(tiny, mul(x, f(8388608.0f)), x);
-  Value exponent = shiftRight(subInt(bits(normal), i(0x3f3504f3)), 23);  // sqrt(1/2)
-  Value mantissa = fromBits(subInt(bits(normal), shiftLeft(exponent, 23)));
-  exponent = subInt(exponent, select(tiny, i(23), i(0)));
-  return {arith::SIToFPOp::create(b, type, exponent), sub(mantissa, f(1.0f)), normal};
+  Value normal = select(tiny, mul(x, f(0x1p23f)), x);
+  constexpr int32_t kRootOfHalf = 0x3f3504f3, kExponent = static_cast<int32_t>(0xff800000);
+  Value shifted = and_(subInt(bits(normal), i(kRootOfHalf)), i(kExponent));  // the exponent, 23 bits up
+  Value mantissa = fromBits(subInt(bits(normal), shifted));
+  Value exponent = fma(arith::SIToFPOp::create(b, type, shifted), f(0x1p-23f), select(tiny, f(-23.0f), f(0.0f)));
+  return {exponent, sub(mantissa, f(1.0f)), normal};
 }
 
 Value Expander::logLimits(Value normal, Value result) {
-  // A GPU's approximate logarithm gives just these, by a unit that is idle meanwhile: one instruction for four. It takes a subnormal
-  // number for 0, which a split's is not.
-  Value special = gpu ? intrinsic("llvm.nvvm.lg2.approx.ftz.f", normal)
-                      : select(compare(Predicate::OLT, normal, 0.0f), f(kNan),
-                               select(compare(Predicate::OEQ, normal, 0.0f), f(-kInfinity), normal));
+  if (gpu) {
+    // The approximate logarithm, by a unit that is idle meanwhile, is finite where this one is and gives the limits elsewhere. It takes
+    // a subnormal number for 0, which a split's is not.
+    Value approximate = intrinsic("llvm.nvvm.lg2.approx.ftz.f", normal);
+    return select(compare(Predicate::OLT, math::AbsFOp::create(b, approximate), kInfinity), result, approximate);
+  }
+  Value special = select(compare(Predicate::OLT, normal, 0.0f), f(kNan),
+                         select(compare(Predicate::OEQ, normal, 0.0f), f(-kInfinity), normal));
   Value ordinary =
       arith::AndIOp::create(b, compare(Predicate::OGT, normal, 0.0f), compare(Predicate::OLT, normal, kInfinity));
   return select(ordinary, result, special);
@@ -359,18 +363,17 @@ Value Expander::log1p(Value x) {
 }
 
 Value Expander::logWith(Value x, Value beside) {
-  constexpr float kP[] = {3.333333118e-01f,  -2.499999696e-01f, 2.000071585e-01f,  -1.666780266e-01f, 1.424905432e-01f,
-                          -1.242567579e-01f, 1.168544314e-01f,  -1.147983685e-01f, 6.971681253e-02f};
+  constexpr float kP[] = {3.333333135e-01f, -2.500081956e-01f, 2.000124156e-01f, -1.662340909e-01f,
+                          1.420157999e-01f, -1.315961033e-01f, 1.276221722e-01f, -7.636439055e-02f};
   constexpr float kAvx512P[] = {3.333333315e-01f,  -2.500005671e-01f, 2.000014090e-01f,
                                 -1.666081753e-01f, 1.426830597e-01f,  -1.263931114e-01f,
                                 1.168068179e-01f,  -9.561340014e-02f, 4.287197804e-02f};
+  constexpr float kLn2 = 0x1.62e43p-1f;  // 3e-9 of it from ln 2
   auto [exponent, r, normal] = avx512 ? splitAvx512(x) : split(x);
-  Value p = polynomial(r, avx512 ? ArrayRef(kAvx512P) : ArrayRef(kP));
+  Value p = fma(polynomial(r, avx512 ? ArrayRef(kAvx512P) : ArrayRef(kP)), r, f(-0.5f));
   Value square = mul(r, r);
-  Value tail = fma(mul(square, r), p, mul(square, f(-0.5f)));
-  tail = fma(exponent, f(kLn2Low), tail);
-  if (beside) tail = add(tail, beside);
-  Value result = fma(exponent, f(kLn2High), add(r, tail));
+  Value ofFraction = beside ? add(r, fma(p, square, beside)) : fma(p, square, r);
+  Value result = fma(exponent, f(kLn2), ofFraction);
   // At the limits of log1p `beside` is no number.
   return avx512 && !beside ? result : logLimits(normal, result);
 }

@@ -29,14 +29,19 @@ class GivenConfig final : public lib::KernelConfigs {
   MetaValues values_;
 };
 
-// Keeps the first question and lets the heuristic answer it.
-class FirstQuestion final : public lib::KernelConfigs {
+// Keeps what a plan asks and lets the heuristic answer.
+class KeptQuestions final : public lib::KernelConfigs {
  public:
-  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& asked) override {
-    if (!question) question = asked;
+  using Question = std::shared_ptr<const lib::ConfigQuestion>;
+  MetaValues changed(const Question& asked) override {
+    questions_.push_back(asked);
     return {};
   }
-  std::shared_ptr<const lib::ConfigQuestion> question;
+  // That of the first kernel asked about, for the schedule that calls of so many rows take; null: there was none.
+  Question of(int64_t rows) const;
+
+ private:
+  std::vector<Question> questions_;
 };
 
 // Settings of a kernel of --load, whose meta-parameters are settings.

@@ -461,6 +461,11 @@ double OpInstance::bytes_to_allocate(const lib::Plan& plan, int workspaces, size
   return bytes + workspaces * static_cast<double>(bound(plan).workspace_bytes + 2 * guard);
 }
 
+int64_t OpInstance::rows(const lib::Plan& plan) {
+  place_tensors(plan);
+  return bound(plan).rows;
+}
+
 // The arguments, from where the slots are.
 void OpInstance::describe_tensors(const lib::ContextRef& context) {
   list_.clear();

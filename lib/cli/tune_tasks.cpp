@@ -144,11 +144,11 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
   OpInstance instance(info, which.settings);
   lib::check_desc(info, instance.desc());
   check_problem(info, instance, which.settings);
-  FirstQuestion capture;
-  context->set_kernel_configs(&capture);
-  static_cast<void>(instance.plan(context));
-  if (!capture.question) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
-  const auto question = capture.question;
+  KeptQuestions asked;
+  context->set_kernel_configs(&asked);
+  const std::unique_ptr<lib::Plan> plan = instance.plan(context);
+  const auto question = asked.of(instance.rows(*plan));
+  if (!question) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
   if (question->kernel() != which.kernel && is_op(question->kernel()))
     throw NothingToChoose(kUsage,
                           fmt::format("{} takes its schedule from {}; tune that", which.kernel, question->kernel()));

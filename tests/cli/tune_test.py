@@ -90,6 +90,15 @@ def test_store_goes_on(ligerdsl, kernels, folder):
     expect(len(trials_but_torn(store)) > len(lines), "without --resume all is measured")
 
 
+def test_few_rows_of_a_product(ligerdsl, kernels, folder):
+    """Calls of few rows have a schedule of their own: theirs is searched, and its entry is not taken for more."""
+    store = folder / "product.jsonl"
+    results = ligerdsl.json("tune", "matmul_nt", "dtype=f32", "N=16", "K=32", "M=8,12,300", "--max-evals", "1", "--bits", "batch",
+                            "--store", store, "-q")["results"]
+    found = {"most_rows=16" in t["options"]: len(t["us"]) for t in trials(store) if t["fate"] == "ok"}
+    expect(len(results) == 2 and found == {True: 2, False: 1}, f"{found} of {results}")
+
+
 def trials_but_torn(store):
     found = []
     for line in store.read_text().splitlines():

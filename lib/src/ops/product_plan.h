@@ -23,7 +23,6 @@ template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info, const Desc& d,
                                         const Kernel& kernel, Options options, OperationPlan::Bindings bindings,
                                         int rows) {
-  // Asked for first: a search for schedules is for that one.
   options.most_rows = 0;
   kernels::Operation of_any = configured(context, kernel, options);
   std::vector<OperationPlan::Bucket> buckets;
