@@ -118,7 +118,7 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
-  static constexpr size_t kMostBuckets = 5, kMostScratch = 8;
+  static constexpr size_t kMostBuckets = 6, kMostScratch = 8;
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;

@@ -310,11 +310,13 @@ TEST(Matmul, SchedulesOfFewRows) {
         options.most_rows = most;
         const MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
         EXPECT_EQ(config.tile_m, most == few.back() && most > 64 ? 128 : 64) << sms << " SMs, " << cols << ", " << most;
-        if (most != few.back() || most == 64) EXPECT_LE(kernels::matmul_tiles(config, most, cols) * config.splits, sms);
+        if (most != few.back() || most == 64) {
+          EXPECT_LE(kernels::matmul_tiles(config, most, cols) * config.splits, sms);
+        }
       }
     }
   EXPECT_EQ(kernels::few_rows(kernels::gpu("sm_90a", 132, 86), {.factors = Factors::nt, .cols = 4096}),
-            (std::vector<int64_t>{64, 256, 512}));
+            (std::vector<int64_t>{64, 128, 256, 512}));
 }
 
 // The schedule of rows that begin anywhere.

@@ -360,7 +360,9 @@ TEST(TunedConfigs, AnAuthorsKernelIsFoundByItsFixedFieldsAndItsSettings) {
     const auto entry = of.author_entry("mine", options);
     std::string config(entry ? entry->config : "");
     EXPECT_EQ(asked, !config.empty());
-    if (entry) EXPECT_EQ(entry->model, kH200.model);
+    if (entry) {
+      EXPECT_EQ(entry->model, kH200.model);
+    }
     return config;
   };
   EXPECT_EQ(configs(runtime::Tuning::any, true), "block=16 num_warps=2");
