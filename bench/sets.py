@@ -145,6 +145,14 @@ def groups():
     return [Wanted("group_norm", shape) for shape in GROUPS] + [Wanted("group_norm", GROUPS[1], "f32")]
 
 
+def single_precision():
+    """What other sets time in 16 bits alone, a factor, and embeddings with positions."""
+    f32 = [Wanted("scale", (16384, 4096), "f32"), Wanted("bias_add", (16384, 4096), "f32"), Wanted("fused_add_layer_norm", (16384, 8192), "f32"),
+           Wanted("embedding_positions", (16384, 50257, 768, 1024), "f32"), *(Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES),
+           Wanted("group_norm", GROUPS[1], "f32"), Wanted("sparsemax", (16384, 4096), "f32"), Wanted("sparsemax", (2048, 131072), "f32")]
+    return [Wanted("scale", (16384, 4096)), Wanted("embedding_positions", (16384, 50257, 768, 1024)), *f32]
+
+
 def wide_groups():
     """GroupNorm's forward of groups that clusters share, of 512 KB to 2 MB, and of wider ones."""
     return [Wanted("group_norm", shape) for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
@@ -253,6 +261,7 @@ def smoke():
             Wanted("rope_interleaved", (2, 8, 4, 2, 16), "f32"), Wanted("softmax", (16, 96), "f32"),
             Wanted("cross_entropy", (24, 130), "f32"), Wanted("cross_entropy", (24, 97), "bf16"),
             Wanted("cross_entropy_softcap", (24, 130), "f32"), Wanted("cross_entropy_smoothing", (24, 97), "bf16"),
+            *(Wanted("scale", (16, 97), dtype) for dtype in ("f32", "bf16")), Wanted("embedding_positions", (24, 30, 16, 12), "f32"),
             *(Wanted(kernel, (24, 97), dtype) for kernel in ("sparsemax", "vocab_parallel_cross_entropy") for dtype in ("f32", "bf16")),
             *(Wanted(kernel, (24, 97), dtype) for kernel in DIVERGENCES for dtype in ("f32", "bf16")),
             *(Wanted(kernel, (24, 96), dtype) for kernel in SUBSTITUTES for dtype in ("f32", "bf16")),
@@ -266,7 +275,7 @@ def smoke():
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
-        "wide_groups": wide_groups, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
+        "wide_groups": wide_groups, "single_precision": single_precision, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
         "flce": flce, "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
         "chain": chain, "products": products, "few_rows": few_rows, "figure": figure, "models": models, "smoke": smoke}
 

@@ -6,6 +6,8 @@
 // instructions for an element, so theirs are the approximate functions: their errors are below the rounding.
 #include "kernels/divergence.h"
 
+#include <optional>
+
 #include "kernels/divergence_terms.h"
 #include "kernels/index_view.h"
 
@@ -51,8 +53,8 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
   const auto if_counted = [&](const Tile& t, TileArg otherwise) {
     return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, otherwise) : t;
   };
-  // A tile of terms; `losses` and what they add to them.
-  const auto one = [&](const Scalar& column, const Tile& losses) {
+  // Stores what a tile's terms store; what they add to the reduced loss, or that added to `losses`.
+  const auto one = [&](const Scalar& column, const std::optional<Tile>& losses) {
     const auto load = [&](const View& v) { return v.partition({m.rows, m.block}).load({row, column}).to(f32); };
     const auto store = [&](const View& v, const Tile& t) {
       v.partition({m.rows, m.block}).store({row, column}, t.to(v.dtype()));
@@ -62,18 +64,18 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
       const Tile d = m.with_d_loss && each ? term.gradient * load(d_loss) : term.gradient * d_factor;
       store(d_input, if_counted(d, 0.0f));
     }
-    if (m.with_loss && each) store(loss, if_counted(term.loss(), 0.0f));
-    return if_counted(term.added_to(losses), losses);
+    const Tile loss_of_tile = if_counted(term.loss, 0.0f);
+    if (m.with_loss && each) store(loss, loss_of_tile);
+    return losses ? if_counted(term.added_to(*losses), *losses) : loss_of_tile;
   };
   const bool summed = m.with_loss && !each;
-  const Tile none = k.zeros({m.rows, m.block}, f32);
   Tile total;
   if (m.tiles == 1) {
-    total = one(first, none);
+    total = one(first, {});
   } else {
     const Scalar end = min(first + m.tiles, blocks);
     const auto add = [&](const Scalar& column, const Tile& losses) { return carry(one(column, losses)); };
-    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages), carry(none), add));
+    total = std::get<0>(k.for_range(first, end, 1, pipelined(m.stages), carry(k.zeros({m.rows, m.block}, f32)), add));
   }
   if (summed) loss.store({k.program_id(0)}, sum(total) * factor);
 }

@@ -1,17 +1,18 @@
 // One element of a divergence: its loss and its derivative.
 #pragma once
 
+#include <optional>
+
 #include "kernels/divergence.h"
 
 namespace ligerdsl::kernels {
 
 struct DivergenceTerm {
-  Tile weight, of_weight;  // factors of the loss, which a sum takes in one instruction
-  Tile gradient;           // by x
-  Tile q;                  // e^x, where the loss takes it
+  Tile loss, gradient;                    // by x
+  Tile q;                                 // e^x, where the loss takes it
+  std::optional<Tile> weight, of_weight;  // factors of the loss, where a sum takes them in one instruction
 
-  Tile loss() const { return weight * of_weight; }
-  Tile added_to(const Tile& losses) const { return fma(weight, of_weight, losses); }
+  Tile added_to(const Tile& losses) const { return weight ? fma(*weight, *of_weight, losses) : losses + loss; }
 };
 
 // Declares the kernel's arguments that formulas take: beta of jsd, eps of kl.
@@ -27,12 +28,12 @@ class DivergenceTerms {
  private:
   Tile logarithm(const Tile& x) const;
   Tile log_of_one_plus(const Tile& t) const;
+  DivergenceTerm weighed(const Tile& weight, const Tile& t, const Tile& gradient, const Tile& q = {}) const;
   DivergenceTerm jensen_shannon(const Tile& x, const Tile& y) const;
   DivergenceTerm quick_jensen_shannon(const Tile& x, const Tile& y) const;
 
-  KernelBuilder& k_;
   Divergence kind_;
-  bool quick_, relative_;
+  bool quick_, relative_, at_once_;
   Scalar beta_, least_;
 };
 

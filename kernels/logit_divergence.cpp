@@ -38,7 +38,7 @@ struct Arguments {
 };
 
 DivergenceOptions terms_of(const LogitDivergenceOptions& o) {
-  return {.type = o.type, .target_type = o.type, .kind = o.kind};
+  return {.type = o.type, .target_type = o.type, .kind = o.kind, .with_gradient = o.with_gradient};
 }
 
 // A row of logits in blocks, -infinity beyond it. One that is read twice is kept on chip where that is possible.
@@ -105,7 +105,7 @@ class CountedRow {
       auto [losses, slopes, powers] =
           k_.for_range(0, n, 1, carry(zeros, zeros, zeros), [&](Scalar i, Tile losses, Tile slopes, Tile powers) {
             const DivergenceTerm term = term_of(twice ? n - 1 - i : i);
-            return carry(losses + m_.lanes.sum(term.loss()), slopes + m_.lanes.sum(term.gradient),
+            return carry(losses + m_.lanes.sum(term.loss), slopes + m_.lanes.sum(term.gradient),
                          m_.with_gradient ? powers + m_.lanes.sum(term.q) : powers);
           });
       store_loss(losses);
@@ -116,7 +116,7 @@ class CountedRow {
       const Scalar b = n - 1 - i;
       const DivergenceTerm term = term_of(b);
       student_.store(b, gradient(term));
-      return carry(early ? losses + m_.lanes.sum(term.loss()) : losses);
+      return carry(early ? losses + m_.lanes.sum(term.loss) : losses);
     });
     if (early) store_loss(losses);
   }
@@ -141,7 +141,7 @@ class CountedRow {
     lse_ = log_sum(z);
     target_lse_ = log_sum(t);
     const DivergenceTerm term = term_of(z, t);
-    store_loss(term.loss());
+    store_loss(term.loss);
     if (!m_.with_gradient) return;
     if (m_.kind != Divergence::forward_kl) slopes_ = sum(term.gradient) / sum(term.q);
     student_.store(first, gradient(term));

@@ -107,10 +107,7 @@ MatmulConfig of_few(const Machine& machine, const MatmulOptions& o, int64_t rows
   while (!o.batch && config.splits < 16 && tiles_of(rows, o.cols, config) * config.splits * 2 <= machine.sms &&
          turns >= config.splits * 2 * kLeastTurns)
     config.splits *= 2;
-  // As many bytes in flight by half the turns: 0.97 of the time for 128x4096x4096, 0.96 for 1024x1024x4096 (an H200).
-  MatmulConfig wide = config;
-  wide.tile_k *= 2, wide.stages = 4;
-  return config.tile_m == kSmallRows && has_small_tiles(machine, o) && fits_shared(machine, o, wide) ? wide : config;
+  return config;
 }
 
 // By wgmma, which tensor copies are for: 1.02 to 1.03 times as fast on an H200.
@@ -173,9 +170,20 @@ bool gains_by_cluster(const Machine& machine, const MatmulOptions& o, const Matm
   return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o) && have_few_rows_apart(machine, o);
 }
 
+// As many bytes in flight by half the turns: 0.97 of the time for 128x4096x4096, 0.96 for 1024x1024x4096 NT (an H200).
+MatmulConfig with_wide_turns(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
+  constexpr int64_t kLeastTurns = 8;  // of a program: as timed
+  MatmulConfig wide = config;
+  wide.tile_k *= 2, wide.stages = 4;
+  const bool timed = o.most_rows && config.tile_m == kSmallRows && has_small_tiles(machine, o) && are_vectors(o);
+  const bool whole =
+      depth_of(o) % (wide.tile_k * wide.splits) == 0 && depth_of(o) >= wide.tile_k * wide.splits * kLeastTurns;
+  return timed && whole && fits_shared(machine, o, wide) ? wide : config;
+}
+
 MatmulConfig heuristic(const Machine& machine, const MatmulOptions& o) {
   if (machine.is_gpu() && o.unaligned) return of_unaligned(o);
-  MatmulConfig config = one_cta_product(machine, o);
+  MatmulConfig config = with_wide_turns(machine, o, one_cta_product(machine, o));
   if (gains_by_cluster(machine, o, config)) make_cluster_of_two(config);
   return config;
 }
@@ -296,10 +304,10 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.batch) return {kSmallRows};
   const int64_t small = most_of_small(machine, o), most = most_of_few(machine, o);
   if (most <= kSmallRows) return {};
-  std::vector<int64_t> rows{kSmallRows};
-  if (small >= 4 * kSmallRows) rows.push_back(small / 2);  // whose tiles two programs or more share
-  if (small > kSmallRows) rows.push_back(small);
-  rows.push_back(most);
+  const int64_t middle = small / (2 * kSmallRows) * kSmallRows;
+  std::vector<int64_t> rows;
+  for (const int64_t some : {kSmallRows, middle, small, most})
+    if (rows.empty() || some > rows.back()) rows.push_back(some);
   return rows;
 }
 

@@ -1,4 +1,4 @@
-"""Bias, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+"""Bias, a factor, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
 
 import torch
 import torch.nn.functional as F
@@ -23,6 +23,24 @@ def bias_add(context, M, N, dtype):
     exact = {"y": worst(lambda: x[rows].double() + b.detach().double(), rows), "db": worst(lambda: g.double().sum(0))}
     return Case("bias_add", (M, N), dtype, {"fwd": 2 * one, "bwd": one, "full": 3 * one},
                 {"ligerdsl": ligerdsl, **by_compiler(reference, eager), "torch": lambda: eager(reference)}, exact)
+
+
+def scale(context, M, N, dtype):
+    """By one factor that the device holds."""
+    make = Maker(context.device)
+    x, factor = make.randn(M, N, dtype=dtype), make.randn(1, dtype=torch.float32)
+    rows = make.rows(M)
+    reference = lambda x: (x * factor).to(dtype)
+
+    def ligerdsl():
+        out = torch.empty_like(x)
+        run = context.plan("scale", n_cols=N, dtype=CODES[dtype], factor_dtype="f32").bind(M, x=x, factor=factor, out=out)
+        return Contender({"fwd": Pass(run, lambda: {"out": out}, nbytes(out))})
+
+    eager = lambda f: Contender({"fwd": Pass(lambda: {"out": f(x)})})
+    return Case("scale", (M, N), dtype, {"fwd": 2 * M * N * x.element_size()},
+                {"ligerdsl": ligerdsl, **by_compiler(reference, eager), "torch": lambda: eager(reference)},
+                {"out": worst(lambda: x[rows].double() * factor.double(), rows)})
 
 
 def activation(context, kernel, M, N, dtype, kind, function, liger_functions=None):

@@ -38,6 +38,34 @@ def embedding(context, M, V, H, dtype):
                 {"out": worst(lambda: w.detach()[indices[rows]].double(), rows), "dw": normwise(dw)})
 
 
+def embedding_positions(context, M, V, H, P, dtype):
+    """Tokens and their positions, as GPT-2 has them: M / P sequences of P tokens."""
+    make = Maker(context.device)
+    w, p, g = make.randn(V, H, dtype=dtype).requires_grad_(), make.randn(P, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
+    indices = torch.randint(V, (M,), device=context.device)
+    used, names, rows, one = len(indices.unique()), (("out",), ("dw", "dp")), make.rows(M), M * H * w.element_size()
+    positions = torch.arange(M, device=context.device) % P
+    reference = lambda w, p: (F.embedding(indices, w).view(-1, P, H) + p).view(M, H)
+
+    def ligerdsl():
+        out, dw, dp, d = torch.empty_like(g), torch.empty_like(w.detach()), torch.empty_like(p.detach()), CODES[dtype]
+        common = {"n_cols": H, "n_rows": V, "n_positions": P, "dtype": d, "index_dtype": "i64"}
+        forward = context.plan("embedding_forward", with_position_weight=1, **common).bind(M, indices=indices, weight=w, position_weight=p, out=out)
+        backward = context.plan("embedding_backward", d_weight_dtype=d, d_position_weight_dtype=d, **common).bind(
+            M, indices=indices, d_out=g, d_weight=dw, d_position_weight=dp)
+        return ours(forward, backward, ({"out": out}, {"dw": dw, "dp": dp}))
+
+    def dw():
+        return torch.zeros(V, H, device=context.device, dtype=torch.float64).index_add_(0, indices, g.double())
+
+    eager = lambda f: autograd(lambda: f(w, p), (w, p), g, names)
+    forward, backward = one + (used + P) * H * w.element_size(), one + (V + P) * H * w.element_size()
+    return Case("embedding_positions", (M, V, H, P), dtype, {"fwd": forward, "bwd": backward, "full": forward + backward},
+                {"ligerdsl": ligerdsl, **by_compiler(reference, eager), "torch": lambda: eager(reference)},
+                {"out": worst(lambda: w.detach()[indices[rows]].double() + p.detach()[positions[rows]].double(), rows),
+                 "dw": normwise(dw), "dp": normwise(lambda: g.double().view(-1, P, H).sum(0))})
+
+
 def adamw(context, n, dtype):
     """One step on one tensor, f32 moments."""
     make = Maker(context.device)

@@ -2,15 +2,6 @@
 
 namespace ligerdsl::cli {
 
-KeptQuestions::Question KeptQuestions::of(int64_t rows) const {
-  Question found;
-  for (const Question& question : questions_) {
-    if (question->kernel() != questions_.front()->kernel() || question->most_rows() < rows) continue;
-    if (!found || question->most_rows() < found->most_rows()) found = question;
-  }
-  return found;
-}
-
 std::vector<std::string> with_config(std::vector<std::string> settings, const MetaValues& config) {
   for (const auto& [name, value] : config) {
     std::erase_if(settings, [&, &field = name](const std::string& each) { return each.starts_with(field + "="); });

@@ -37,8 +37,8 @@ class KeptQuestions final : public lib::KernelConfigs {
     questions_.push_back(asked);
     return {};
   }
-  // That of the first kernel asked about, for the schedule that calls of so many rows take; null: there was none.
-  Question of(int64_t rows) const;
+  // In their order.
+  const std::vector<Question>& all() const { return questions_; }
 
  private:
   std::vector<Question> questions_;

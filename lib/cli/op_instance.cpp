@@ -461,9 +461,9 @@ double OpInstance::bytes_to_allocate(const lib::Plan& plan, int workspaces, size
   return bytes + workspaces * static_cast<double>(bound(plan).workspace_bytes + 2 * guard);
 }
 
-int64_t OpInstance::rows(const lib::Plan& plan) {
+size_t OpInstance::schedule(const lib::Plan& plan) {
   place_tensors(plan);
-  return bound(plan).rows;
+  return plan.op().schedule(bound(plan));
 }
 
 // The arguments, from where the slots are.

@@ -68,8 +68,8 @@ class OpInstance {
   // Aligned addresses that are never followed, one tensor behind the other, for a call that nothing runs. Call before
   // allocate().
   void place_tensors(const lib::Plan& plan);
-  // Of such a call. Call before allocate().
-  int64_t rows(const lib::Plan& plan);
+  // Which of the plan's schedules such a call takes (OpPlan::schedule). Call before allocate().
+  size_t schedule(const lib::Plan& plan);
   static std::byte* address_of_workspace() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 60); }
 
   // Device memory that allocate() and so many workspaces for the plan would take. Call before allocate().

@@ -147,8 +147,8 @@ TuneTask op_task(const std::shared_ptr<const Compilers>& compilers, const TuneRe
   KeptQuestions asked;
   context->set_kernel_configs(&asked);
   const std::unique_ptr<lib::Plan> plan = instance.plan(context);
-  const auto question = asked.of(instance.rows(*plan));
-  if (!question) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
+  if (asked.all().empty()) throw NothingToChoose(kUsage, fmt::format("{} has no schedule to choose", which.kernel));
+  const auto question = asked.all().at(instance.schedule(*plan));
   if (question->kernel() != which.kernel && is_op(question->kernel()))
     throw NothingToChoose(kUsage,
                           fmt::format("{} takes its schedule from {}; tune that", which.kernel, question->kernel()));

@@ -17,8 +17,6 @@ class ConfigQuestion {
   virtual std::string kernel() const = 0;
   virtual int version() const = 0;          // of the meaning of its fields
   virtual std::string options() const = 0;  // "cols=4096 type=bf16": all that its plan says
-  // Calls of at most so many rows take this schedule, if the plan has none for fewer that they are; 0: what decides is not rows.
-  virtual int64_t most_rows() const = 0;
   virtual std::vector<MetaField> heuristic() const = 0;
   // Why the kernel cannot be built with these fields in the place of the heuristic's; empty: it can. A name or value
   // that there is not is a reason too.

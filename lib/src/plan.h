@@ -40,6 +40,8 @@ class OpPlan {
   virtual void execute(const Call& call) const = 0;
   // Every kernel, for reports.
   virtual std::vector<const Launcher*> launchers() const = 0;
+  // Which of the schedules that it asked for (KernelConfigs) a call takes, by their order.
+  virtual size_t schedule(const Call& /*call*/) const { return 0; }
   // How a call goes, for reports: what its kernels alone do not say. Its tensors need no memory.
   virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
 };
@@ -129,7 +131,7 @@ class OperationPlan final : public OpPlan {
 
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
                 Bindings bindings);
-  // One to kMostBuckets of them, fewest rows first; a call takes the first that fits.
+  // One to kMostBuckets of them, fewest rows first, each asked for in this order; a call takes the first that fits.
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, std::vector<Bucket> buckets,
                 Bindings bindings);
 
@@ -140,6 +142,7 @@ class OperationPlan final : public OpPlan {
   }
   void execute(const Call& call) const override;
   std::vector<const Launcher*> launchers() const override;
+  size_t schedule(const Call& call) const override { return &variant_of(call) - variants_.data(); }
   std::vector<Fact> facts(const Call& call) const override;
 
  private:

@@ -315,8 +315,16 @@ TEST(Matmul, SchedulesOfFewRows) {
         }
       }
     }
-  EXPECT_EQ(kernels::few_rows(kernels::gpu("sm_90a", 132, 86), {.factors = Factors::nt, .cols = 4096}),
-            (std::vector<int64_t>{64, 128, 256, 512}));
+  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
+  MatmulOptions options{.factors = Factors::nt, .cols = 4096, .width = 4096};
+  EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 128, 256, 512}));
+  options.cols = 3000;
+  EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 128, 320, 640}));
+  options.most_rows = 128;
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).splits, 2);
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 128);
+  options.width = 4093;
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 64) << "rows that are no vectors";
 }
 
 // The schedule of rows that begin anywhere.

@@ -303,7 +303,6 @@ class Question final : public lib::ConfigQuestion {
   std::string kernel() const override { return "norm"; }
   int version() const override { return 1; }
   std::string options() const override { return "cols=1"; }
-  int64_t most_rows() const override { return INT64_MAX; }
   std::vector<MetaField> heuristic() const override {
     return {{"fast", "int", "1", {"1", "2"}, Bits::same}, {"order", "int", "1", {"1", "2"}, Bits::row}};
   }

@@ -24,12 +24,19 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
                                         const Kernel& kernel, Options options, OperationPlan::Bindings bindings,
                                         int rows) {
   options.most_rows = 0;
-  kernels::Operation of_any = configured(context, kernel, options);
+  const auto of_most = [&options](int64_t most) {
+    Options of_few = options;
+    of_few.most_rows = most;
+    return of_few;
+  };
+  const auto schedule = [&](int64_t most) {
+    return kernels::meta_text(kernel.heuristic(context->machine(), of_most(most)));
+  };
   std::vector<OperationPlan::Bucket> buckets;
-  for (const int64_t most : few_rows(context->machine(), options)) {
-    Options few = options;
-    few.most_rows = most;
-    buckets.push_back({most, configured(context, kernel, few)});
+  const std::vector<int64_t> few = few_rows(context->machine(), options);
+  for (size_t i = 0; i < few.size(); ++i) {
+    const int64_t next = i + 1 < few.size() ? few[i + 1] : 0;
+    if (schedule(few[i]) != schedule(next)) buckets.push_back({few[i], configured(context, kernel, of_most(few[i]))});
   }
   if constexpr (requires { has_unaligned_schedule(context->machine(), options); }) {
     if (has_unaligned_schedule(context->machine(), options)) {
@@ -39,7 +46,7 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
                          "factors whose rows begin anywhere"});
     }
   }
-  buckets.push_back({OperationPlan::kAnyRows, std::move(of_any)});
+  buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});
   bindings.rows = size_of_call(rows);
   return std::make_unique<OperationPlan>(context, info, &d, std::move(buckets), std::move(bindings));
 }

@@ -102,15 +102,6 @@ class KernelQuestion final : public ConfigQuestion {
   std::string kernel() const override { return kernel_.name; }
   int version() const override { return kernel_.version; }
   std::string options() const override { return kernels::meta_text(options_); }
-  int64_t most_rows() const override {
-    if constexpr (requires { options_.unaligned; }) {
-      if (options_.unaligned) return 0;
-    }
-    if constexpr (requires { options_.most_rows; }) {
-      if (options_.most_rows) return options_.most_rows;
-    }
-    return OperationPlan::kAnyRows;
-  }
   std::vector<MetaField> heuristic() const override { return meta_fields(kernel_.heuristic(machine_, options_)); }
   std::string built(const MetaValues& values) const override {
     return built_text(kernel_.build(machine_, options_, config(values)), machine_.is_gpu());
