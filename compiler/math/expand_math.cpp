@@ -1,4 +1,5 @@
-// Method, per function (all polynomials were fitted to the functions at Chebyshev nodes in 50-digit arithmetic):
+// Method, per function (all polynomials were fitted to the functions at Chebyshev nodes, in 50-digit arithmetic, log's without AVX-512
+// in double):
 //   exp    x = i ln2 + f, |f| <= ln2/2; e^f by polynomial (nvptx: ex2.approx of the reduced argument); scaled by 2^i
 //   exp2   the same without the change of base; approximate: a shorter polynomial and one power of two, which is 0 or
 //          infinity at the ends of the range

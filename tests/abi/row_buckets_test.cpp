@@ -130,6 +130,11 @@ TEST_F(RowBuckets, ACallTakesTheBucketOfHowItsTensorsLie) {
   call.rows = 11;
   call.tensors[0].data = memory + 4;
   EXPECT_EQ(made->facts(call).at(0).value, "that of another kind");
+  EXPECT_EQ(made->schedule(call), 1u);
+  call.rows = 10;
+  EXPECT_EQ(made->schedule(call), 0u);
+  call.rows = 11, call.tensors[0].data = memory;
+  EXPECT_EQ(made->schedule(call), 2u);
 }
 
 // A workspace for many rows serves fewer, whichever bucket needs the most.
