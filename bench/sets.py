@@ -153,6 +153,12 @@ def single_precision():
     return [Wanted("scale", (16384, 4096)), Wanted("embedding_positions", (16384, 50257, 768, 1024)), *f32]
 
 
+def embeddings():
+    """Rows of a table, and their gradients, of Llama 3's vocabulary and of GPT-2's with positions."""
+    return [Wanted("embedding", (32768, 128256, 2048)), Wanted("embedding", (16384, 50257, 768)),
+            *(Wanted("embedding_positions", (16384, 50257, 768, 1024), dtype) for dtype in ("bf16", "f32"))]
+
+
 def wide_groups():
     """GroupNorm's forward of groups that clusters share, of 512 KB to 2 MB, and of wider ones."""
     return [Wanted("group_norm", shape) for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
@@ -227,6 +233,11 @@ def products():
             Wanted("matmul_nt", (4001, 4099, 4093)), Wanted("matmul_nn", (4096, 4099, 4096)), Wanted("matmul_tn", (4096, 4093, 4096))]
 
 
+def odd_products():
+    """Products whose rows begin inside of lines."""
+    return [Wanted(kernel, shape) for shape in ((4000, 4024, 4088), (8192, 3000, 3000)) for kernel in ("matmul_nt", "matmul_nn", "matmul_tn")]
+
+
 def few_rows():
     """Products of few rows, by which a linear layer makes few tokens."""
     return [Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 128, 512, 64, 384)] + [Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
@@ -275,9 +286,9 @@ def smoke():
 
 SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths, "dtypes": dtypes, "options": options,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
-        "wide_groups": wide_groups, "single_precision": single_precision, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
+        "wide_groups": wide_groups, "single_precision": single_precision, "embeddings": embeddings, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
         "flce": flce, "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
-        "chain": chain, "products": products, "few_rows": few_rows, "figure": figure, "models": models, "smoke": smoke}
+        "chain": chain, "products": products, "few_rows": few_rows, "odd_products": odd_products, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):

@@ -13,19 +13,33 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
   View indices = index_view(k, "indices", m.index_type);
   View error = k.view("error", i64, {1});
 
+  const bool positions = m.positions > 0;
+  const View position_table = positions ? k.view("position_table", m.type, {m.positions, m.cols}) : View{};
+  const Partition named = table.partition({squeeze, m.block}), results = out.partition({squeeze, m.block});
+
   Scalar blocks = cdiv(table.dim(1), m.block).to(i32);
-  Scalar row = k.program_id(0) / blocks, column = k.program_id(0) % blocks;
-  Scalar index = indices.load({row}).to(i64);  // compared in 64 bits
-  Scalar inside = index >= 0 && index < table.dim(0);
-  Tile values = table.partition({squeeze, m.block}).load({where(inside, index, 0), column});
-  if (m.positions > 0) {
-    View position_table = k.view("position_table", m.type, {m.positions, m.cols});
-    Tile position = position_table.partition({squeeze, m.block}).load({row.to(i64) % m.positions, column});
-    values = (values.to(f32) + position.to(f32)).to(m.type);
+  const Scalar first = (k.program_id(0) / blocks).to(i64) * m.rows, column = k.program_id(0) % blocks;
+  struct Row {
+    Scalar number, inside;
+    Tile values;
+  };
+  // All rows' indices are under way together, then all their rows of the table.
+  std::vector<Row> rows;
+  for (int64_t r = 0; r < m.rows; ++r) {
+    const Scalar row = first + r, index = indices.load({row}).to(i64);  // compared in 64 bits
+    const Scalar inside = index >= 0 && index < table.dim(0);
+    Tile values = named.load({where(inside, index, 0), column});
+    if (positions) {
+      const Tile position = position_table.partition({squeeze, m.block}).load({row % m.positions, column});
+      values = values.to(f32) + position.to(f32);
+    }
+    rows.push_back({row, inside, values});
   }
-  Tile nan = k.full({m.block}, std::numeric_limits<float>::quiet_NaN(), f32).to(m.type);
-  out.partition({squeeze, m.block}).store({row, column}, where(inside, values, nan));
-  atomic_max(error.ptr(), kErrorBase - row.to(i64), !inside);
+  for (const auto& [row, inside, values] : rows) {
+    const Tile nan = k.full({m.block}, std::numeric_limits<float>::quiet_NaN(), f32).to(values.dtype());
+    results.store({row, column}, where(inside, values, nan).to(m.type));
+  }
+  for (const auto& row : rows) atomic_max(error.ptr(), kErrorBase - row.number, !row.inside);
 }
 
 }  // namespace ligerdsl::kernels

@@ -33,6 +33,7 @@ struct EmbeddingOptions {
 
 struct EmbeddingMeta : EmbeddingOptions {
   int64_t block = 1024;  // columns of a tile
+  int64_t rows = 1;      // of a program, one tile of each
 };
 
 struct EmbeddingBackwardMeta : EmbeddingOptions {

@@ -57,7 +57,7 @@ int64_t withTurns(int64_t buffer, int64_t wholeTile, bool amongCtas) {
 int64_t bytesOf(tgpu::ConvertLayoutOp op) {
   auto source = cast<RankedTensorType>(op.getSource().getType()), result = cast<RankedTensorType>(op.getType());
   const Travel distance = travel(layoutOf(source), layoutOf(result));
-  if (distance <= Travel::registers) return 0;
+  if (distance <= Travel::pairs) return 0;
   const tgpu::MemDescType buffer = exchangeBuffer(source, result);
   return withTurns(bufferBytes(buffer), tileBytes(source), distance == Travel::cluster) + bufferAlignment(buffer) -
          kLeastAlignment;

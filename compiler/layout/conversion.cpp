@@ -46,6 +46,7 @@ Travel travel(const LinearLayout& from, const LinearLayout& to) {
   if (covered(to, Axis::reg, inThread) && agree(from, to, Axis::lane, nothing) &&
       agree(from, to, Axis::warp, nothing) && agree(from, to, Axis::cta, nothing))
     return Travel::registers;
+  if (bitSwap(from, to)) return Travel::pairs;
   if (covered(to, Axis::reg, inWarp) && covered(to, Axis::lane, inWarp) && agree(from, to, Axis::warp, inWarp) &&
       agree(from, to, Axis::cta, inWarp))
     return Travel::warp;
@@ -53,6 +54,29 @@ Travel travel(const LinearLayout& from, const LinearLayout& to) {
       agree(from, to, Axis::cta, inCta))
     return Travel::cta;
   return Travel::cluster;
+}
+
+LinearLayout swapped(const LinearLayout& layout, BitSwap bits) {
+  Bases reg = layout.bases(Axis::reg), lane = layout.bases(Axis::lane);
+  std::swap(reg[bits.reg], lane[bits.lane]);
+  return {layout.shape(), std::move(reg), std::move(lane), layout.bases(Axis::warp), layout.bases(Axis::cta)};
+}
+
+std::optional<BitSwap> bitSwap(const LinearLayout& from, const LinearLayout& to) {
+  const auto changed = [&](Axis axis) {  // the only bit that moves otherwise, or -1
+    const Bases &left = from.bases(axis), &right = to.bases(axis);
+    if (left.size() != right.size()) return -1;
+    const auto [first, other] = std::mismatch(left.begin(), left.end(), right.begin());
+    const bool alone = first != left.end() && std::equal(first + 1, left.end(), other + 1);
+    return alone ? static_cast<int>(first - left.begin()) : -1;
+  };
+  const BitSwap bits{changed(Axis::reg), changed(Axis::lane)};
+  if (bits.reg < 0 || bits.lane < 0 || from.bases(Axis::warp) != to.bases(Axis::warp) ||
+      from.bases(Axis::cta) != to.bases(Axis::cta) ||
+      from.bases(Axis::reg)[bits.reg] != to.bases(Axis::lane)[bits.lane] ||
+      from.bases(Axis::lane)[bits.lane] != to.bases(Axis::reg)[bits.reg])
+    return std::nullopt;
+  return bits;
 }
 
 std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayout& to) {
@@ -109,6 +133,8 @@ const char* name(Travel travel) {
       return "none";
     case Travel::registers:
       return "registers";
+    case Travel::pairs:
+      return "pairs";
     case Travel::warp:
       return "warp";
     case Travel::cta:

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,12 +14,22 @@ namespace ligerdsl::compiler {
 enum class Travel : uint8_t {
   none,       // the layouts are equal
   registers,  // every thread already holds what it needs; a fixed renaming of registers, alike in all threads
-  warp,       // every warp already holds what it needs: shuffles suffice
+  pairs,      // lanes give each other half of their registers: a shuffle for two of them
+  warp,       // every warp already holds what it needs
   cta,        // through shared memory
   cluster,    // between CTAs
 };
 
 Travel travel(const LinearLayout& from, const LinearLayout& to);
+
+// A bit of a register's number and one of a lane's that change places, and nothing else.
+struct BitSwap {
+  int reg, lane;
+};
+std::optional<BitSwap> bitSwap(const LinearLayout& from, const LinearLayout& to);
+
+// The layout behind the change.
+LinearLayout swapped(const LinearLayout& layout, BitSwap bits);
 
 // For Travel::none and Travel::registers: the source register of every result register.
 std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayout& to);

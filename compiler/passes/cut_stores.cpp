@@ -51,10 +51,10 @@ int64_t partsOf(RankedTensorType whole) {
 
 // Whether it is one now.
 bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
-  std::string why = hasThem ? whyNoTensorStore(store) : "the target has none (sm_90 and later have)";
+  tgpu::ConvertLayoutOp conversion = conversionOf(store);
+  Value source = conversion ? conversion.getSource() : store.getValue();
+  std::string why = hasThem ? whyNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
   if (why.empty()) {
-    tgpu::ConvertLayoutOp conversion = conversionOf(store);
-    Value source = conversion ? conversion.getSource() : store.getValue();
     const LinearLayout sums = layoutOf(source);
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);

@@ -89,7 +89,7 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
 }
 
 bool leavesThread(tgpu::ConvertLayoutOp op) {
-  return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) > Travel::registers;
+  return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) > Travel::pairs;
 }
 
 class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, OperationPass<func::FuncOp>> {

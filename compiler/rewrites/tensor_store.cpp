@@ -46,6 +46,14 @@ tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type)
   return {};
 }
 
+// That a CTA has of a tile, one behind the other; none where CTAs have columns, or share rows.
+std::optional<int64_t> rowsOfCta(const LinearLayout& layout) {
+  const std::optional<LinearLayout> part = layout.partOfCta();
+  if (!part || part->shape()[1] != layout.shape()[1] || part->shape()[0] * layout.ctas() != layout.shape()[0])
+    return std::nullopt;
+  return part->shape()[0];
+}
+
 // In front of all loops around the store.
 Operation* outermost(Operation* op) {
   while (!isa<func::FuncOp>(op->getParentOp())) op = op->getParentOp();
@@ -54,7 +62,7 @@ Operation* outermost(Operation* op) {
 
 }  // namespace
 
-std::string whyNoTensorStore(tile::StoreTileOp store) {
+std::string whyNoTensorStore(tile::StoreTileOp store, Value source) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
   if (!type || type.getRank() != 2) return "it has not two dimensions";
   if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
@@ -62,17 +70,17 @@ std::string whyNoTensorStore(tile::StoreTileOp store) {
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
     return "its sizes are no powers of two";
   if (store.getAlignmentOffset()) return "it has an alignment offset";
-  if (layoutOf(type).ctas() > 1) return "its tile is that of a cluster";
+  const std::optional<int64_t> rows = rowsOfCta(layoutOf(source));
+  if (!rows) return "its tile is that of a cluster whose CTAs have no rows of their own";
   const int64_t vector = tile::kVectorBytes / elementBytes(type);
   const AccessShape access = accessShape(store);
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
-  if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), type.getDimSize(0)); !why.empty())
-    return why;
-  if (type.getDimSize(0) < Swizzle::kPeriod)
-    return "it has " + std::to_string(type.getDimSize(0)) + " rows, and buffers of tensor copies want " +
+  if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), *rows); !why.empty()) return why;
+  if (*rows < Swizzle::kPeriod)
+    return "it has " + std::to_string(*rows) + " rows, and buffers of tensor copies want " +
            std::to_string(Swizzle::kPeriod) + " or more";
   if (store.getTileShape().back() != type.getDimSize(1) ||
-      !Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * elementBytes(type)))
+      !Swizzle::widest(*rows, type.getDimSize(1) * elementBytes(type)))
     return "its rows are too short for a swizzle";
   if (Operation* rival = rivalOf(store))
     return "its memory may be that of the access at " + placeOf(rival) + ", which would not wait for it";
@@ -82,14 +90,14 @@ std::string whyNoTensorStore(tile::StoreTileOp store) {
 void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches& stretches) {
   auto whole = cast<RankedTensorType>(source.getType());
   const Location loc = store.getLoc();
-  const int64_t columns = whole.getDimSize(1) / stretches.parts,
-                swizzle = Swizzle::widest(whole.getDimSize(0), columns * elementBytes(whole));
+  const int64_t columns = whole.getDimSize(1) / stretches.parts, rows = *rowsOfCta(stretches.layout),
+                swizzle = Swizzle::widest(rows, columns * elementBytes(whole));
   const RankedTensorType type =
       withLayout(RankedTensorType::get({whole.getDimSize(0), columns}, whole.getElementType()), stretches.layout);
   Operation* around = outermost(store);
   OpBuilder before(around), here(store), behind(around->getBlock(), std::next(around->getIterator()));
   const auto bufferType =
-      tgpu::MemDescType::get(store.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
+      tgpu::MemDescType::get(store.getContext(), {rows, columns}, type.getElementType(), 0, swizzle);
   tgpu::LocalAllocOp buffer = bufferBefore(store, bufferType);
   const bool isFirst = !buffer;
   if (isFirst) buffer = tgpu::LocalAllocOp::create(before, loc, bufferType, IntegerAttr());

@@ -16,8 +16,9 @@ struct Stretches {
   LinearLayout layout;  // of one
 };
 
-/// Why the store, of a tile of two dimensions, cannot be one; empty if it can.
-std::string whyNoTensorStore(tile::StoreTileOp store);
+/// Why the store, of a tile of two dimensions, cannot be one of `source`, its value or what that was converted from; empty if it can. Of a
+/// cluster's tile each CTA stores its own rows.
+std::string whyNoTensorStore(tile::StoreTileOp store, mlir::Value source);
 
 /// Stores `source`, the store's value or what it was converted from, in its place. The buffer is used by nothing else.
 void storeByTensorCopies(tile::StoreTileOp store, mlir::Value source, const Stretches& stretches);

@@ -10,6 +10,7 @@ struct Trial {
   kernels::EmbeddingOptions o;
   int64_t n;
   bool in_order = false;
+  MetaValues config = {};  // of the backward, beside in_order
   int64_t index_stride = 1;
   std::vector<int64_t> indices;
   Tensor table, out, d_out, d_table, d_positions, error;
@@ -33,8 +34,9 @@ struct Trial {
   }
   void backward() {
     const auto& kernel = kernels::embedding_backward_kernel;
-    const auto config = kernel.chosen(machine(), o, {{"in_order", in_order ? "true" : "false"}});
-    backend().run(kernel.build(machine(), o, config), n,
+    MetaValues changed = config;
+    changed["in_order"] = in_order ? "true" : "false";
+    backend().run(kernel.build(machine(), o, kernel.chosen(machine(), o, changed)), n,
                   Arguments()
                       .tensor("d_table", d_table)
                       .tensor("d_out", d_out)
@@ -222,6 +224,43 @@ TEST(Embedding, BackwardOfExactChunks) {
     for (int64_t i = 0; i < 5; ++i) same.indices[i * 17] = i;  // chunks begin where no multiple of their length is
     expect_sums_in_order(same);
   }
+}
+
+// Programs that make several rows of the table, of which the last one has fewer.
+TEST(Embedding, BackwardOfSeveralRowsOfAProgram) {
+  for (const bool accumulate : {false, true}) {
+    Trial one(bf16, 300, 91, 40);
+    one.o.accumulate = accumulate;
+    one.d_table.fill(Values(one.d_table.size(), accumulate ? 1 : 0));
+    const Tensor before = one.d_table.clone();
+    one.config["rows"] = "1";
+    one.backward();
+    if (!accumulate) one.check_backward(f32);
+    for (const char* rows : {"4", "16"}) {
+      Trial several = one;
+      several.d_table = before.clone();
+      several.config["rows"] = rows;
+      several.backward();
+      EXPECT_TRUE(several.d_table.same_bits(one.d_table)) << rows << " rows";
+    }
+  }
+}
+
+// A long table's rows of few bytes.
+TEST(Embedding, RowsOfAProgram) {
+  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
+  const auto rows_of = [&](kernels::EmbeddingOptions o) {
+    return kernels::embedding_backward_kernel.heuristic(gpu, o).rows;
+  };
+  EXPECT_EQ(rows_of({.cols = 768, .vocabulary = 50257, .type = bf16, .d_table_type = bf16}), 4);
+  EXPECT_EQ(rows_of({.cols = 768, .vocabulary = 1024, .type = bf16, .d_table_type = bf16}), 1);
+  EXPECT_EQ(rows_of({.cols = 2048, .vocabulary = 128256, .type = bf16, .d_table_type = f32}), 1);
+  const auto forward_rows = [&](int64_t cols) {
+    return kernels::embedding_forward_kernel.heuristic(gpu, {.cols = cols, .type = bf16}).rows;
+  };
+  EXPECT_EQ(forward_rows(64), 8);
+  EXPECT_EQ(forward_rows(768), 2);
+  EXPECT_EQ(forward_rows(2048), 1);
 }
 
 TEST(Embedding, BackwardTypesAndAccumulate) {

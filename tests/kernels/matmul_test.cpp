@@ -277,10 +277,14 @@ TEST(Matmul, Clusters) {
             seed += 5);
         if (!persistent) continue;
         MetaValues stores = config;
-        stores["tensor_stores"] = "true";
+        stores["tensor_stores"] = "true", stores["splits"] = "1";
         MatmulOptions adds{.factors = factors, .type = bf16, .c_type = f32, .unit_beta = true};
         for (const MetaValues& each : {config, stores})
           Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}.check(seed += 5);
+        // Rows of c that are whole vectors, and others.
+        for (const int n : {200, 75})
+          Trial{.m = 72 * ctas, .n = n, .k = 72, .options = options, .alpha = 2, .config = stores, .sms = 4}.check(
+              seed += 5, n == 200 ? 8 : 0);
       }
 }
 

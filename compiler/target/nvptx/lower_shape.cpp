@@ -1,5 +1,7 @@
 // Creation and shape: constants, splats, ranges; everything that only renames registers.
 #include "compiler/dialect/layout_attr.h"
+#include "compiler/layout/conversion.h"
+#include "compiler/target/nvptx/shuffle.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 
 using namespace mlir;
@@ -59,6 +61,27 @@ LogicalResult lowerRename(ThreadLowering& t, Op op) {
   return renameRegisters(t, op);
 }
 
+// Where bits of registers and lanes change places: a register and its other half are for this lane and for the other one.
+LogicalResult lowerConversion(ThreadLowering& t, tgpu::ConvertLayoutOp op) {
+  const std::optional<BitSwap> bits = bitSwap(layoutOf(op.getSource()), layoutOf(op.getResult()));
+  if (!bits) return renameRegisters(t, op);
+  SmallVector<Value> elements = t.elements(op.getSource());
+  const Value isFirst = t.threadMaskIsZero(int64_t{1} << bits->lane);
+  const auto select = [&](Value first, Value second) -> Value {
+    return arith::SelectOp::create(t.b, t.loc, isFirst, first, second);
+  };
+  const size_t half = size_t{1} << bits->reg;
+  for (size_t reg = 0; reg < elements.size(); ++reg) {
+    if (reg & half) continue;
+    Value &low = elements[reg], &high = elements[reg | half];
+    Value other = shuffle(t, select(high, low), int64_t{1} << bits->lane, NVVM::ShflKind::bfly);
+    low = select(low, other);
+    high = select(other, high);
+  }
+  t.defineElements(op, elements);
+  return success();
+}
+
 LogicalResult lowerViewSize(ThreadLowering& t, tile::DimOp op) {
   t.define(op, {t.pieces(op.getView())[1 + op.getAxis()]});
   return success();
@@ -80,7 +103,7 @@ void addShapeLowerings(LoweringTable& table) {
   table.add<tile::ReshapeOp, lowerRename<tile::ReshapeOp>>();
   table.add<tile::PermuteOp, lowerRename<tile::PermuteOp>>();
   table.add<tgpu::StretchOp, lowerRename<tgpu::StretchOp>>();
-  table.add<tgpu::ConvertLayoutOp, lowerRename<tgpu::ConvertLayoutOp>>();
+  table.add<tgpu::ConvertLayoutOp, lowerConversion>();
   table.add<tile::DimOp, lowerViewSize>();
   table.add<tile::StrideOp, lowerViewStride>();
 }

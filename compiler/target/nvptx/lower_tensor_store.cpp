@@ -1,5 +1,5 @@
 // Copies of whole tiles from swizzled shared memory to a view (PTX ISA: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, bulk async-groups; sm_90 and later), by one
-// thread. A copy takes all rows of one panel; what lies outside of the view is dropped.
+// thread, in a cluster one of each CTA. A copy takes all rows of one panel; what lies outside of the view is dropped.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/memory_access.h"
@@ -17,7 +17,8 @@ LogicalResult lowerTensorStore(ThreadLowering& t, tgpu::TensorStoreOp op) {
   const program::TensorMap map = tensorMapOf(op);
   const SmallVector<Value> indices = llvm::map_to_vector(op.getIndices(), [&](Value value) { return t.scalar(value); });
   inThreadsBelow(t, t.constant(1), [&] {
-    const SmallVector<Value> places = tensorCoordinates(t, op.getView(), indices, op.getTileShape());
+    const SmallVector<Value> places =
+        placesOfCta(t, ctaCopyOf(op), tensorCoordinates(t, op.getView(), indices, op.getTileShape()), columns);
     Value source = sharedAddress(t, t.scalar(op.getBuffer())), policy = cachePolicy(t, op.getView(), op.getEvict());
     const size_t rank = places.size();
     std::string text = std::string("cp.") + (op.getAdds() ? "reduce." : "") + "async.bulk.tensor." +

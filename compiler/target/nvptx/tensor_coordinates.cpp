@@ -56,4 +56,16 @@ SmallVector<Value> tensorCoordinates(ThreadLowering& t, Value view, ValueRange i
   return places;
 }
 
+Value afterCtas(ThreadLowering& t, Value before, int64_t each) {
+  Value step = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(each));
+  return arith::AddIOp::create(t.b, t.loc, before, step);
+}
+
+SmallVector<Value> placesOfCta(ThreadLowering& t, const CtaCopy& own, SmallVector<Value> places, int64_t columns) {
+  Value& row = places[own.columnDim - own.rowDim];
+  if (own.ownRows || own.toAll) row = afterCtas(t, row, own.rows);
+  if (own.ownColumns) places[0] = afterCtas(t, places[0], columns);
+  return places;
+}
+
 }  // namespace ligerdsl::compiler::nvptx

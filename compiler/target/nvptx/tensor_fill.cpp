@@ -17,19 +17,11 @@ void copyPart(ThreadLowering& t, tgpu::RingFillOp op, unsigned part, ValueRange 
   const tgpu::MemDescType slot = op.getRing().getType().part(part);
   const int64_t rows = slot.getShape()[0], columns = slot.getShape()[1];
   const program::TensorMap map = tensorMapOf(op, part);
-  SmallVector<Value> places = tensorCoordinates(t, op.getViews()[part], indices, op.shapeOf(part));
-  const size_t rank = places.size();
   const CtaCopy own = ctaCopyOf(op, part);
-  const auto ofCta = [&](Value before, int64_t each) -> Value {
-    Value step = arith::MulIOp::create(t.b, t.loc, t.ctaRank(), t.constant(each));
-    return arith::AddIOp::create(t.b, t.loc, before, step);
-  };
-  if (own.ownRows || own.toAll) {
-    Value& row = places[own.columnDim - own.rowDim];
-    row = ofCta(row, own.rows);
-  }
-  if (own.ownColumns) places[0] = ofCta(places[0], columns);
-  if (own.toAll) target = ofCta(target, own.rows * map.swizzle);
+  const SmallVector<Value> places =
+      placesOfCta(t, own, tensorCoordinates(t, op.getViews()[part], indices, op.shapeOf(part)), columns);
+  const size_t rank = places.size();
+  if (own.toAll) target = afterCtas(t, target, own.rows * map.swizzle);
   std::string text = "cp.async.bulk.tensor." + std::to_string(rank) +
                      "d.shared::cluster.global.mbarrier::complete_tx::bytes" +
                      (own.toAll ? ".multicast::cluster" : "") + " [$0], [$1, {",

@@ -31,9 +31,9 @@ static program::TensorMap mapOf(Value moved, tgpu::MemDescType slot, ArrayRef<in
   return map;
 }
 
-CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part) {
-  const auto ctas = fill->getParentOfType<func::FuncOp>()->getAttrOfType<IntegerAttr>(kNumCtasAttr);
-  const ArrayRef<int64_t> slot = fill.getRing().getType().part(part).getShape(), tile = fill.shapeOf(part);
+// Of a tile, of which a buffer of shape `slot` is in each CTA.
+static CtaCopy ctaCopyOf(Operation* op, ArrayRef<int64_t> slot, ArrayRef<int64_t> tile) {
+  const auto ctas = op->getParentOfType<func::FuncOp>()->getAttrOfType<IntegerAttr>(kNumCtasAttr);
   CtaCopy copy;
   copy.columnDim = tile.size() - 1;
   for (copy.rowDim = copy.columnDim - 1; tile[copy.rowDim] == 0;) --copy.rowDim;
@@ -43,6 +43,14 @@ CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part) {
   copy.toAll = !copy.ownRows && !copy.ownColumns;
   if (copy.toAll) copy.rows /= ctas.getInt();
   return copy;
+}
+
+CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part) {
+  return ctaCopyOf(fill, fill.getRing().getType().part(part).getShape(), fill.shapeOf(part));
+}
+
+CtaCopy ctaCopyOf(tgpu::TensorStoreOp store) {
+  return ctaCopyOf(store, store.getBuffer().getType().getShape(), store.getTileShape());
 }
 
 // Of f32 that is rounded to tf32: products alone read what copies bring.
@@ -55,6 +63,8 @@ program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
 
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store) {
   program::TensorMap map = mapOf(store.getView(), store.getBuffer().getType(), store.getTileShape());
+  const CtaCopy copy = ctaCopyOf(store);
+  map.box[copy.rowDim] = copy.rows;
   map.stores = true;
   return map;
 }

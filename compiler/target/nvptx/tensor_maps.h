@@ -16,13 +16,15 @@ size_t slotsOf(mlir::Type type);
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part);
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store);
 
-/// What of a part of a slot each CTA copies, in a cluster: its own rows or columns, or rows for all CTAs of what all need.
+/// What of a part of a slot, or of a tile that is stored, each CTA copies, in a cluster: its own rows or columns, or rows for all CTAs of what
+/// all need.
 struct CtaCopy {
   size_t rowDim, columnDim;  // of the tile's shape
   int64_t rows;              // of one copy
   bool ownRows = false, ownColumns = false, toAll = false;
 };
 CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part);
+CtaCopy ctaCopyOf(tgpu::TensorStoreOp store);
 
 /// Those of all fills and stores of a kernel, each once, in the order of its parameters.
 std::vector<program::TensorMap> tensorMapsOf(mlir::func::FuncOp kernel);

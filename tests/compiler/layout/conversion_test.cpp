@@ -69,6 +69,28 @@ TEST(Conversion, TravelAgainstBruteForce) {
     EXPECT_GT(seen[how], 0) << "no sample travels by " << name(how);
 }
 
+// A register whose two bits are equal stays; the others come from the lane next to it.
+TEST(Conversion, PairsAgainstBruteForce) {
+  const LinearLayout from = LinearLayout::blocked({3, 768}, 8, 32, 2);
+  for (const BitSwap bits : {BitSwap{2, 0}, BitSwap{0, 4}, BitSwap{1, 2}}) {
+    const LinearLayout to = swapped(from, bits);
+    const std::optional<BitSwap> found = bitSwap(from, to);
+    ASSERT_TRUE(found && found->reg == bits.reg && found->lane == bits.lane);
+    EXPECT_EQ(travel(from, to), Travel::pairs);
+    forEachThread(to, [&](int64_t lane, int64_t warp) {
+      for (int64_t reg = 0; reg < to.registers(); ++reg) {
+        const int64_t differ = (reg >> bits.reg ^ lane >> bits.lane) & 1;
+        EXPECT_EQ(from.coordinates({reg ^ differ << bits.reg, lane ^ differ << bits.lane, warp}),
+                  to.coordinates({reg, lane, warp}));
+      }
+    });
+    EXPECT_EQ(swapped(to, bits), from);
+    for (const BitSwap second : {BitSwap{0, 1}, BitSwap{2, 3}})
+      if (second.reg != bits.reg) EXPECT_EQ(travel(from, swapped(to, second)), Travel::warp);
+  }
+  EXPECT_FALSE(bitSwap(from, from));
+}
+
 TEST(Conversion, TravelOfCutTilesAgainstBruteForce) {
   auto heldByCta = [](const LinearLayout& layout, int64_t cta) {
     std::set<Coordinates> result;

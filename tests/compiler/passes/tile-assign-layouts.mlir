@@ -192,3 +192,27 @@ func.func @bad_size() {
   %a = tile.make_range : tensor<66xi32>
   return
 }
+
+// -----
+
+!row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
+!wide = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
+
+// Threads have eight neighbours of bf16, two vectors of f32: lanes of a pair exchange one, so that they store whole sectors together.
+// CHECK-DAG: #[[ROW:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [4], [1024]], lane = {{\[}}[8], [16]
+// CHECK-DAG: #[[PAIRED:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [8], [1024]], lane = {{\[}}[4], [16]
+// CHECK-LABEL: func @wider_results
+func.func @wider_results(%x: !row, %y: !wide, %i: i64) {
+  %zero = arith.constant 0 : i64
+  // CHECK: tile.load_tile {{.*}} tensor<2048xbf16, #[[ROW]]>
+  %a = tile.load_tile %x[%i, %zero] shape [0, 2048] : !row -> tensor<2048xbf16>
+  %b = arith.extf %a : tensor<2048xbf16> to tensor<2048xf32>
+  // CHECK: %[[STORED:.+]] = tgpu.convert_layout {{.*}} -> tensor<2048xf32, #[[PAIRED]]>
+  // CHECK-NEXT: tile.store_tile %[[STORED]]
+  tile.store_tile %b, %y[%i, %zero] shape [0, 2048] : tensor<2048xf32>, !wide
+  // The same everywhere.
+  // CHECK-NOT: convert_layout
+  %two = arith.constant dense<2.0> : tensor<2048xf32>
+  tile.store_tile %two, %y[%zero, %i] shape [0, 2048] : tensor<2048xf32>, !wide
+  return
+}
