@@ -56,11 +56,11 @@ int64_t withTurns(int64_t buffer, int64_t wholeTile, bool amongCtas) {
 
 int64_t bytesOf(tgpu::ConvertLayoutOp op) {
   auto source = cast<RankedTensorType>(op.getSource().getType()), result = cast<RankedTensorType>(op.getType());
-  const Travel distance = travel(layoutOf(source), layoutOf(result));
-  if (distance <= Travel::pairs) return 0;
+  if (!passesMemory(op)) return 0;
   const tgpu::MemDescType buffer = exchangeBuffer(source, result);
-  return withTurns(bufferBytes(buffer), tileBytes(source), distance == Travel::cluster) + bufferAlignment(buffer) -
-         kLeastAlignment;
+  return withTurns(bufferBytes(buffer), tileBytes(source),
+                   travel(layoutOf(source), layoutOf(result)) == Travel::cluster) +
+         bufferAlignment(buffer) - kLeastAlignment;
 }
 
 // One value per warp along the axis. Padding makes a row twice as long at most.
@@ -96,6 +96,13 @@ bool staysInWarp(tile::ShuffleXorOp op) {
   return partner.warp == 0 && partner.cta == 0;
 }
 
+bool passesMemory(tgpu::ConvertLayoutOp op) {
+  const LinearLayout from = layoutOf(op.getSource()), to = layoutOf(op.getResult());
+  const Type element = getElementTypeOrSelf(op.getType());
+  const bool isWord = element.isIntOrFloat() && element.getIntOrFloatBitWidth() == 32;
+  return travel(from, to) > Travel::registers && !(isWord && bitSwap(from, to));
+}
+
 tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType result) {
   RankedTensorType type = source;
   std::optional<RankedTensorType> from = partOfCta(source), to = partOfCta(result);
@@ -118,9 +125,8 @@ int64_t exchangeBytes(Operation* scope) {
     const bool inScope = scope->isAncestor(block->getParentOp());
     int64_t together = 0;
     for (Operation& op : *block) {
-      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op); alloc && llvm::any_of(op.getUsers(), [&](Operation* user) {
-                                                           return user->getBlock() != block;
-                                                         }))
+      if (auto alloc = dyn_cast<tgpu::LocalAllocOp>(op);
+          alloc && llvm::any_of(op.getUsers(), [&](Operation* user) { return user->getBlock() != block; }))
         lasting += llvm::alignTo(bufferBytes(alloc.getType()), kLeastAlignment);
       if (op.getNumOperands() == 0 || !hasLayout(op.getOperand(0).getType())) continue;
       int64_t bytes = 0;

@@ -11,6 +11,9 @@ namespace ligerdsl::compiler {
 /// barrier is small beside the exchange of more bytes than this.
 inline constexpr int64_t kMostAlternatingBytes = 1024;
 
+/// Whether it takes a change of layout: not if threads keep what they have, or if lanes of pairs exchange words (bitSwap).
+bool passesMemory(tgpu::ConvertLayoutOp op);
+
 /// The buffer through which a tile passes from its layout to that of `result`.
 tgpu::MemDescType exchangeBuffer(mlir::RankedTensorType source, mlir::RankedTensorType result);
 

@@ -46,7 +46,6 @@ Travel travel(const LinearLayout& from, const LinearLayout& to) {
   if (covered(to, Axis::reg, inThread) && agree(from, to, Axis::lane, nothing) &&
       agree(from, to, Axis::warp, nothing) && agree(from, to, Axis::cta, nothing))
     return Travel::registers;
-  if (bitSwap(from, to)) return Travel::pairs;
   if (covered(to, Axis::reg, inWarp) && covered(to, Axis::lane, inWarp) && agree(from, to, Axis::warp, inWarp) &&
       agree(from, to, Axis::cta, inWarp))
     return Travel::warp;
@@ -133,8 +132,6 @@ const char* name(Travel travel) {
       return "none";
     case Travel::registers:
       return "registers";
-    case Travel::pairs:
-      return "pairs";
     case Travel::warp:
       return "warp";
     case Travel::cta:

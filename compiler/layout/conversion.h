@@ -14,15 +14,14 @@ namespace ligerdsl::compiler {
 enum class Travel : uint8_t {
   none,       // the layouts are equal
   registers,  // every thread already holds what it needs; a fixed renaming of registers, alike in all threads
-  pairs,      // lanes give each other half of their registers: a shuffle for two of them
-  warp,       // every warp already holds what it needs
+  warp,       // every warp already holds what it needs: shuffles suffice
   cta,        // through shared memory
   cluster,    // between CTAs
 };
 
 Travel travel(const LinearLayout& from, const LinearLayout& to);
 
-// A bit of a register's number and one of a lane's that change places, and nothing else.
+// A bit of a register's number and one of a lane's that change places, and nothing else: pairs of lanes give each other half of their registers.
 struct BitSwap {
   int reg, lane;
 };

@@ -10,6 +10,7 @@
 //      loaded where it is needed, sums stay where the reduction leaves them.
 //   4. Write the layouts into the types.
 //   5. Where a relation's two layouts do not match, convert.
+//   6. Words of which a thread has two vectors are stored by pairs of lanes, so that they write whole sectors.
 //
 // Accesses of less than 16 bytes although a thread has more, and changes of layout in loops, are remarks.
 //
@@ -17,6 +18,7 @@
 #include <numeric>
 #include <tuple>
 
+#include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/shared_buffer.h"
@@ -31,7 +33,6 @@
 #include "compiler/rewrites/atomic_results.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
-#include "mlir/IR/Matchers.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "program/gpu_arch.h"
 
@@ -210,7 +211,7 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
   return !stores.empty();
 }
 
-// Results that are wider than what they are computed from, as f32 of bf16, are two vectors of a thread: a store of one of them by all lanes
+// Words that are computed from as many 16-bit elements, as f32 from bf16, are two vectors of a thread: a store of one of them by all lanes
 // would write half of each sector, which costs the second-level cache as much as all of it. Lanes of a pair exchange one for one, and write
 // whole sectors together. 128256 rows of 2048 f32, the embedding's gradient, on an H200: 90 million sectors written, then 45.
 void pairLanesOfStores(func::FuncOp func) {
@@ -218,7 +219,7 @@ void pairLanesOfStores(func::FuncOp func) {
   func.walk([](tile::StoreTileOp store) {
     auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
     if (!type || !type.getElementType().isIntOrFloat() || type.getElementTypeBitWidth() != 8 * kWordBytes ||
-        store.getAdds() || matchPattern(store.getValue(), m_Constant()))
+        store.getAdds())
       return;
     const LinearLayout layout = layoutOf(type);
     const AccessShape access = accessShape(store);
@@ -450,7 +451,7 @@ void remarkNarrowAccess(Operation* op) {
   }
 }
 
-// Of sums, by separateStores.
+// Of sums, by separateStores, or of words, by pairLanesOfStores.
 bool isForStore(tgpu::ConvertLayoutOp op) {
   auto store = dyn_cast_or_null<tile::StoreTileOp>(op->getNextNode());
   return store && store.getValue() == op.getResult() && op->hasOneUse() && op->getLoc() == store->getLoc();
@@ -460,8 +461,7 @@ bool isForStore(tgpu::ConvertLayoutOp op) {
 void remarkConversion(tgpu::ConvertLayoutOp op) {
   const bool inLoop = op->getParentOfType<scf::ForOp>() != nullptr;
   if (!inLoop || op.getSource().getDefiningOp<tile::ReduceOp>() ||
-      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) || isForStore(op) ||
-      travel(layoutOf(op.getSource()), layoutOf(op.getResult())) <= Travel::pairs)
+      llvm::all_of(op->getUsers(), llvm::IsaPred<tile::DotOp>) || isForStore(op) || !passesMemory(op))
     return;
   auto type = cast<RankedTensorType>(op.getResult().getType());
   const int64_t bytes = type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);

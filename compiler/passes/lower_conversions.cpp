@@ -1,7 +1,7 @@
 // tgpu-lower-conversions
 //
-// A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains. Every other one goes
-// through shared memory: allocate, store, load. Where values leave their CTA, every CTA of the cluster gets the whole
+// A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains, and so does one by which lanes of pairs
+// exchange words (passesMemory). Every other one goes through shared memory: allocate, store, load. Where values leave their CTA, every CTA of the cluster gets the whole
 // tile, by a cluster exchange if it is small (cluster_exchange.h), else by tgpu.remote_store; otherwise a buffer holds
 // the part of its CTA only. Neighbouring conversions are lowered together, all stores before all loads, so that they
 // share one barrier (tgpu-insert-barriers puts it there) and one cluster exchange.
@@ -88,10 +88,6 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   for (auto [op, tile] : llvm::zip_equal(sent, exchange->receive(builder, types))) replace(op, tile);
 }
 
-bool leavesThread(tgpu::ConvertLayoutOp op) {
-  return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) > Travel::pairs;
-}
-
 class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, OperationPass<func::FuncOp>> {
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuLowerConversionsPass)
@@ -127,7 +123,7 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
       auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(op);
       if (!conversion) {
         open = false;
-      } else if (leavesThread(conversion)) {
+      } else if (passesMemory(conversion)) {
         open =
             open && llvm::none_of(runs.back(), [&](auto other) { return conversion.getSource() == other.getResult(); });
         if (!open) runs.emplace_back();

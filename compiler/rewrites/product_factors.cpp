@@ -1,10 +1,10 @@
 #include "compiler/rewrites/product_factors.h"
 
+#include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
-#include "compiler/layout/conversion.h"
 
 using namespace mlir;
 
@@ -123,9 +123,7 @@ void ProductFactors::take() {
 
 // Of one that changes its layout through shared memory in every turn.
 void ProductFactors::remark(tgpu::ConvertLayoutOp conversion) {
-  if (!conversion || conversion->getBlock() != at.loop.getBody() ||
-      travel(layoutOf(conversion.getSource()), layoutOf(conversion.getResult())) <= Travel::registers)
-    return;
+  if (!conversion || conversion->getBlock() != at.loop.getBody() || !passesMemory(conversion)) return;
   Value source = conversion.getSource();
   if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
   auto load = source.getDefiningOp<tile::LoadTileOp>();

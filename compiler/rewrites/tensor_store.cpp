@@ -46,12 +46,18 @@ tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type)
   return {};
 }
 
-// That a CTA has of a tile, one behind the other; none where CTAs have columns, or share rows.
+// How many a CTA has of a tile, where CTA r has those from r times as many on; none where CTAs have columns, share rows or take them in
+// another order.
 std::optional<int64_t> rowsOfCta(const LinearLayout& layout) {
   const std::optional<LinearLayout> part = layout.partOfCta();
-  if (!part || part->shape()[1] != layout.shape()[1] || part->shape()[0] * layout.ctas() != layout.shape()[0])
-    return std::nullopt;
-  return part->shape()[0];
+  if (!part) return std::nullopt;
+  const int64_t rows = part->shape()[0];
+  int64_t first = rows;
+  for (const LinearLayout::Basis& cta : layout.bases(Axis::cta)) {
+    if (cta != LinearLayout::Basis{first, 0}) return std::nullopt;
+    first *= 2;
+  }
+  return rows;
 }
 
 // In front of all loops around the store.
@@ -71,7 +77,7 @@ std::string whyNoTensorStore(tile::StoreTileOp store, Value source) {
     return "its sizes are no powers of two";
   if (store.getAlignmentOffset()) return "it has an alignment offset";
   const std::optional<int64_t> rows = rowsOfCta(layoutOf(source));
-  if (!rows) return "its tile is that of a cluster whose CTAs have no rows of their own";
+  if (!rows) return "its tile is that of a cluster whose CTAs have no rows of their own, one behind the other";
   const int64_t vector = tile::kVectorBytes / elementBytes(type);
   const AccessShape access = accessShape(store);
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);

@@ -255,6 +255,7 @@ TEST(Embedding, RowsOfAProgram) {
   EXPECT_EQ(rows_of({.cols = 768, .vocabulary = 50257, .type = bf16, .d_table_type = bf16}), 4);
   EXPECT_EQ(rows_of({.cols = 768, .vocabulary = 1024, .type = bf16, .d_table_type = bf16}), 1);
   EXPECT_EQ(rows_of({.cols = 2048, .vocabulary = 128256, .type = bf16, .d_table_type = f32}), 1);
+  EXPECT_EQ(rows_of({.cols = 2048, .vocabulary = 128256, .type = f32, .d_table_type = f32}), 4);
   const auto forward_rows = [&](int64_t cols) {
     return kernels::embedding_forward_kernel.heuristic(gpu, {.cols = cols, .type = bf16}).rows;
   };

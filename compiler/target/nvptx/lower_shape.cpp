@@ -1,4 +1,4 @@
-// Creation and shape: constants, splats, ranges; everything that only renames registers.
+// Creation and shape: constants, splats, ranges; everything that renames registers, or has lanes exchange them.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/target/nvptx/shuffle.h"
