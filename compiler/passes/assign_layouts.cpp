@@ -213,7 +213,8 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
 
 // Words that are computed from as many 16-bit elements, as f32 from bf16, are two vectors of a thread: a store of one of them by all lanes
 // would write half of each sector, which costs the second-level cache as much as all of it. Lanes of a pair exchange one for one, and write
-// whole sectors together. 128256 rows of 2048 f32, the embedding's gradient, on an H200: 90 million sectors written, then 45.
+// whole sectors together. 128256 rows of 2048 f32, the embedding's gradient: 90 million sectors written where its bytes
+// are 33 million, 554 us, then 338 (an H200).
 void pairLanesOfStores(func::FuncOp func) {
   constexpr int64_t kWordBytes = 4, kVector = tile::kVectorBytes / kWordBytes;
   func.walk([](tile::StoreTileOp store) {

@@ -1,10 +1,11 @@
 // tgpu-lower-conversions
 //
-// A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains, and so does one by which lanes of pairs
-// exchange words (passesMemory). Every other one goes through shared memory: allocate, store, load. Where values leave their CTA, every CTA of the cluster gets the whole
-// tile, by a cluster exchange if it is small (cluster_exchange.h), else by tgpu.remote_store; otherwise a buffer holds
-// the part of its CTA only. Neighbouring conversions are lowered together, all stores before all loads, so that they
-// share one barrier (tgpu-insert-barriers puts it there) and one cluster exchange.
+// A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains, and so does one by
+// which lanes of pairs exchange words (passesMemory). Every other one goes through shared memory: allocate, store, load.
+// Where values leave their CTA, every CTA of the cluster gets the whole tile, by a cluster exchange if it is small
+// (cluster_exchange.h), else by tgpu.remote_store; otherwise a buffer holds the part of its CTA only. Neighbouring
+// conversions are lowered together, all stores before all loads, so that they share one barrier (tgpu-insert-barriers
+// puts it there) and one cluster exchange.
 //
 // An exchange that is alone in the body of a loop alternates between two stages: the loop carries 0, 1, 0, ... and
 // indexes its buffers with it. What one iteration still reads, the next does not overwrite, and one barrier per
