@@ -132,8 +132,7 @@ std::array<int64_t, 2> row_lengths(const MatmulOptions& o) {
 }
 
 bool are_vectors(const MatmulOptions& o) {
-  constexpr int64_t kVector = 16;  // bytes
-  return std::ranges::all_of(row_lengths(o), [&](int64_t length) { return bytes_of(o, length) % kVector == 0; });
+  return std::ranges::all_of(row_lengths(o), [&](int64_t length) { return length % vector_width(o.type) == 0; });
 }
 
 // Whether rows of b begin inside of a line of the second-level cache, which then reads two lines for one and limits the product.
@@ -147,9 +146,8 @@ bool cuts_lines(const MatmulOptions& o) {
 // 8192x3000x3000 NN 246 and 312. Where rows are whole lines they lose by it, 1.1 to 1.3, and where a's alone are not:
 // 50264x768x8192 TN 1041 and 813. Stored by tensor copies, which wait for nobody, they take 0.959, 0.969, 0.975 of it (bf16, an H200).
 void make_cluster_of_two(const MatmulOptions& o, MatmulConfig& config) {
-  constexpr int64_t kVector = 16;  // bytes
   config.num_ctas = 2, config.tile_m *= 2, config.group /= 2;
-  config.tensor_stores = size_of(o.c_type) == 2 && o.cols * size_of(o.c_type) % kVector == 0;
+  config.tensor_stores = size_of(o.c_type) == 2 && o.cols % vector_width(o.c_type) == 0;
 }
 
 // Rows that begin anywhere are loaded element after element: the small CTAs of a multiprocessor take turns to wait. us, 4001x4099x4093 NT
