@@ -16,8 +16,8 @@ double worst_ratio(const Trial& trial);
 constexpr double kNoSlower = 1.01;
 
 // Why a trial is no gain over the heuristic; empty: it is one. Over all problems it has to be faster by more than the
-// noise, which is what the heuristic differs from itself in the same run, by `heuristic_ratio`; and it is no slower on
-// any of them.
+// noise, three times the factor by which the heuristic differs from itself in the same run, `heuristic_ratio`; and it is
+// no slower on any of them.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 
 // Whether a trial speaks against a configuration that a table has, and not only for noise that hides its gain: it was not

@@ -53,6 +53,11 @@ TEST(SummaryTest, AGainIsMoreThanTheNoise) {
   EXPECT_FALSE(gains(0.95, 1.02));
   EXPECT_FALSE(gains(0.95, 0.98));
   EXPECT_TRUE(gains(0.93, 0.98));
+  EXPECT_TRUE(gains(0.1, 0.6));
+  EXPECT_TRUE(gains(0.1, 1 / 0.6));
+  EXPECT_FALSE(gains(0.3, 0.6));
+  EXPECT_FALSE(gains(0.3, 1 / 0.6));
+  EXPECT_FALSE(gains(0.1, 0));  // not measured
   EXPECT_FALSE(gains(NAN, 1));
 }
 
