@@ -16,7 +16,7 @@ double worst_ratio(const Trial& trial);
 constexpr double kNoSlower = 1.01;
 
 // Why a trial is no gain over the heuristic; empty: it is one. Over all problems it has to be faster by more than the
-// noise, three times the factor by which the heuristic differs from itself in the same run, `heuristic_ratio`; and it is
+// noise, the third power of the factor by which the heuristic differs from itself in the same run, `heuristic_ratio`; and it is
 // no slower on any of them.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 
