@@ -36,7 +36,7 @@ from results import ResultFile, build_fields, one_line, problems
 from runner import CUT, FAILED, LOST, OK, Budget, Run, on_alarm
 from timing import timer_for
 
-PROVIDERS = ("ligerdsl", "liger", "compile", "torch", "quack")
+PROVIDERS = ("ligerdsl", "liger", "compile", "torch", "quack", "flash4")
 AFTERWARDS_S = 30  # of a process's budget that jobs leave for the profiler
 
 
@@ -92,7 +92,8 @@ def peers():
 
 WHEELS = ("nvidia-cutlass-dsl with its -libs-core, -libs-base and -libs-cu13, apache-tvm-ffi, torch-c-dlpack-ext, einops, in a folder called "
           "site-packages, and its nvidia_cutlass_dsl/dsl_packages on PYTHONPATH")
-NEEDS = {"liger": ("liger_kernel", "the wheel liger-kernel"), "quack": ("quack", "the wheels quack-kernels, " + WHEELS)}
+NEEDS = {"liger": ("liger_kernel", "the wheel liger-kernel"), "flash4": ("flash_attn.cute.interface", "the wheels flash-attn-4, quack-kernels, " + WHEELS),
+         "quack": ("quack", "the wheels quack-kernels, " + WHEELS)}
 
 
 def installed(providers):

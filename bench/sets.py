@@ -3,6 +3,7 @@
 A set lists its cases from the most to the least important, because a time budget cuts from the end.
 """
 
+import random
 from dataclasses import dataclass
 
 Shape = tuple
@@ -44,6 +45,9 @@ MODELS = {
 WIDTHS = (3584, 5120, 6144, 7168, 11008, 13824, 18944, 29568)
 VOCABULARIES = (32000, 50257, 102400, 151936, 152064, 256000, 262144)
 ROPES = ((8, 2048, 32, 8, 128), (1, 16384, 64, 8, 128))
+# Batches, tokens, query heads, key heads, columns of a head.
+ATTENTION = ((2, 4095, 16, 4, 128), (2, 4095, 16, 4, 64), (2, 4096, 16, 4, 128), (3, 3001, 12, 4, 96), (4, 4096, 16, 16, 80), (4, 4096, 16, 16, 72),
+             (2, 4096, 8, 8, 192), (2, 4096, 8, 4, 256), (4, 4096, 16, 16, 64), (2, 4096, 16, 4, 120))
 CE_TABLE = ((4096, 40960), (8192, 128256), (4096, 163840))
 
 
@@ -243,6 +247,27 @@ def few_rows():
     return [Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 128, 512, 64, 384)] + [Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
 
 
+def neighbours():
+    """Sizes next to those that other sets time: ragged sequences, head widths, vocabularies, rows that begin anywhere, short sums."""
+    return [Wanted("attention", shape) for shape in ATTENTION] + [Wanted("fused_linear_cross_entropy", (4096, 2048, v)) for v in (50257, 32001)] + [
+        Wanted("matmul_nt", (4096, 4096, 64)), Wanted("grouped_matmul_nt", (8, 16384, 4096, 14336)), Wanted("cross_entropy", (1000000, 257)),
+        Wanted("cross_entropy", (4096, 65000)), Wanted("cross_entropy", (4096, 65536)), Wanted("cross_entropy", (262144, 1000)),
+        Wanted("adamw", (1 << 26,)), Wanted("adamw", (1 << 26,), "f32")]
+
+
+def drawn():
+    """Sizes drawn at random from a fixed seed: nobody chose them, so no schedule was made for them."""
+    source = random.Random(50)
+    pick, draw = source.choice, lambda low, high, multiple=1: multiple * source.randint(low // multiple, high // multiple)
+    cases = []
+    for _ in range(4):
+        kv = pick((1, 2, 4, 8))
+        cases += [Wanted("attention", (draw(1, 4), draw(500, 5000), kv * pick((1, 2, 4)), kv, draw(40, 256, 8))),
+                  Wanted("matmul_nt", (draw(300, 9000), draw(300, 9000), draw(64, 9000, 8))),
+                  Wanted("cross_entropy", (draw(500, 20000), draw(1000, 60000))), Wanted("rms_norm", (draw(1000, 20000), draw(500, 9000)))]
+    return cases + [Wanted("fused_linear_cross_entropy", (draw(1000, 5000), draw(512, 4096, 8), draw(20000, 130000))) for _ in range(2)]
+
+
 def chain():
     """Small kernels one after the other on one stream: what launching costs once the GPU has other work."""
     return [Wanted("rms_norm_chain", (2048, 4096))]
@@ -281,6 +306,7 @@ def smoke():
             Wanted("embedding", (40, 30, 16), "f32"), Wanted("adamw", (1000,), "f32"), Wanted("global_norm", (1000,), "f32"),
             Wanted("fused_linear_cross_entropy", (24, 32, 130), "f32"), Wanted("fused_linear_jsd", (24, 32, 130), "f32"), Wanted("rms_norm_chain", (16, 96), "f32"),
             *(Wanted(kernel, (24, 40, 32), "bf16") for kernel in ("matmul_nn", "matmul_nt", "matmul_tn")),
+            Wanted("attention", (2, 13, 4, 2, 16), "f32"), Wanted("attention", (1, 33, 2, 2, 24)), Wanted("grouped_matmul_nt", (3, 24, 32, 40)),
             *(Wanted(kernel, (24, 32, 130), "f32") for kernel in ("flce_losses", "flce_per_token", *FLCE_ERRORS))]
 
 
@@ -288,7 +314,7 @@ SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths,
         "activations": activations, "divergences": divergences, "substitutes": substitutes, "groups": groups, "modulated": modulated,
         "wide_groups": wide_groups, "single_precision": single_precision, "embeddings": embeddings, "shards": shards, "sparse": sparse, "sparse_widths": sparse_widths,
         "flce": flce, "flce_losses": flce_losses, "flce_per_token": flce_per_token, "fused_jsd": fused_jsd, "flce_errors": flce_errors,
-        "chain": chain, "products": products, "few_rows": few_rows, "odd_products": odd_products, "figure": figure, "models": models, "smoke": smoke}
+        "chain": chain, "products": products, "few_rows": few_rows, "neighbours": neighbours, "drawn": drawn, "odd_products": odd_products, "figure": figure, "models": models, "smoke": smoke}
 
 
 def select(names, only=()):
