@@ -117,7 +117,8 @@ void add_options(CLI::App& app, Settings& s) {
   number("--context,--tokens", s.model.context, "tokens per sequence: bytes, or those of a preset")
       ->check(CLI::Range(2, 1 << 20));
   app.option_defaults()->group("Training");
-  app.add_option("--text", s.text, "text files (default: the sources and documents under --source-dir)")
+  app.add_option("--text", s.text,
+                 "plain text files, each byte a token (default: the sources and documents under --source-dir)")
       ->check(CLI::ExistingFile)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--source-dir", s.source_dir, "folder whose sources are the default text")->check(check_named);

@@ -7,11 +7,13 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
 #include "checkpoint.h"
 #include "random.h"
+#include "text_kind.h"
 
 namespace train {
 namespace fs = std::filesystem;
@@ -33,6 +35,14 @@ std::vector<uint8_t> read_bytes(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
   if (!in) throw std::runtime_error("cannot read text file " + path.string() + ": " + std::strerror(errno));
   return {std::istreambuf_iterator<char>(in), {}};
+}
+
+void require_text(const fs::path& path, const std::vector<uint8_t>& bytes) {
+  const std::optional<NotText> found = not_text(bytes);
+  if (!found) return;
+  throw std::runtime_error(path.string() + " is no text: it looks like " + found->what +
+                           ". train_llama reads plain text, " + "each byte a token; " + found->todo +
+                           ". Text files are named with --text");
 }
 
 void append_window(Batch& batch, const std::vector<uint8_t>& bytes, size_t start, int64_t context) {
@@ -68,6 +78,7 @@ Text load_text(const std::vector<fs::path>& files, int64_t context) {
   Text text;
   for (const fs::path& file : files) {
     std::vector<uint8_t> bytes = read_bytes(file);
+    require_text(file, bytes);
     auto split = bytes.end() - static_cast<int64_t>(bytes.size() / 10);
     text.training.insert(text.training.end(), bytes.begin(), split);
     text.held_out.insert(text.held_out.end(), split, bytes.end());

@@ -18,7 +18,8 @@ struct Text {
 // The sources and documents under a folder, in a fixed order. Hidden folders, build folders and large files are left
 // out. Throws when there are none.
 std::vector<std::filesystem::path> find_sources(const std::filesystem::path& root);
-// Throws when a file cannot be read, or when there is less text than a few windows of `context` need.
+// Throws when a file cannot be read or is no text (text_kind.h), or when there is less text than a few windows of
+// `context` need.
 Text load_text(const std::vector<std::filesystem::path>& files, int64_t context);
 
 // Tokens and labels of `count` windows: label i is the token after token i.
