@@ -14,12 +14,21 @@ install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DES
 set(ops_json ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl/ops.json)
 install(FILES ${generated}/ops.json DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl COMPONENT dev)
 
-# What an author outside reads: the pages, as they are linked with each other, the lessons and an author's kernels, which build on their own.
+# Documents for authors outside: the pages, the lessons and the author kernels, which build on their own.
 set(doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libligerdsl)
-install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${doc_dir} COMPONENT dev)
+install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${doc_dir} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/docs COMPONENT dev)
 foreach(examples lessons author_kernels)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${examples}/ DESTINATION ${doc_dir}/${examples} COMPONENT dev)
+endforeach()
+
+# The licence, and those of what the binaries hold, in each package under its own name.
+set(package_runtime libligerdsl0)
+set(package_dev libligerdsl-dev)
+set(package_tools ligerdsl-tools)
+foreach(component runtime dev tools)
+  install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE
+    DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/doc/${package_${component}} COMPONENT ${component})
 endforeach()
 
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
@@ -39,13 +48,14 @@ if(PROJECT_IS_TOP_LEVEL)
   set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
   set(CPACK_DEB_COMPONENT_INSTALL ON)
   set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+  set(CPACK_RESOURCE_FILE_LICENSE ${PROJECT_SOURCE_DIR}/LICENSE)
   set(CPACK_STRIP_FILES ON)
   set(CPACK_COMPONENTS_ALL runtime dev tools)
-  set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libligerdsl0)
+  set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME ${package_runtime})
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
   set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
-  set(CPACK_DEBIAN_DEV_PACKAGE_NAME libligerdsl-dev)
-  set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME ligerdsl-tools)
+  set(CPACK_DEBIAN_DEV_PACKAGE_NAME ${package_dev})
+  set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME ${package_tools})
   set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_TOOLS_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libligerdsl0 (= ${PROJECT_VERSION})")

@@ -22,6 +22,8 @@ HOLDS = {
     "ligerdsl-tools": ["/usr/bin/ligerdsl", "/usr/share/man/man1/ligerdsl.1", "/usr/share/man/man1/ligerdsl-tune.1",
                        "/usr/share/bash-completion/completions/ligerdsl", "/usr/share/zsh/vendor-completions/_ligerdsl"],
 }
+for name, files in HOLDS.items():
+    files += [f"/usr/share/doc/{name}/{file}" for file in ("LICENSE", "NOTICE")]
 FORBIDDEN = ("/tests/", "gtest", "ligerdsl-opt", "libLLVM", "libMLIR")
 failures = []
 

@@ -1,0 +1,36 @@
+"""notices.py ROOT: NOTICE names what the shipped binaries are built from.
+
+Each package that the build files of the shipped folders ask CMake for is either compiled or linked into a binary, and then NOTICE names
+it, or comes from the system. A package that this file does not know fails: whoever adds it says which of the two it is.
+"""
+
+import pathlib
+import re
+import sys
+
+root = pathlib.Path(sys.argv[1])
+SHIPPED = ("CMakeLists.txt", "compiler", "dsl", "kernels", "lib", "runtime")
+HELD = {"MLIR": "LLVM and MLIR", "CLI11": "CLI11", "fmt": "fmt", "nlohmann_json": "nlohmann-json"}
+OF_THE_SYSTEM = {"Python3", "Threads"}
+notice = (root / "NOTICE").read_text()
+table = notice.split("\n---", 1)[0]
+failures = []
+files = [file for part in SHIPPED for file in ([root / part] if part.endswith(".txt") else
+         [*(root / part).rglob("CMakeLists.txt"), *(root / part).rglob("*.cmake")])]
+asked = {name: file for file in files for name in re.findall(r"find_package\((\w+)", file.read_text())}
+for name, file in sorted(asked.items()):
+    if name not in HELD and name not in OF_THE_SYSTEM:
+        failures.append(f"{file.relative_to(root)} asks for {name}: say in NOTICE and in tests/notices.py what holds it")
+for name, words in HELD.items():
+    if name not in asked:
+        failures.append(f"nothing asks for {name} any more: take it out of NOTICE and tests/notices.py")
+    if words not in table:
+        failures.append(f"NOTICE does not name {words}")
+static = any("-static-libstdc++" in file.read_text() for file in files)
+if static != ("libstdc++" in table):
+    failures.append("NOTICE and the build files disagree on whether libstdc++ is linked statically")
+for number in set(re.findall(r"\((\d)\) \|$", table, flags=re.M)):
+    if f"\n({number}) " not in notice:
+        failures.append(f"NOTICE lacks the text of licence ({number})")
+print("\n".join(failures) or f"NOTICE names all of {', '.join(sorted(HELD))}")
+sys.exit(bool(failures))
