@@ -16,7 +16,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp";
+constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp", kLockSuffix = ".lock";
 constexpr std::string_view kAnyMagic = "LGDSL";  // how every file of the cache begins
 constexpr int kNotOurs = -1;                     // beside errno's numbers
 constexpr size_t kProbeBytes = size_t{256} << 10;
@@ -29,8 +29,19 @@ std::string temporary_name() {
          std::to_string(counter++) + std::string(kTemporarySuffix);
 }
 
-// Three numbers between prefix and suffix.
+// An entry's name between prefix and suffix.
+bool is_lock_name(std::string_view name) {
+  if (name.size() < kTemporaryPrefix.size() + kLockSuffix.size() || !name.starts_with(kTemporaryPrefix) ||
+      !name.ends_with(kLockSuffix))
+    return false;
+  name.remove_prefix(kTemporaryPrefix.size());
+  name.remove_suffix(kLockSuffix.size());
+  return parse_entry_name(name).has_value();
+}
+
+// Three numbers between prefix and suffix, or the name of a lock.
 bool is_temporary_name(std::string_view name) {
+  if (is_lock_name(name)) return true;
   if (name.size() < kTemporaryPrefix.size() + kTemporarySuffix.size() || !name.starts_with(kTemporaryPrefix) ||
       !name.ends_with(kTemporarySuffix))
     return false;
@@ -67,6 +78,10 @@ int64_t bytes_of(const std::vector<CacheFile>& files) {
 }
 
 }  // namespace
+
+std::string lock_name(const std::string& entry) {
+  return std::string(kTemporaryPrefix) + entry + std::string(kLockSuffix);
+}
 
 CacheFolder::CacheFolder(const std::string& path, bool create) : path_(path) {
   // A trailing slash would make the system follow a symlink in spite of O_NOFOLLOW.
@@ -141,6 +156,12 @@ CacheUsage CacheFolder::usage() const {
     total.bytes += file.bytes;
   }
   return total;
+}
+
+FileStamp CacheFolder::stamp(const std::string& name) const {
+  struct stat info {};
+  if (!is_open() || fstatat(fd_, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return {};
+  return {info.st_ino, int64_t{info.st_ctim.tv_sec} * 1'000'000'000 + info.st_ctim.tv_nsec};
 }
 
 EntryHead CacheFolder::inspect(const CacheFile& file, bool digest) const {

@@ -4,7 +4,7 @@
 //         with O_NOFOLLOW. Nothing follows a symbolic link or enters a folder.
 // Rule 2: a file is removed only when it is the cache's own: a regular file of this user with one name, a name of the
 //         pattern below, and content that begins as an entry of that very name does. A temporary file has its own
-//         pattern, and is empty or begins as an entry does.
+//         pattern, and is empty or begins as an entry does. The lock of an entry (entry_lock.h) is a temporary file.
 // Rule 3: an entry is written to a temporary file, synced, and renamed. A process that is killed meanwhile leaves the
 //         temporary file; it goes at the first trim() more than an hour later.
 // Any number of processes may store, read and trim at the same time: what one removes under another is a miss there.
@@ -38,6 +38,16 @@ enum class CacheFault : uint8_t {
   foreign_owner,
   others_may_write,
 };
+
+// Identifies a file, so that a file that replaces it under its name is noticed. Zero: there is none.
+struct FileStamp {
+  uint64_t number = 0;  // of the inode
+  int64_t changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
+// The name of the file that is locked while an entry is made.
+std::string lock_name(const std::string& entry);
 
 struct CacheFile {
   std::string name;
@@ -78,6 +88,7 @@ class CacheFolder {
   // What is an entry or a temporary file by name and kind. `others`: the names of everything else that is there.
   std::vector<CacheFile> list(std::vector<std::string>* others = nullptr) const;
   CacheUsage usage() const;
+  FileStamp stamp(const std::string& name) const;
 
   // The head of a listed entry; the digest is checked only when asked for. A file that is no entry of ours is foreign.
   EntryHead inspect(const CacheFile& file, bool digest) const;

@@ -8,6 +8,7 @@
 #include "runtime/log.h"
 #include "runtime/matmul.h"
 #include "runtime/options.h"
+#include "runtime/single_flight.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -171,25 +172,24 @@ class CudaDevice final : public Device {
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
                                             LoadReport& report) override {
     if (edited.any()) return instantiate_edited(std::move(artifact), edited, report);
+    constexpr const char *kOnDisk = "cubin hit on disk: ", *kOfThread = "cubin assembled by another thread: ";
     PhaseClock clock(report);
     const Digest key = cubin_key(artifact.code);
-    if (std::optional<std::string> image = disk_->read(key, kCubinSuffix)) {
-      try {
-        auto kernel = std::make_shared<CudaKernel>(context_, artifact, *image, "");
-        report.cubin_from_disk = true;
-        clock.lap("driver");
-        log_cubin("cubin hit on disk: ", artifact.entry, key);
+    const FileStamp seen = disk_->stamp(key, kCubinSuffix);
+    if (auto kernel = from_cubin(artifact, key, disk_->read(key, kCubinSuffix), kOnDisk, report, clock)) return kernel;
+    SingleFlight flight(*disk_, key, kCubinSuffix, seen);
+    if (flight.waited()) clock.lap("wait");
+    if (flight.made()) {
+      if (auto kernel = from_cubin(artifact, key, *flight.made(), kOfThread, report, clock)) return kernel;
+    } else if (flight.entry_changed()) {
+      if (auto kernel = from_cubin(artifact, key, disk_->read(key, kCubinSuffix), kOnDisk, report, clock))
         return kernel;
-      } catch (const Error& error) {
-        if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported) throw;
-        log(LogLevel::warning,
-            std::string("cached machine code could not be loaded and is made again: ") + error.what());
-      }
     }
     Cubin cubin = assemble(*context_, artifact.code);
     auto kernel = std::make_shared<CudaKernel>(context_, std::move(artifact), cubin.image, std::move(cubin.log));
     clock.lap("driver");
     log_cubin("cubin assembled by the driver: ", kernel->artifact().entry, key);
+    if (!flight.made()) flight.land(cubin.image);
     disk_->write(key, kCubinSuffix, cubin.image,
                  {.kernel = kernel->artifact().entry, .target = description_.arch + ", " + driver_text()});
     clock.lap("store");
@@ -199,6 +199,24 @@ class CudaDevice final : public Device {
  private:
   const cuda::Api& api() const { return context_->api(); }
   void check(cuda::Result result, const char* what) const { context_->driver().check(result, what); }
+
+  // The kernel in machine code that was assembled before; null where there is none, or the driver refuses it.
+  std::shared_ptr<LoadedKernel> from_cubin(const program::Artifact& artifact, const Digest& key,
+                                           const std::optional<std::string>& image, const char* origin,
+                                           LoadReport& report, PhaseClock& clock) {
+    if (!image) return nullptr;
+    try {
+      auto kernel = std::make_shared<CudaKernel>(context_, artifact, *image, "");
+      report.cubin_from_disk = true;
+      clock.lap("driver");
+      log_cubin(origin, artifact.entry, key);
+      return kernel;
+    } catch (const Error& error) {
+      if (error.status() != Status::compile_failed && error.status() != Status::arch_not_supported) throw;
+      log(LogLevel::warning, std::string("cached machine code could not be loaded and is made again: ") + error.what());
+    }
+    return nullptr;
+  }
 
   // Releasing things must be possible in a forked child, after a sticky error and when the driver is gone.
   template <class Work>

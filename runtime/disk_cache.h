@@ -48,6 +48,9 @@ class DiskCache {
   std::optional<std::string> read(const Digest& key, const char* suffix) const;
   void write(const Digest& key, const char* suffix, std::string_view payload, CacheLabel label = {}) const;
 
+  // Identifies the entry that is there now; see single_flight.h.
+  FileStamp stamp(const Digest& key, const char* suffix) const { return folder_.stamp(entry_name(key, suffix)); }
+
   CacheUsage usage() const { return folder_.usage(); }
 
  private:

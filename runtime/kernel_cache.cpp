@@ -58,12 +58,16 @@ Origin KernelCache::keep(const DiskCache& disk, const Compile& compile, std::str
                          const program::CompileOptions& options) {
   const std::string option_bytes = program::serialize(options);
   const Digest digest = key(program, option_bytes);
+  const FileStamp seen = disk.stamp(digest, kArtifactSuffix);
   if (disk.read(digest, kArtifactSuffix)) return Origin::disk;
+  SingleFlight flight(disk, digest, kArtifactSuffix, seen);
+  if (flight.made() || (flight.entry_changed() && disk.read(digest, kArtifactSuffix))) return Origin::disk;
   const int64_t begin = now_ns();
   const std::string bytes = compile(program, option_bytes);
   const std::string entry = program::parseArtifact(bytes).entry, target = target_text(options);
   log_compiled(entry, target, digest, begin);
   disk.write(digest, kArtifactSuffix, bytes, {.kernel = entry, .target = target});
+  flight.land(bytes);
   return Origin::compiled;
 }
 
@@ -163,9 +167,22 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
   return kernel;
 }
 
+// Null when no other thread and no other process has made it meanwhile.
+std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request, const SingleFlight& flight,
+                                                       PhaseClock& clock, LoadReport& report) {
+  if (flight.waited()) clock.lap("wait");
+  if (!flight.made()) return flight.entry_changed() ? from_disk(request, clock, report) : nullptr;
+  program::Artifact artifact = program::parseArtifact(*flight.made());
+  artifact.times.clear();
+  report.origin = Origin::memory;
+  log_origin("compiled by another thread: ", artifact.entry, request.target, request.key);
+  return instantiate(std::move(artifact), {}, report);
+}
+
 std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& request, const EditedStages& edited,
                                                            bool may_compile, LoadReport& report) {
   PhaseClock clock(report);
+  const FileStamp seen = disk_.stamp(request.key, kArtifactSuffix);
   if (!edited.any()) {
     if (auto kernel = from_disk(request, clock, report)) return kernel;
     if (log_enabled(LogLevel::debug))
@@ -182,16 +199,26 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
                         " is in no cache and this context must not compile (NO_JIT): compile it into the cache before, "
                         "with `ligerdsl cache warm FILE`, or create the context without NO_JIT");
   clock.lap("lookup");
+  if (edited.any()) return compile_and_store(request, edited, nullptr, report);
+  SingleFlight flight(disk_, request.key, kArtifactSuffix, seen);
+  if (auto kernel = from_others(request, flight, clock, report)) return kernel;
+  return compile_and_store(request, edited, &flight, report);
+}
+
+// Stores only with a flight, which lands as soon as there are bytes.
+std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& request, const EditedStages& edited,
+                                                             SingleFlight* flight, LoadReport& report) {
   const int64_t begin = now_ns();
   const std::string bytes = compile(request, edited);
   program::Artifact artifact = program::parseArtifact(bytes);
+  if (flight != nullptr) flight->land(bytes);
   log_compiled(artifact.entry, request.target, request.key, begin);
   report.origin = Origin::compiled;
   for (const program::PhaseTime& phase : artifact.times) report.times.push_back(phase);
   CacheLabel label{.kernel = artifact.entry, .target = request.target};
   // What the device does with it comes first: an artifact that cannot be loaded is not worth keeping.
   std::shared_ptr<LoadedKernel> kernel = instantiate(std::move(artifact), edited, report);
-  if (edited.any()) return kernel;
+  if (flight == nullptr) return kernel;
   PhaseClock store(report);
   disk_.write(request.key, kArtifactSuffix, bytes, std::move(label));
   store.lap("store");

@@ -15,6 +15,7 @@
 #include "runtime/disk_cache.h"
 #include "runtime/fork.h"
 #include "runtime/kernel.h"
+#include "runtime/single_flight.h"
 #include "runtime/stage_files.h"
 #include "runtime/status.h"
 
@@ -55,8 +56,9 @@ class KernelCache {
 
   KernelCache(const DiskCache& disk, Steps steps);
 
-  // One compile per key at a time: a second caller of the same key waits for the first. A failure is not kept. What was
-  // edited (LIGERDSL_OVERRIDE_DIR) is compiled anew by each process and never on disk.
+  // One compile per key at a time, among contexts and among processes that share a cache folder (single_flight.h): a
+  // second caller of the same key waits for the first. A failure is not kept. What was edited (LIGERDSL_OVERRIDE_DIR) is
+  // compiled anew by each context and never on disk.
   std::shared_ptr<LoadedKernel> load(std::string_view program, const program::CompileOptions& options, bool may_compile,
                                      LoadReport& report);
 
@@ -85,6 +87,10 @@ class KernelCache {
   std::shared_ptr<LoadedKernel> find_or_compile(const Request& request, const EditedStages& edited, bool may_compile,
                                                 LoadReport& report);
   std::shared_ptr<LoadedKernel> from_disk(const Request& request, PhaseClock& clock, LoadReport& report);
+  std::shared_ptr<LoadedKernel> from_others(const Request& request, const SingleFlight& flight, PhaseClock& clock,
+                                            LoadReport& report);
+  std::shared_ptr<LoadedKernel> compile_and_store(const Request& request, const EditedStages& edited,
+                                                  SingleFlight* flight, LoadReport& report);
   std::string compile(const Request& request, const EditedStages& edited) const;
   std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
                                             LoadReport& report) const;

@@ -1,5 +1,6 @@
 // A compiler library without LLVM: the real C table, answers chosen by the "program" text.
 //   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
+//   "gate FILE" compiles, and writes FILE.begun, and waits until FILE is there.
 //   "persistent ..." is a kernel that asks for the number of programs, "next_program ..." one that takes them from a
 //   counter, "mapped ..." one that reads a view of two dimensions, its second argument, by a tensor map. ".version ..." is PTX and comes back as it is. "crash", "abort", "quit" and "overflow" end the process in
 //   four ways; "hang FILE" never returns and writes its process number there; "spin" never stops computing; "hungry"
@@ -92,6 +93,10 @@ int32_t compile(const uint8_t* program, size_t program_size, const uint8_t* opti
   }
   if (text.starts_with("fatal")) fatal_hook("Cannot select: fsin");
   if (text.starts_with("slow")) usleep(50000);
+  if (text.starts_with("gate ")) {
+    std::ofstream(text.substr(5) + ".begun") << getpid() << std::endl;
+    while (access(text.substr(5).c_str(), F_OK) != 0) usleep(1000);
+  }
   if (ends_badly(text)) return 2;
   if (text.starts_with("descriptors")) {
     *error = copy(descriptors());
