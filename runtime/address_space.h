@@ -19,6 +19,14 @@ inline bool address_space_left(size_t bytes) {
   return true;
 }
 
+// Room below the limit alone: nothing is committed, so this may ask for more than there is memory.
+inline bool address_space_left_to_reserve(size_t bytes) {
+  void* probe = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (probe == MAP_FAILED) return false;
+  munmap(probe, bytes);
+  return true;
+}
+
 // In bytes; 0: no limit.
 inline size_t address_space_limit() {
   rlimit limit{};

@@ -33,6 +33,7 @@ inline constexpr uint64_t kAnswerMagic = 0x31534e4152444c47;   // "GLDRANS1"
 
 // Worker's descriptors: the request on standard input, the answer here, what LLVM prints on standard error.
 inline constexpr int kAnswerDescriptor = 3;
+inline constexpr int kAnswerNotWritten = 2;  // the worker's exit status then
 
 inline std::string pack_message(uint64_t magic, uint64_t number, const std::vector<std::string_view>& fields) {
   std::string message;

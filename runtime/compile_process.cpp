@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -14,9 +15,11 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <thread>
 
 #include "ligerdsl_build_id.h"
 #include "runtime/address_space.h"
+#include "runtime/files.h"
 
 extern char** environ;
 
@@ -30,8 +33,11 @@ constexpr size_t kMaxPrinted = 2000;     // of what the worker wrote to standard
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
-std::string text_of(int error) {
-  return strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error";
+// The limit that files in memory have too, for a message.
+std::string file_limit_text() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return " (ulimit -f allows files, also those in memory, " + std::to_string(limit.rlim_cur) + " bytes)";
 }
 
 // Memory that reads and writes like a file. Numbered above the worker's own descriptors, so that giving it one of those
@@ -49,15 +55,8 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   int get() const { return fd_; }
 
-  bool write(std::string_view bytes) const {
-    for (size_t done = 0; done < bytes.size();) {
-      const ssize_t put = pwrite(fd_, bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
-      if (put < 0 && errno == EINTR) continue;
-      if (put <= 0) return false;
-      done += static_cast<size_t>(put);
-    }
-    return true;
-  }
+  // Leaves the position at the beginning, where the worker reads from.
+  bool write(std::string_view bytes) const { return write_all(fd_, bytes) && lseek(fd_, 0, SEEK_SET) == 0; }
 
   std::string read() const {
     struct stat info {};
@@ -141,7 +140,10 @@ End wait_until(pid_t child, Clock::time_point deadline, int stop) {
     }
     pollfd wait[] = {{handle, POLLIN, 0}, {stop, POLLIN, 0}};  // poll passes negative descriptors over
     const auto step = handle >= 0 ? left : std::min(left, std::chrono::milliseconds(kPollInterval));
-    poll(wait, 2, static_cast<int>(std::min<int64_t>(step.count(), 1000000)));
+    if (poll(wait, 2, static_cast<int>(std::min<int64_t>(step.count(), 1000000))) < 0) {
+      if (errno != EINTR) std::this_thread::sleep_for(kPollInterval);
+      continue;
+    }
     if (wait[1].revents != 0) {
       end.how = Ended::stopped;
       break;
@@ -180,6 +182,8 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
   const std::string bytes = files.answer.read();
   if (unpack_message(bytes, kAnswerMagic, &outcome, {&artifact, &error}))
     return {static_cast<CompileOutcome>(outcome), std::string(artifact), std::string(error)};
+  if (end.how == Ended::exited && end.number == kAnswerNotWritten)
+    return {CompileOutcome::not_started, "", "the compiler's process could not write its answer" + file_limit_text()};
   std::string how = "ended without an answer";
   if (end.how == Ended::exited) how += ", with exit status " + std::to_string(end.number);
   if (end.how == Ended::killed) {
@@ -206,14 +210,15 @@ CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::s
   const Files files;
   if (!files.good() || !files.request.write(pack_message(kRequestMagic, static_cast<uint64_t>(getpid()),
                                                          {LIGERDSL_BUILD_ID, compiler_path, program, options})))
-    return {CompileOutcome::not_started, "", "memory for a message to the compiler's process: " + text_of(errno)};
+    return {CompileOutcome::not_started, "",
+            "memory for a message to the compiler's process: " + error_text(errno) + file_limit_text()};
   const std::string worker = worker_path(isolation, compiler_path);
   std::string arguments[] = {worker, std::to_string(isolation.seconds), std::to_string(isolation.megabytes)};
   char* const raw[] = {arguments[0].data(), arguments[1].data(), arguments[2].data(), nullptr};
   pid_t child = 0;
   if (const int error = spawn(worker, files, raw, &child))
     return {CompileOutcome::not_started, "",
-            "\"" + worker + "\" cannot be started: " + text_of(error) +
+            "\"" + worker + "\" cannot be started: " + error_text(error) +
                 ". Install it with the library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
   const End end = wait_until(child, Clock::now() + std::chrono::seconds(isolation.seconds), isolation.stop);
   if (end.how == Ended::overdue || end.how == Ended::stopped) {

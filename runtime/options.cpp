@@ -223,7 +223,9 @@ Options parse_options(const std::function<const char*(const char*)>& get, bool p
   for (auto [name, to] : {std::pair{"XDG_CACHE_HOME", &result.xdg_cache_home},
                           {"HOME", &result.home},
                           {"TMPDIR", &result.tmpdir},
-                          {"NVTX_INJECTION64_PATH", &result.nvtx_tool}})
+                          {"NVTX_INJECTION64_PATH", &result.nvtx_tool},
+                          {"OPENBLAS_NUM_THREADS", &result.openblas_threads},
+                          {"OMP_NUM_THREADS", &result.openmp_threads}})
     if (const char* text = get(name)) *to = text;
   return result;
 }

@@ -52,6 +52,8 @@ struct Options {
 
   // Folders that decide where files go, and a profiler's library (nvtx.h); not ours, hence no rows in the table.
   std::string xdg_cache_home, home, tmpdir, nvtx_tool;
+  // Numbers of threads that OpenBLAS starts with, likewise.
+  std::string openblas_threads, openmp_threads;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse
   bool ignored = false;               // the process is setuid: no variable was read

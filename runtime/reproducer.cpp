@@ -10,6 +10,7 @@
 
 #include "runtime/compile_message.h"
 #include "runtime/compiler_library.h"
+#include "runtime/files.h"
 #include "runtime/options.h"
 #include "runtime/sha256.h"
 #include "runtime/status.h"
@@ -36,13 +37,7 @@ bool is_ours(const std::string& path, size_t size) {
 bool write_new(const std::string& path, std::string_view bytes) {
   const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   if (file < 0) return errno == EEXIST && is_ours(path, bytes.size());
-  bool good = true;
-  while (good && !bytes.empty()) {
-    const ssize_t put = ::write(file, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    good = put > 0;
-    if (good) bytes.remove_prefix(static_cast<size_t>(put));
-  }
+  const bool good = write_all(file, bytes);
   close(file);
   if (!good) unlink(path.c_str());
   return good;

@@ -4,7 +4,7 @@
 
 namespace ligerdsl::runtime {
 
-void* open_library(std::initializer_list<std::string> names, std::string* tried) {
+void* open_library(const std::vector<std::string>& names, std::string* tried) {
   for (const std::string& name : names) {
     if (void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
     const char* why = dlerror();

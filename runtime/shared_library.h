@@ -1,14 +1,14 @@
 // A shared library that may or may not be on this machine.
 #pragma once
 
-#include <initializer_list>
 #include <string>
+#include <vector>
 
 namespace ligerdsl::runtime {
 
 // Opens the first of `names` that loads, for the life of the process. Null when none does; `tried` then says why, a
 // clause per name.
-void* open_library(std::initializer_list<std::string> names, std::string* tried);
+void* open_library(const std::vector<std::string>& names, std::string* tried);
 
 // The function of that name, or null.
 void* find_symbol(void* library, const char* name);

@@ -26,10 +26,14 @@ class Descriptor {
   ~Descriptor() { reset(); }
   Descriptor(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // Numbered above the standard streams, so that giving the child one of those is always a copy.
-  void take(int fd) {
+  // Numbered above the standard streams, so that giving the child one of those is always a copy. False with errno set
+  // when there is no descriptor left.
+  bool take(int fd) {
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor);
+    const int error = errno;
     close(fd);
+    errno = error;
+    return fd_ >= 0;
   }
   void reset() {
     if (fd_ >= 0) close(fd_);
@@ -59,13 +63,15 @@ int spawn(const std::vector<std::string>& arguments, int printed, pid_t* child) 
   return error;
 }
 
-// Reads until the program closed its end, or `stop` says that it is no longer wanted.
+// Reads until the program closed its end, or `stop` says that it is no longer wanted. A program whose output cannot be
+// read is ended: it would wait for ever for room in the pipe.
 void read_output(int pipe, const ProcessLimits& limits, pid_t child, ProcessResult* result) {
   char buffer[1 << 16];
   for (;;) {
     pollfd wait[] = {{pipe, POLLIN, 0}, {limits.stop, POLLIN, 0}};
     if (poll(wait, 2, -1) < 0) {
       if (errno == EINTR) continue;
+      kill(child, SIGKILL);
       return;
     }
     if (wait[1].revents != 0) {
@@ -76,6 +82,7 @@ void read_output(int pipe, const ProcessLimits& limits, pid_t child, ProcessResu
     if (wait[0].revents == 0) continue;
     const ssize_t got = read(pipe, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
+    if (got < 0) kill(child, SIGKILL);
     if (got <= 0) return;
     const size_t room = limits.output_bytes - std::min(limits.output_bytes, result->output.size());
     result->output.append(buffer, std::min(room, static_cast<size_t>(got)));
@@ -94,9 +101,12 @@ std::string end_text(int status) {
 ProcessResult run_process(const std::vector<std::string>& arguments, const ProcessLimits& limits) {
   int ends[2];
   Descriptor output, printed;
-  if (pipe2(ends, O_CLOEXEC) != 0) fail(Status::execution_failed, "a pipe to " + arguments[0] + ": " + text_of(errno));
-  output.take(ends[0]);
-  printed.take(ends[1]);
+  const auto refuse = [&](int error) {
+    fail(Status::execution_failed, "a pipe to " + arguments[0] + ": " + text_of(error));
+  };
+  if (pipe2(ends, O_CLOEXEC) != 0) refuse(errno);
+  const int first_error = output.take(ends[0]) ? 0 : errno, second_error = printed.take(ends[1]) ? 0 : errno;
+  if (const int error = first_error ? first_error : second_error) refuse(error);
   pid_t child = 0;
   if (const int error = spawn(arguments, printed.get(), &child))
     fail(Status::not_supported, "\"" + arguments[0] + "\" cannot be started: " + text_of(error));

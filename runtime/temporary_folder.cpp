@@ -9,6 +9,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "runtime/files.h"
 #include "runtime/options.h"
 #include "runtime/status.h"
 
@@ -49,19 +50,8 @@ TemporaryFolder::~TemporaryFolder() {
 
 std::string TemporaryFolder::write(const std::string& name, std::string_view bytes) const {
   const std::string path = path_ + "/" + name;
-  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  if (file < 0) fail_with(errno, "\"" + path + "\"");
-  while (!bytes.empty()) {
-    const ssize_t put = ::write(file, bytes.data(), bytes.size());
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) {
-      const int error = errno;
-      close(file);
-      fail_with(error, "\"" + path + "\"");
-    }
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  close(file);
+  const File file(open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+  if (!file.good() || !write_all(file.get(), bytes)) fail_with(errno, "\"" + path + "\"");
   return path;
 }
 

@@ -55,7 +55,7 @@ bool memory_is_short() {
 [[noreturn]] void send(std::string_view message) {
   while (!message.empty()) {
     const ssize_t put = write(kAnswerDescriptor, message.data(), message.size());
-    if (put <= 0) _exit(2);
+    if (put <= 0) _exit(kAnswerNotWritten);
     message.remove_prefix(static_cast<size_t>(put));
   }
   _exit(0);
@@ -143,6 +143,7 @@ void* work(void*) {
 int main(int argc, char** argv) {
   if (argc != 3) return 64;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
+  signal(SIGXFSZ, SIG_IGN);  // an answer beyond `ulimit -f` is an error
   limit_resources(std::atol(argv[1]), std::atol(argv[2]));
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

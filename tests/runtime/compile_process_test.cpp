@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,6 +22,7 @@ namespace ligerdsl::runtime {
 namespace {
 
 using test::expect_error;
+using test::passes_in_child;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
@@ -123,6 +125,48 @@ TEST(CompileProcess, EndlessComputingIsStopped) {
 TEST(CompileProcess, MemoryIsLimited) {
   if (kSanitized) GTEST_SKIP() << "[SKIP] sanitizers need the address space";
   expect_words(failure(Status::out_of_host_memory, "hungry"), {"512 MiB", "LIGERDSL_COMPILE_MEGABYTES"});
+}
+
+// Files in memory are files: their limit ends neither this process nor the compile without a word.
+TEST(CompileProcess, ALimitOfTheSizeOfFilesIsNamed) {
+  EXPECT_TRUE(passes_in_child([] {
+    const rlimit limit{2000, 2000};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    const std::string request = failure(Status::not_supported, "program" + std::string(100000, ' '));
+    EXPECT_NE(request.find("ulimit -f"), std::string::npos) << request;
+    const std::string answer = failure(Status::not_supported, "mapped200");  // its code has some 6,000 bytes
+    EXPECT_NE(answer.find("could not write its answer (ulimit -f"), std::string::npos) << answer;
+    isolated()->compile("program", default_options());
+    return true;
+  }));
+}
+
+TEST(CompileProcess, FewDescriptorsAreAnError) {
+  EXPECT_TRUE(passes_in_child([] {
+    auto library = isolated();
+    const int next = dup(STDERR_FILENO);
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    for (int left = 0; left < 10; ++left) {
+      limit.rlim_cur = static_cast<rlim_t>(next + left);
+      if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+      try {
+        library->compile("program", default_options());
+      } catch (const Error& error) {
+        EXPECT_EQ(error.status(), Status::not_supported) << left << error.what();
+      }
+    }
+    return true;
+  }));
+}
+
+TEST(Reproducer, ALimitOfTheSizeOfFilesIsNoSignal) {
+  EXPECT_TRUE(passes_in_child([] {
+    const rlimit limit{10, 10};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    EXPECT_EQ(write_reproducer("a program of more than ten bytes", "options"), "");
+    return true;
+  }));
 }
 
 TEST(CompileProcess, AMissingWorkerOrCompilerIsNamed) {

@@ -2,9 +2,13 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <span>
 #include <vector>
@@ -12,6 +16,7 @@
 #include "runtime/cublaslt_choice.h"
 #include "runtime/driver.h"
 #include "runtime/status.h"
+#include "support.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -186,6 +191,71 @@ TEST(Matmul, WhatItDoesNotTake) {
   Matrix none = c.matrix, nothing = a.matrix;
   none.rows = nothing.rows = 0;
   multiply(nothing, b.matrix, none);
+}
+
+size_t address_space_in_use() {
+  size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
+}
+
+// Run by the next test, each time in a process that has loaded no CBLAS library yet.
+TEST(Matmul, DISABLED_UnderALimit) {
+  alarm(60);  // OpenBLAS would ask for memory for ever
+  const rlim_t most = static_cast<rlim_t>(std::atoi(getenv("TEST_MEGABYTES"))) << 20;
+  const rlimit limit{most, most};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  try {
+    const auto matmul = make_cpu_matmul();
+    Floats a(64, 64, 0, 0), b(64, 64, 0, 0), c(64, 64, 0, 0);
+    matmul->multiply(Product::nt, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr);
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("ulimit -v"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Matmul, ALimitOfAddressSpaceIsAnErrorAndNoWait) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
+  for (int megabytes = 64; megabytes <= 512; megabytes += 32) {
+    EXPECT_TRUE(test::passes_with("Matmul.DISABLED_UnderALimit", {"TEST_MEGABYTES=" + std::to_string(megabytes)}))
+        << megabytes << " MiB";
+  }
+}
+
+TEST(Matmul, DISABLED_WithoutABuffer) {
+  alarm(60);
+  const auto matmul = make_cpu_matmul();
+  Floats a(64, 64, 0, 0), b(64, 64, 0, 0), c(64, 64, 0, 0);
+  const auto multiply = [&] { matmul->multiply(Product::nt, a.matrix, b.matrix, 0, c.matrix, nullptr, nullptr); };
+  const rlim_t most = address_space_in_use() + (rlim_t{64} << 20);
+  const rlimit limit{most, RLIM_INFINITY}, none{RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  expect_failure(Status::out_of_host_memory, "ulimit -v", multiply);
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
+  multiply();
+  ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
+  multiply();  // with the buffer of the call before
+}
+
+TEST(Matmul, ABufferThatIsNotToBeHadIsAnError) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
+  EXPECT_TRUE(test::passes_with("Matmul.DISABLED_WithoutABuffer", {}));
+}
+
+TEST(Matmul, DISABLED_WithoutThreads) {
+  alarm(60);
+  const rlimit limit{0, 0};
+  ASSERT_EQ(setrlimit(RLIMIT_NPROC, &limit), 0);
+  if (getuid() == 0) {
+    ASSERT_EQ(setuid(65534), 0);  // root may start any number of threads
+  }
+  expect_failure(Status::not_supported, "ulimit -u", [] { make_cpu_matmul(); });
+}
+
+// OpenBLAS would end the process by SIGINT.
+TEST(Matmul, AThreadThatCannotBeStartedIsAnError) {
+  if (test::kSanitized) GTEST_SKIP() << "sanitizers start threads of their own";
+  EXPECT_TRUE(test::passes_with("Matmul.DISABLED_WithoutThreads", {"OPENBLAS_NUM_THREADS=4"}));
 }
 
 TEST(Matmul, MissingLibrariesAreNamed) {

@@ -1,6 +1,7 @@
 #include "runtime/subprocess.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -62,6 +63,25 @@ TEST(Subprocess, StandardStreamsThatAreClosedAreNoObstacle) {
   EXPECT_TRUE(test::passes_in_child([] {
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(stream);
     return run_process({"sh", "-c", "echo out; echo err >&2"}).output == "out\nerr\n";
+  }));
+}
+
+TEST(Subprocess, FewDescriptorsAreAnError) {
+  EXPECT_TRUE(test::passes_in_child([] {
+    const int next = dup(STDERR_FILENO);
+    rlimit limit{};
+    getrlimit(RLIMIT_NOFILE, &limit);
+    bool ran = false, refused = false;
+    for (int left = 0; left < 8; ++left) {
+      limit.rlim_cur = static_cast<rlim_t>(next + left);
+      if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return false;
+      try {
+        ran |= run_process({"true"}).succeeded;
+      } catch (const Error& error) {
+        refused |= std::string_view(error.what()).find("Too many open files") != std::string_view::npos;
+      }
+    }
+    return ran && refused;
   }));
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/temporary_folder.h"
 
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -31,6 +32,17 @@ TEST(TemporaryFolder, IsItsOwnersAloneAndGoesWithAllThatIsInIt) {
     test::write_file(path + "/more/folders/file", "x");
   }
   EXPECT_FALSE(fs::exists(path));
+}
+
+TEST(TemporaryFolder, ALimitOfTheSizeOfFilesIsAnError) {
+  EXPECT_TRUE(test::passes_in_child([] {
+    const rlimit limit{10, 10};
+    if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
+    const TemporaryFolder folder;
+    const std::string text =
+        test::expect_error(Status::execution_failed, [&] { folder.write("file", "more than ten bytes"); });
+    return text.find("File too large") != std::string::npos;
+  }));
 }
 
 TEST(TemporaryFolder, WritesNoFileThatIsThereAndFollowsNoLink) {
