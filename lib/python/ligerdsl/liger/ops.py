@@ -1,4 +1,8 @@
-"""Liger-Kernel's Functions by name, with its positional arguments and what it returns. Where Liger's overwrite an argument, these do.
+"""Liger-Kernel's Functions by name, with its positional arguments and what it returns.
+
+Activations and cross-entropy overwrite their inputs, as Liger's do: autograd notices if somebody else needs an input. Nothing overwrites the
+gradient of a result. That tensor may be shared, because the gradient of `residual + norm(x)` is one tensor for both terms, and autograd cannot
+notice. So `in_place` of a norm is ignored. It would save one tensor of the size of x while the norm's backward runs, and no time.
 
 Arguments that later versions add are taken where they have their defaults."""
 
@@ -64,7 +68,7 @@ def _labels_checked(function, *args, **kwargs):
 class LigerRMSNormFunction:
     @staticmethod
     def apply(X, W, eps, offset=0.0, casting_mode="llama", in_place=True, row_mode=None):
-        return _gathering(F.rms_norm, X, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode), in_place=in_place)
+        return _gathering(F.rms_norm, X, _contiguous(W), eps, offset=offset, casting=_casting(casting_mode))
 
 
 class LigerLayerNormFunction:
