@@ -254,3 +254,59 @@ def test_dispatched_operations():
         "dispatch: cross_entropy_loss_and_grad", "dispatch: jsd_loss_and_grad", "dispatch: kl_loss_and_grad"}  # steps of Liger's own Functions
     with pytest.warns(UserWarning, match="ligerdsl has no jsd_loss_and_grad"):
         importlib.import_module("liger_kernel.backends.dispatch").resolve_impl("jsd_loss_and_grad")
+
+
+class Residual(torch.nn.Module):
+    """x + norm(linear(x)): the sum's gradient is one tensor for both terms."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.linear, self.norm = torch.nn.Linear(16, 16), norm
+
+    def forward(self, x):
+        return x + self.norm(self.linear(x))
+
+
+def test_a_norm_in_place_keeps_a_gradient_that_others_read():
+    ours = Residual(liger.LigerRMSNorm(16, in_place=True))
+    reference = Residual(torch.nn.RMSNorm(16, eps=1e-6))
+    reference.load_state_dict(ours.state_dict())
+    compare(ours, reference, leaf(5, 16), calls="rms_norm_forward")
+    upstream = torch.randn(5, 16)
+    before = upstream.clone()
+    ours(leaf(5, 16)).backward(upstream)
+    assert torch.equal(upstream, before), "the caller's gradient is the caller's"
+
+
+def test_glm4v_through_ligers_patch():
+    """Liger 0.8.5 puts norms in place behind attention and the MLP of this model, where the residual stream has the same gradient."""
+    transformers = pytest.importorskip("transformers")
+    text = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+                max_position_embeddings=64, pad_token_id=0, rope_parameters={"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4})
+    vision = dict(hidden_size=16, intermediate_size=24, depth=1, num_heads=2, image_size=8, patch_size=4, out_hidden_size=32)
+    config = transformers.Glm4vConfig(text_config=text, vision_config=vision)
+    model = transformers.Glm4vForConditionalGeneration(config).train()
+    ids = torch.randint(1, 61, (2, 9))
+
+    def gradients():
+        model.zero_grad()
+        loss = model(input_ids=ids, labels=ids).loss
+        loss.backward()
+        return loss.detach(), {name: parameter.grad.clone() for name, parameter in model.named_parameters() if parameter.grad is not None}
+
+    expected_loss, expected = gradients()
+    liger.apply_liger_kernel_to_glm4v(model=model)
+    before = ligerdsl.calls("rms_norm_backward")
+    loss, found = gradients()
+    assert ligerdsl.calls("rms_norm_backward") > before and found.keys() == expected.keys()
+    torch.testing.assert_close(loss, expected_loss, rtol=1e-5, atol=1e-5)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(found[name], gradient, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="Liger's own kernels run on a GPU")
+def test_a_kernel_that_only_liger_has_says_what_it_needs():
+    with pytest.raises(ligerdsl.NotSupported, match="LigerFusedMoEFunction: ligerdsl has no kernel for it.*needs a GPU"):
+        liger_ops = importlib.import_module("liger_kernel.ops")
+        liger_ops.LigerFusedMoEFunction.apply(torch.randn(4, 8), torch.randn(2, 16, 8), torch.randn(2, 8, 8),
+                                              torch.zeros(4, 1, dtype=torch.int32), torch.ones(4, 1))

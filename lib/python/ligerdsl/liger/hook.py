@@ -85,7 +85,34 @@ def _bind_in_patch_of_megatron(module):
     module._patch_swiglu_function = patch
 
 
-AFTER = {"liger_kernel.ops.backends.registry": _register_functions, "liger_kernel.backends.registry": _register_dispatched,
+def _name_kernels_without_a_gpu(module):
+    """Gives a reason to the error of Liger's own Triton kernels, which have no device to run on where there is no GPU."""
+    from torch.autograd import Function
+    if not chosen():
+        return
+    for name, value in list(vars(module).items()):
+        if isinstance(value, type) and issubclass(value, Function) and value.__module__.startswith("liger_kernel.ops."):
+            own = {"forward": staticmethod(_naming(name, value.forward)), "__module__": value.__module__, "__qualname__": value.__qualname__}
+            setattr(module, name, type(value)(name, (value,), own))
+
+
+def _naming(name, forward):
+    from ..errors import NotSupported
+
+    @functools.wraps(forward)
+    def named(*args, **kwargs):
+        try:
+            return forward(*args, **kwargs)
+        except RuntimeError as error:
+            if "active drivers" not in str(error):
+                raise
+            raise NotSupported(f"{name}: ligerdsl has no kernel for it, and Liger's own is a Triton kernel, which needs a GPU; expected tensors of "
+                               "a GPU, or a model that Liger has not patched with it") from error
+
+    return named
+
+
+AFTER = {"liger_kernel.ops": _name_kernels_without_a_gpu, "liger_kernel.ops.backends.registry": _register_functions, "liger_kernel.backends.registry": _register_dispatched,
          "liger_kernel.transformers.vocab_parallel_cross_entropy": _bind_past_the_choice,
          "liger_kernel.megatron.monkey_patch": _bind_in_patch_of_megatron}
 
