@@ -13,9 +13,15 @@ __all__ = ["Activation", "Casting", "Chunking", "CompileError", "Error", "Execut
            "NotSupported", "Reduction", "Rope", "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
 
 
+_FROM_HF = ("patch", "unpatch")  # not in __all__: ligerdsl.hf imports torch, which need not be there
+
+
 def __getattr__(name):
-    """patch and unpatch are ligerdsl.hf's, which imports torch."""
-    if name in ("patch", "unpatch"):
+    if name in _FROM_HF:
         from . import hf
         return getattr(hf, name)
     raise AttributeError(f"module 'ligerdsl' has no attribute {name!r}")
+
+
+def __dir__():
+    return sorted({*globals(), *_FROM_HF})
