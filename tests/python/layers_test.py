@@ -1,9 +1,9 @@
 """Decoder layers that are recomputed in backward as one node of autograd, beside transformers' layers under torch's checkpointing."""
 
 import copy
+import gc
 import importlib.util
 import pickle
-import sys
 
 import pytest
 
@@ -13,6 +13,7 @@ transformers = pytest.importorskip("transformers")
 import ligerdsl
 import ligerdsl.hf
 import ligerdsl.torch as lt
+from ligerdsl.hf import rotation
 from ligerdsl.hf.memory import GIB, head_limit, kept_layers, piece_rows
 
 SMALL = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=4, num_key_value_heads=2,
@@ -21,13 +22,11 @@ PIECE = 2 * 48 * 4 * 5  # bytes of five rows in f32
 
 
 @pytest.fixture(autouse=True)
-def rotations_go_back():
-    """Of models that a test leaves patched."""
+def no_rotation_is_left():
+    """A model that a test leaves patched gives the rotation back when it is collected."""
     yield
-    module = sys.modules["ligerdsl.hf.patch"]
-    for family in list(module._rotations):
-        while family in module._rotations:
-            module._give_rotation_back(family)
+    gc.collect()
+    assert rotation._rotations == {}
 
 
 def model_of(kind="Llama", dtype=torch.float32, **more):

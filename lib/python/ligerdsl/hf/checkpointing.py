@@ -13,8 +13,9 @@ from ..torch.config import config
 from ..torch.dispatch import call, is_compiling, is_direct
 from .families import FAMILIES, Family, activation_of
 from .layer import LayerFunction, Shape
-from .neighbours import Joined
 from .memory import kept_layers, piece_rows
+from .neighbours import Joined
+from .roles import FORWARDS, ROLES, give, is_bare, patched_class, wrapper_of
 
 PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"), "mlp": ("gate_proj", "up_proj", "down_proj")}
 NORMS = ("input_layernorm", "post_attention_layernorm")
@@ -56,11 +57,13 @@ def parts_of(layer):
 def is_plain_layer(layer, family):
     """Whether layer.py has its formula."""
     return (FAMILIES[family] == Family() and set(layer._modules) == {*PARTS, *NORMS} and parts_of(layer) is not None
-            and activation_of(layer.mlp.act_fn) == "swiglu" and hasattr(layer, "gradient_checkpointing") and "forward" not in vars(layer))
+            and activation_of(layer.mlp.act_fn) == "swiglu" and hasattr(layer, "gradient_checkpointing") and is_bare(layer))
 
 
-def _untouched(module):
-    return not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks)
+def untouched(module):
+    """True if nobody looks into a call of the module: no hooks of torch, no forward of the instance's own (accelerate's hooks are one)."""
+    return not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
+                or "forward" in vars(module))
 
 
 def _is_plain_call(layer, kwargs):
@@ -74,10 +77,10 @@ def _is_plain_call(layer, kwargs):
     if attention.config._attn_implementation != "sdpa" or attention.attention_dropout:
         return False
     parts = parts_of(layer)
-    if parts is None or nn.modules.module._has_any_global_hook():
+    if parts is None or nn.modules.module._has_any_global_hook() or wrapper_of(layer) is not None:
         return False
     inner = (attention, layer._modules["mlp"], *(layer._modules[name] for name in NORMS))
-    return all(map(_untouched, inner)) and all(_untouched(part) and "forward" not in vars(part) for part in parts)
+    return all(map(untouched, (*inner, *parts)))
 
 
 def _shape_of(layer, x):
@@ -110,6 +113,7 @@ def _kept(layer, plan, x, piece):
 
 
 def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
+    """A layer's forward, as one node if __call__ asks for it."""
     if not ligerdsl_layer:
         return type(self).forward(self, hidden_states, *args, **kwargs)
     kwargs.update((name, None) for name in CACHE if name in kwargs)
@@ -119,7 +123,7 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     x = hidden_states.contiguous()
     if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
             or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
-        return self._gradient_checkpointing_func(functools.partial(type(self).forward, self, **kwargs), hidden_states)
+        return self._gradient_checkpointing_func(functools.partial(patched_class(self).forward, self, **kwargs), hidden_states)
     self._ligerdsl_joined.join(weights)  # of a model that came to its device after it was patched
     return call(LayerFunction, _shape_of(self, x), self._ligerdsl_joined, x, cos, sin, first, *weights[:4], second, *weights[4:])
 
@@ -129,7 +133,8 @@ def _say_without_cache(name):
     logger.warning_once(f"Caching is incompatible with gradient checkpointing in {name}: there is no cache.")
 
 
-def _call(kind):
+def _layer_role(kind):
+    """The forward is an attribute of the instance, because transformers wraps the forward of every subclass of a layer by checkpointing."""
     def __call__(self, *args, **kwargs):
         if self.gradient_checkpointing and self.training and len(args) == 1 and "_ligerdsl_plan" in vars(self) and _is_plain_call(self, kwargs):
             if any(kwargs.get(name) for name in CACHE):
@@ -137,30 +142,27 @@ def _call(kind):
             return nn.Module.__call__(self, *args, ligerdsl_layer=True, **kwargs)
         return kind.__call__(self, *args, **kwargs)
 
-    return __call__
+    def __getstate__(self):
+        state = kind.__getstate__(self)
+        if getattr(state.get("forward"), "__func__", None) is _forward:
+            del state["forward"]
+        return state
+
+    def __setstate__(self, state):
+        kind.__setstate__(self, state)
+        if "_ligerdsl_plan" in state and "forward" not in state:
+            self.forward = MethodType(_forward, self)
+
+    return {"__call__": __call__, "__getstate__": __getstate__, "__setstate__": __setstate__}
 
 
-@functools.cache
-def _class(kind):
-    """Of the same name and module, so that what looks for a model's layers by their class finds them."""
-    made = type(kind.__name__, (kind,), {"__call__": _call(kind), "__module__": kind.__module__, "__qualname__": kind.__qualname__})
-    made._ligerdsl_kind = kind
-    return made
+ROLES["layer"] = _layer_role
+FORWARDS.add(_forward)
 
 
 def take(layer, plan):
     layer._ligerdsl_plan = plan
     layer._ligerdsl_joined = Joined(plan.join)
     layer._ligerdsl_joined.join([part.weight for part in parts_of(layer)])
+    give(layer, "layer")
     layer.forward = MethodType(_forward, layer)
-    layer.__class__ = _class(type(layer))
-
-
-def give_back(layer):
-    if vars(layer).pop("_ligerdsl_plan", None) is None:
-        return
-    vars(layer).pop("_ligerdsl_joined").part()
-    vars(layer).pop("forward")
-    kind = type(layer)
-    if "_ligerdsl_kind" in vars(kind):  # else FSDP has made a class from it, which without a plan does what transformers' does
-        layer.__class__ = kind._ligerdsl_kind

@@ -3,27 +3,16 @@
 import functools
 import importlib
 
-from ..torch import functional as F
-from .families import FAMILIES, activation_of
-from .patch import NotPatched, Report, _give_rotation_back, _mlp_forward, _norm_forward, _patch_loss, _take_rotation
-
-_applied = {}  # by family: (what was changed: (class, attribute, what was there), whether the rotary embedding was)
+from . import rotation
+from .families import FAMILIES
+from .patch import NotPatched, Report, gated_forward, norm_forward, patch_loss
 
 
-def _gated_forward(kind):
-    """Of an MLP's class: which activation a module has is known when it runs."""
-    before = kind.forward
-    ours = {name: _mlp_forward(getattr(F, name)) for name in ("swiglu", "geglu")}
+class _Applied(list):
+    """(class, attribute, what was there) of each change. A user of the rotation."""
 
-    @functools.wraps(before)
-    def forward(self, x):
-        activation = activation_of(getattr(self, "act_fn", None) or getattr(self, "activation_fn", None))
-        if activation is None:
-            return before(self, x)
-        apart, fused = ours[activation]
-        return (fused if hasattr(self, "gate_up_proj") else apart)(self, x)
 
-    return forward
+_applied = {}  # by family
 
 
 def _init_with_loss(kind, loss, max_workspace_bytes, strict):
@@ -33,7 +22,7 @@ def _init_with_loss(kind, loss, max_workspace_bytes, strict):
     def init(self, *args, **kwargs):
         before(self, *args, **kwargs)
         report = Report()
-        _patch_loss("", self, loss, max_workspace_bytes, report)
+        patch_loss("", self, loss, max_workspace_bytes, report)
         if strict and report.left:
             raise NotPatched(str(report))
 
@@ -51,7 +40,7 @@ def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_wor
     if family in _applied:
         raise ValueError(f"apply_to: {family} has the library's kernels already; call unapply({family!r}) first")
     module = importlib.import_module(f"transformers.models.{family}.modeling_{family}")
-    report, changed = Report(), []
+    report, changed = Report(), _Applied()
 
     def change(kind, attribute, ours, counted):
         changed.append((kind, attribute, vars(kind).get(attribute)))
@@ -62,34 +51,38 @@ def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_wor
         if not isinstance(kind, type) or kind.__module__ != module.__name__:
             continue
         if rms_norm and name.endswith("RMSNorm"):
-            change(kind, "forward", _norm_forward(FAMILIES[family]), "RMSNorm")
+            change(kind, "forward", norm_forward(FAMILIES[family]), "RMSNorm")
         if mlp and name.endswith("MLP"):
-            change(kind, "forward", _gated_forward(kind), "MLP")
+            change(kind, "forward", gated_forward(kind.forward), "MLP")
         if loss and name.endswith("ForCausalLM"):
             change(kind, "__init__", _init_with_loss(kind, loss, max_workspace_bytes, strict),
                    "fused_linear_cross_entropy" if loss == "flce" else "cross_entropy")
     if rope:
-        _take_rotation(family)
+        rotation.use(family, changed)
         report.add("rope")
-    _applied[family] = changed, rope
+    _applied[family] = changed
     return report
 
 
 def unapply(family):
     """Takes apply_to back. Models made in between keep their loss until unpatch."""
-    changed, rope = _applied.pop(family, ((), False))
+    changed = _applied.pop(family, None)
+    if changed is None:
+        return
     for kind, attribute, before in reversed(changed):
         if before is None:
             delattr(kind, attribute)
         else:
             setattr(kind, attribute, before)
-    if rope:
-        _give_rotation_back(family)
+    rotation.release(family, changed)
 
 
 def one_line(family):
     """apply_to of this family."""
-    function = functools.partial(apply_to, family)
-    functools.update_wrapper(function, apply_to)
-    function.__name__ = function.__qualname__ = f"apply_to_{family}"
-    return function
+    def apply(*, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False):
+        return apply_to(family, rms_norm=rms_norm, rope=rope, mlp=mlp, loss=loss, max_workspace_bytes=max_workspace_bytes, strict=strict)
+
+    apply.__name__ = apply.__qualname__ = f"apply_to_{family}"
+    apply.__module__ = __package__
+    apply.__doc__ = f"apply_to({family!r}, ...).\n\n{apply_to.__doc__}"
+    return apply

@@ -1,5 +1,6 @@
 """What models of transformers 5 have in common and where they differ."""
 
+import inspect
 from dataclasses import dataclass
 
 import torch
@@ -17,12 +18,48 @@ FAMILIES = {"llama": Family(), "mistral": Family(), "qwen2": Family(), "qwen3": 
             "gemma3": GEMMA}
 
 
-def family_of(module):
-    """The family that the module's class is defined in, or None."""
-    parts = type(module).__module__.split(".")
-    if parts[:2] != ["transformers", "models"] or len(parts) != 4 or parts[3] != f"modeling_{parts[2]}":
+@dataclass(frozen=True)
+class Head:
+    """How a model's forward goes from the base model to the loss, beside lm_head and loss_function."""
+
+    capped: bool = False        # it applies the configuration's final_logit_softcapping
+    takes_labels: bool = False  # the base model gets the labels, too
+
+
+# Vision-language models whose forward is base model, lm_head, loss_function. By folder.
+VISION_LANGUAGE = {"gemma3": Head(takes_labels=True), "internvl": Head(), "llava": Head(), "paligemma": Head(capped=True)}
+
+
+def definer_of(kind):
+    """The class that defines the forward of `kind`. Subclasses that patching makes (roles.py) are passed over."""
+    return next(each for each in kind.__mro__ if "forward" in vars(each) and "_ligerdsl_made" not in vars(each))
+
+
+def _folder_of(kind):
+    """The folder in transformers.models whose code defines the forward of `kind`, or None."""
+    parts = definer_of(kind).__module__.split(".")
+    return parts[2] if parts[:2] == ["transformers", "models"] and parts[3:] == [f"modeling_{parts[2]}"] else None
+
+
+def family_of_class(kind):
+    """The family whose code defines the forward of `kind`, or None. A user's subclass that keeps its forward belongs to the family."""
+    folder = _folder_of(kind)
+    return folder if folder in FAMILIES else None
+
+
+def head_of(kind):
+    """The Head of a model whose logits can be left out, or None. Its forward has to call loss_function, which this library replaces."""
+    definer = definer_of(kind)
+    name, code = definer.__name__, getattr(inspect.unwrap(definer.forward), "__code__", None)
+    if code is None or "loss_function" not in code.co_names:
         return None
-    return parts[2] if parts[2] in FAMILIES else None
+    if name.endswith("ForCausalLM") and family_of_class(kind):
+        return Head(capped=True)
+    return VISION_LANGUAGE.get(_folder_of(kind)) if name.endswith("ForConditionalGeneration") else None
+
+
+def family_of(module):
+    return family_of_class(type(module))
 
 
 def activation_of(function):

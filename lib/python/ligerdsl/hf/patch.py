@@ -2,9 +2,9 @@
 
 import functools
 import inspect
-import sys
+import typing
+import warnings
 from dataclasses import dataclass, field
-from types import MethodType
 
 import torch
 from torch import nn
@@ -12,9 +12,11 @@ from torch import nn
 from ..errors import Error
 from ..torch import functional as F
 from ..torch.config import config
-from . import checkpointing
-from .families import FAMILIES, activation_of, family_of
+from ..torch.dispatch import is_compiling
+from . import checkpointing, rotation
+from .families import FAMILIES, activation_of, definer_of, family_of, family_of_class, head_of
 from .memory import GIB, head_limit, piece_rows
+from .roles import MARK, ROLES, give, original_class, role_of, take_back, wrapper_of
 
 
 class NotPatched(Error):
@@ -38,12 +40,14 @@ class Report:
 
 # ---- Forward functions ------------------------------------------------------------------------------------------------
 
-def _norm_forward(family):
+def norm_forward(family):
     def forward(self, hidden_states):
         x = hidden_states
         swapped = x.dim() == 4 and not x.is_contiguous()  # heads first, as a view of positions first
         if swapped:
             x = x.transpose(1, 2)
+        elif x.stride(-1) != 1:  # as pooled images have it
+            x = x.contiguous()
         eps = self.variance_epsilon if hasattr(self, "variance_epsilon") else self.eps
         y = F.rms_norm(x, self.weight, eps, offset=family.offset, casting=family.casting)
         return y.transpose(1, 2) if swapped else y
@@ -51,19 +55,23 @@ def _norm_forward(family):
     return forward
 
 
-def _mlp_forward(gate):
-    """`gate`: swiglu or geglu, which overwrites what only it reads."""
+def gated_forward(before):
+    """`before`: the MLP's own forward, for an activation that has no kernel. The gate overwrites what only it reads."""
+    @functools.wraps(before)
     def forward(self, x):
+        activation = activation_of(_activation_function(self))
+        if activation is None:
+            return before(self, x)
+        gate = getattr(F, activation)
+        if "gate_up_proj" in self._modules:
+            return self.down_proj(gate(self.gate_up_proj(x), in_place=True))
         return self.down_proj(gate(self.gate_proj(x), self.up_proj(x), in_place=True))
 
-    def fused_forward(self, hidden_states):
-        return self.down_proj(gate(self.gate_up_proj(hidden_states), in_place=True))
-
-    return forward, fused_forward
+    return forward
 
 
-def _rotate(q, k, cos, sin, unsqueeze_dim=1):
-    return F.rope(q, k, cos, sin, heads_dim=unsqueeze_dim, rotary_dim=cos.shape[-1])
+def _activation_function(mlp):
+    return getattr(mlp, "act_fn", None) or getattr(mlp, "activation_fn", None)
 
 
 def _head_forward(self, input, loss_request=None):
@@ -81,7 +89,7 @@ def _shifted(labels, ignore_index):
 
 def _head_limit(model, rows):
     """Where the library's own choice of workspace might be what a step's peak is made of; None: it is not, or that is not known."""
-    heads, settings = _heads(model), model.config
+    heads, settings = linear_layers(model.lm_head), model.config.get_text_config()
     if heads is None or config.max_workspace_bytes is not None or not getattr(model.model, "gradient_checkpointing", False):
         return None
     head = heads[0].weight
@@ -96,43 +104,102 @@ def _head_limit(model, rows):
     return head_limit(rows, settings.num_hidden_layers, hidden, settings.intermediate_size, element, piece, classes, other)
 
 
-def _loss_request(model, given, max_workspace_bytes):
+def _loss_request(model, head, given, max_workspace_bytes):
     if max_workspace_bytes is None:
         max_workspace_bytes = _head_limit(model, given["labels"].numel())
     ignore_index = given.get("ignore_index", -100)
     shifted = given.get("shift_labels")
     return {"labels": _shifted(given["labels"], ignore_index) if shifted is None else shifted, "ignore_index": ignore_index,
-            "softcap": getattr(model.config, "final_logit_softcapping", None), "num_items": given.get("num_items_in_batch"),
-            "max_workspace_bytes": max_workspace_bytes}
+            "softcap": getattr(model.config.get_text_config(), "final_logit_softcapping", None) if head.capped else None,
+            "num_items": given.get("num_items_in_batch"), "max_workspace_bytes": max_workspace_bytes}
 
 
-def _fused_forward(model, given, max_workspace_bytes):
-    """The model's forward with the head and its loss in one; the logits do not exist."""
+def _output_class(kind):
+    """The class that the model's forward says it returns."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
-    request = _loss_request(model, given, max_workspace_bytes)
-    base = {name: value for name, value in given.items() if name not in ("labels", "logits_to_keep", "return_dict")}
-    outputs = model.model(**base, return_dict=True)
-    loss = model.lm_head(outputs.last_hidden_state, loss_request=request)
-    kept = {name: getattr(outputs, name, None) for name in ("cache", "past_key_values", "hidden_states", "attentions")}
-    known = CausalLMOutputWithPast.__dataclass_fields__
-    output = CausalLMOutputWithPast(loss=loss, logits=None, **{name: value for name, value in kept.items() if name in known})
+    returned = inspect.signature(kind.forward).return_annotation
+    fields = [(each, getattr(each, "__dataclass_fields__", ())) for each in typing.get_args(returned) or (returned,)]
+    return next((each for each, names in fields if "loss" in names and "logits" in names), CausalLMOutputWithPast)
+
+
+def _fused_forward(model, head, output_class, given, max_workspace_bytes):
+    """The model's forward with the head and its loss in one; the logits do not exist."""
+    request = _loss_request(model, head, given, max_workspace_bytes)
+    dropped = ("logits_to_keep", "return_dict") if head.takes_labels else ("labels", "logits_to_keep", "return_dict")
+    outputs = model.model(**{name: value for name, value in given.items() if name not in dropped}, return_dict=True)
+    hidden, layer = outputs.last_hidden_state, model.lm_head
+    loss = _head_forward(layer, hidden, request) if type(layer) is nn.Linear else layer(hidden, loss_request=request)
+    kept = {name: getattr(outputs, name, None) for name in output_class.__dataclass_fields__ if name not in ("loss", "logits")}
+    output = output_class(loss=loss, logits=None, **kept)
     wanted = given.get("return_dict")
     return output if wanted or wanted is None and model.config.return_dict else output.to_tuple()
 
 
-def _model_forward(kind):
-    """`kind`: the model's class, whose signature stays to be seen."""
-    names = list(inspect.signature(kind.forward).parameters)[1:]
+def linear_layers(head):
+    """The plain linear layers that a head is made of, or None if it is more than that."""
+    if original_class(head) is nn.Linear:
+        return [head]
+    if type(head).__name__ == "ModulesToSaveWrapper":  # peft keeps a trained copy next to the original
+        inside = [head.original_module, *head.modules_to_save.values()]
+        return inside if all(original_class(each) is nn.Linear for each in inside) else None
+    return None
+
+
+def _gives_loss(head):
+    """True if the head can be asked for its loss now: it is patched, or it came after the patch and is a linear layer and nothing else."""
+    layers = linear_layers(head)
+    if layers is None:
+        return False
+    if all(role_of(each) == "head" for each in layers):
+        return True
+    return type(head) is nn.Linear and type(head.weight) is nn.Parameter and checkpointing.untouched(head)
+
+
+def _is_causal_loss(function):
+    """True for transformers' loss of causal models, and for this library's."""
+    from transformers.loss.loss_utils import ForCausalLMLoss
+    return function is ForCausalLMLoss or function is _loss
+
+
+def _makes_loss(model, given):
+    """True if this call is a training step whose loss the head makes."""
+    kept = given.get("logits_to_keep", 0)
+    if not model.training or given.get("labels") is None or not isinstance(kept, int) or kept != 0:
+        return False
+    if not _is_causal_loss(model.loss_function):
+        return False
+    if _gives_loss(model.lm_head):
+        return True
+    if not is_compiling() and not getattr(model, "_ligerdsl_warned", False):
+        model._ligerdsl_warned = True
+        warnings.warn(f"ligerdsl: lm_head was replaced after the patch by {_describe_class(model.lm_head)}; it makes its logits, and the loss "
+                      "is transformers'. Call ligerdsl.unpatch and ligerdsl.patch for a loss by the library's cross_entropy", stacklevel=4)
+    return False
+
+
+def _keywords(kind):
+    """Keywords that mean the same to a fused head: those of the model's own forward, of attention and of the loss. A model that gets any
+    other, as TRL's heads take, runs its own forward."""
+    from transformers.utils.generic import TransformersKwargs
+    parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
+    names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    loss = ("num_items_in_batch", "shift_labels", "ignore_index", "return_dict", "past_key_values")
+    return names, frozenset([*names, *TransformersKwargs.__annotations__, *loss])
+
+
+def _model_role(kind):
+    names, known = _keywords(kind)
+    head, output_class = head_of(kind), _output_class(kind)
 
     @functools.wraps(kind.forward)
     def forward(self, *args, **kwargs):
-        given = {**dict(zip(names, args)), **kwargs}
-        kept = given.get("logits_to_keep", 0)
-        if self.training and given.get("labels") is not None and isinstance(kept, int) and kept == 0:
-            return _fused_forward(self, given, self._ligerdsl_limit)
-        return _before(self)(*args, **kwargs)
+        if getattr(self, MARK, None) is not None and all([name in known for name in kwargs]):  # a wrapper may hold this after unpatch
+            given = {**dict(zip(names, args)), **kwargs}
+            if _makes_loss(self, given):
+                return _fused_forward(self, head, output_class, given, self._ligerdsl_limit)
+        return kind.forward(self, *args, **kwargs)
 
-    return forward
+    return {"forward": forward}
 
 
 def _loss(logits, labels, vocab_size=None, num_items_in_batch=None, ignore_index=-100, shift_labels=None, **_):
@@ -145,79 +212,62 @@ def _loss(logits, labels, vocab_size=None, num_items_in_batch=None, ignore_index
     return total / (num_items_in_batch.to(total.device) if isinstance(num_items_in_batch, torch.Tensor) else num_items_in_batch)
 
 
+ROLES.update({"norm": lambda kind: {"forward": norm_forward(FAMILIES[family_of_class(kind)])},
+              "mlp": lambda kind: {"forward": gated_forward(kind.forward)},
+              "head": lambda kind: {"forward": _head_forward},
+              "model": _model_role})
+
+
 # ---- Patching ---------------------------------------------------------------------------------------------------------
 
-_MARK = "_ligerdsl_patched"
-_rotations = {}  # by family: transformers' own function, and how many patched models need ours
+_ROOT = "_ligerdsl_root"  # attribute of what patch was called with
+_warned = set()           # names of classes
 
 
-def _replace(module, forward):
-    """Bound to the module, so that a copy of it calls itself."""
-    module._ligerdsl_before = vars(module).get("forward")
-    module.forward = MethodType(forward, module)
-    setattr(module, _MARK, True)
+def _describe_class(module):
+    kind = original_class(module)
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    return f"{name}, an adapter" if name.startswith("peft.") else name
 
 
-def _before(module):
-    """The forward that was there."""
-    before = module._ligerdsl_before
-    return MethodType(type(module).forward, module) if before is None else before
+def _describe_wrapper(module):
+    """Names the code of a forward that somebody put on a module. functools.wraps copies the names of what is wrapped."""
+    wrapper = wrapper_of(module)
+    function = getattr(wrapper, "__func__", wrapper)
+    code = getattr(function, "__code__", None)
+    name = type(wrapper).__name__ if code is None else f"{function.__globals__['__name__']}.{code.co_name}"
+    return f"its forward was replaced by {name}; patch the model before that"
 
 
-def _module_of(family):
-    return sys.modules[f"transformers.models.{family}.modeling_{family}"]
-
-
-def _take_rotation(family):
-    original, users = _rotations.get(family, (_module_of(family).apply_rotary_pos_emb, 0))
-    _module_of(family).apply_rotary_pos_emb = _rotate
-    _rotations[family] = original, users + 1
-
-
-def _give_rotation_back(family):
-    original, users = _rotations.pop(family, (None, 0))  # none where a copy of the model was unpatched before
-    if users > 1:
-        _rotations[family] = original, users - 1
-    elif users == 1:
-        _module_of(family).apply_rotary_pos_emb = original
-
-
-def _is_causal(module):
-    return family_of(module) and type(module).__name__.endswith("ForCausalLM")
+def _patch_attention(family, module):
+    give(module, "attention")
+    rotation.use(family, module)
 
 
 def _patch_module(name, module, options, report):
-    kind, family = type(module).__name__, family_of(module)
-    if family is None or getattr(module, _MARK, False):
+    """Patches a norm, an MLP or an attention module of the families."""
+    family = family_of(module)
+    if family is None or role_of(module) is not None:
         return
-    if kind.endswith("RMSNorm") and options["rms_norm"]:
-        _replace(module, _norm_forward(FAMILIES[family]))
-        report.add("RMSNorm")
-    if kind.endswith("MLP") and options["mlp"]:
-        function = getattr(module, "act_fn", None) or getattr(module, "activation_fn", None)
-        activation = activation_of(function)
-        if activation is None:
-            report.left.append((name, f"its activation is {type(function).__name__}, not SiLU or GELU's tanh form"))
-            return
-        forward, fused_forward = _mlp_forward(getattr(F, activation))
-        _replace(module, fused_forward if hasattr(module, "gate_up_proj") else forward)
-        report.add(activation)
-
-
-def _heads(model):
-    """The linear layers that a head is made of, or None where it is more than that."""
-    head = model.lm_head
-    if type(head) is nn.Linear:
-        return [head]
-    if type(head).__name__ == "ModulesToSaveWrapper":  # peft's: a trained copy beside the original
-        inside = [head.original_module, *head.modules_to_save.values()]
-        return inside if all(type(each) is nn.Linear for each in inside) else None
-    return None
+    kind = definer_of(type(module)).__name__
+    if kind.endswith("Attention") and options["rope"]:
+        _patch_attention(family, module)
+    role = "norm" if kind.endswith("RMSNorm") and options["rms_norm"] else "mlp" if kind.endswith("MLP") and options["mlp"] else None
+    if role is None:
+        return
+    counted = "RMSNorm" if role == "norm" else activation_of(_activation_function(module))
+    if counted is None:
+        report.left.append((name, f"its activation is {type(_activation_function(module)).__name__}, not SiLU or GELU's tanh form"))
+    elif wrapper_of(module) is not None:
+        report.left.append((name, _describe_wrapper(module)))
+    else:
+        give(module, role)
+        report.add(counted)
 
 
 def _patch_layers(model, options, report):
     """Layers that are recomputed, if they are that of layer.py."""
-    layers = [module for module in model.modules() if type(module).__name__.endswith("DecoderLayer") and family_of(module)]
+    layers = [module for module in model.modules() if family_of(module) and definer_of(type(module)).__name__.endswith("DecoderLayer")]
     layers = [layer for layer in layers if checkpointing.is_plain_layer(layer, family_of(layer))]
     if not layers:
         return
@@ -230,24 +280,74 @@ def _patch_layers(model, options, report):
         report.add("layer, if it is recomputed")
 
 
-def _patch_loss(name, model, loss, max_workspace_bytes, report):
-    if getattr(model, "loss_type", None) not in (None, "ForCausalLM") or "_loss_function" in vars(model):
+def has_head(module):
+    """True for models of transformers that make logits of tokens."""
+    from transformers import PreTrainedModel
+    return isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None
+
+
+def _why_logits(name, model):
+    """(name, why) of a head that has to keep its logits, or None."""
+    if wrapper_of(model) is not None:
+        return name or "model", _describe_wrapper(model)
+    head_name = f"{name}.lm_head".lstrip(".")
+    if head_of(type(model)) is None:
+        return head_name, f"{_describe_class(model)} has a forward of its own, which is not known to do without logits"
+    layers = linear_layers(model.lm_head)
+    if layers is None:
+        return head_name, f"it is a {_describe_class(model.lm_head)}"
+    wrapped = next((each for each in layers if wrapper_of(each) is not None), None)
+    return None if wrapped is None else (head_name, _describe_wrapper(wrapped))
+
+
+def patch_loss(name, model, loss, max_workspace_bytes, report):
+    """Patches head and loss of a model that has_head."""
+    if not _is_causal_loss(model.loss_function):
         report.left.append((name or "model", "its loss is not that of transformers' causal models"))
         return
-    heads = _heads(model)
-    if loss == "flce" and heads is None:
-        report.left.append((f"{name}.lm_head".lstrip("."), f"a {type(model.lm_head).__name__} keeps its logits; the loss is cross_entropy"))
-        loss = "ce"
-    if loss == "flce":
-        for head in heads:
-            _replace(head, _head_forward)
+    if model.loss_function is _loss:
+        if loss == "flce":
+            report.left.append((name or "model", "its loss_function is cross_entropy already, by apply_to; the head keeps its logits"))
+        return
+    reason = _why_logits(name, model) if loss == "flce" else None
+    if reason is not None:
+        where, why = reason
+        report.left.append((where, f"{why}; it keeps its logits, and the model's loss_function is cross_entropy"))
+    if loss == "flce" and reason is None:
+        for head in linear_layers(model.lm_head):
+            give(head, "head")
         model._ligerdsl_limit = max_workspace_bytes
-        _replace(model, _model_forward(type(model)))
+        give(model, "model")
         report.add("fused_linear_cross_entropy")
     else:
         model.loss_function = _loss
         report.add("cross_entropy")
-    setattr(model, _MARK, True)
+
+
+def _say_unknown(model, report):
+    """Reports a model of no known family. Warns once for each class, and names the other way."""
+    kind = type(model).__name__
+    report.left.append((kind, f"its family is none of {', '.join(FAMILIES)}"))
+    if kind not in _warned:
+        _warned.add(kind)
+        warnings.warn(f"ligerdsl.patch: {kind} is left alone: its family is none of {', '.join(FAMILIES)}. Liger-Kernel may have a patch for it, "
+                      "which runs on this library's kernels: set LIGER_KERNEL_IMPL=ligerdsl before Python starts and call "
+                      "liger_kernel.transformers.apply_liger_kernel_to_<family>()", stacklevel=3)
+
+
+def _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights):
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like take classes")
+    if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
+        raise ValueError(f"patch: keep_attention: expected 'auto' or a number of layers, got {keep_attention!r}")
+    if join_weights not in ("auto", True, False):
+        raise ValueError(f"patch: join_weights: expected 'auto', True or False, got {join_weights!r}")
+    if mlp_piece_bytes < 0:
+        raise ValueError(f"patch: mlp_piece_bytes: expected 0 or a number of bytes, got {mlp_piece_bytes}")
+    if loss not in ("flce", "ce", None):
+        raise ValueError(f"patch: loss: expected flce, ce or None, got {loss!r}")
+    if _ROOT in vars(model):
+        raise ValueError("patch: the model is patched already; call unpatch first")
 
 
 def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False, layers=True,
@@ -262,38 +362,23 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
     so that its forward runs once; "auto": as many as pieces of the MLP have made room for, from 4,096 positions on. join_weights: whether the
     weights of a layer's gate and up, and those of its q, k and v, move into one piece of memory, now or in the first step, so that one product
     has them all, and one the gradients of q, k and v, which share a storage; the weights stay parameters of their own, but what points to their old memory (a graph that was captured, p.data) does not; "auto": 16-bit weights on Hopper."""
-    if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"patch: expected a model, got {model!r}; apply_to_llama() and its like take classes")
-    if keep_attention != "auto" and (not isinstance(keep_attention, int) or keep_attention < 0):
-        raise ValueError(f"patch: keep_attention: expected 'auto' or a number of layers, got {keep_attention!r}")
-    if join_weights not in ("auto", True, False):
-        raise ValueError(f"patch: join_weights: expected 'auto', True or False, got {join_weights!r}")
-    if mlp_piece_bytes < 0:
-        raise ValueError(f"patch: mlp_piece_bytes: expected 0 or a number of bytes, got {mlp_piece_bytes}")
-    if loss not in ("flce", "ce", None):
-        raise ValueError(f"patch: loss: expected flce, ce or None, got {loss!r}")
+    _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights)
     report = Report()
-    if getattr(model, "_ligerdsl_rotations", None) is not None:
-        raise ValueError("patch: the model is patched already; call unpatch first")
-    rotations = []
     families = {family_of(module) for module in model.modules()} - {None}
     if not families:
-        report.left.append((type(model).__name__, f"its family is none of {', '.join(FAMILIES)}"))
+        _say_unknown(model, report)
     if strict and not families:
         raise NotPatched(str(report))
     for name, module in list(model.named_modules()):
-        _patch_module(name, module, {"rms_norm": rms_norm, "mlp": mlp}, report)
-        if loss and _is_causal(module) and not getattr(module, _MARK, False):
-            _patch_loss(name, module, loss, max_workspace_bytes, report)
-    if rope:
-        for family in sorted(families):
-            _take_rotation(family)
-            rotations.append(family)
-            report.add("rope")
+        _patch_module(name, module, {"rms_norm": rms_norm, "mlp": mlp, "rope": rope}, report)
+        if families and loss and role_of(module) is None and has_head(module):
+            patch_loss(name, module, loss, max_workspace_bytes, report)
+    for _ in {family_of(module) for module in model.modules() if role_of(module) == "attention"}:
+        report.add("rope")
     if layers and rms_norm and rope and mlp:
         _patch_layers(model, {"mlp_piece_bytes": mlp_piece_bytes, "keep_attention": keep_attention,
                                "join_weights": join_weights}, report)
-    model._ligerdsl_rotations = rotations
+    setattr(model, _ROOT, True)
     if strict and report.left:
         unpatch(model)
         raise NotPatched(str(report))
@@ -303,15 +388,12 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
 def unpatch(model):
     """Takes patch back."""
     for module in model.modules():
-        checkpointing.give_back(module)
-        if vars(module).pop(_MARK, False):
-            own = vars(module)
-            own.pop("_loss_function", None)
-            own.pop("_ligerdsl_limit", None)
-            if "_ligerdsl_before" in own:
-                before = own.pop("_ligerdsl_before")
-                own.pop("forward")
-                if before is not None:
-                    module.forward = before
-    for family in vars(model).pop("_ligerdsl_rotations", None) or []:
-        _give_rotation_back(family)
+        own, role = vars(module), role_of(module)
+        own.pop(_ROOT, None)
+        if own.get("_loss_function") is _loss:
+            del own["_loss_function"]
+        if role == "attention":
+            rotation.release(family_of(module), module)
+        if role == "layer":
+            module._ligerdsl_joined.part()
+        take_back(module)

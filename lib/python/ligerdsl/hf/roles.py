@@ -1,0 +1,130 @@
+"""Gives a module the library's forward, by giving the instance a subclass of its class.
+
+The subclass has the same name and module, so tools that look for modules by class or by name still find them. Its advantages over an
+attribute `forward` of the instance:
+
+* The instance's own `forward` stays free for tools that wrap it: accelerate's hooks, TRL's head, autocast.
+* A copy of a module calls itself. A pickle names the original class and the role, and makes the subclass again when it is loaded.
+
+`ROLES` maps the name of a role to a function of the original class. It returns the attributes of the subclass.
+"""
+
+import functools
+from types import MethodType
+
+ROLES = {}
+MARK = "_ligerdsl_role"         # attribute of a patched instance: its role
+PREFIX = "_ligerdsl_"           # begins every attribute that patching adds to an instance
+_OLD_FORWARD = "_old_forward"   # attribute of accelerate: the forward below its hook
+FORWARDS = set()                # functions that patching puts in the place of a forward
+
+
+@functools.cache
+def subclass_of(kind, role):
+    """The subclass of `kind` for `role`."""
+    attributes = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__, "__reduce_ex__": _reduce}
+    own = ROLES[role](kind)
+    made = type(kind)(kind.__name__, (kind,), {**attributes, **own, "_ligerdsl_made": (kind, role)})
+    if "forward" in own:
+        FORWARDS.add(own["forward"])
+    return made
+
+
+def _made(kind):
+    """The subclass in the ancestry of a class that subclass_of made, or None. FSDP derives a class of its own from it."""
+    return next((each for each in kind.__mro__ if "_ligerdsl_made" in vars(each)), None)
+
+
+def new_instance(kind, role):
+    """Begins the copy of a module that a pickle or a deep copy describes."""
+    made = subclass_of(kind, role)
+    return made.__new__(made)
+
+
+def _reduce(self, protocol):
+    made = type(self)
+    reduced = super(_made(made), self).__reduce_ex__(max(protocol, 2))
+    if "_ligerdsl_made" not in vars(made):  # a class that others derived from ours; they answer for its copies
+        return reduced
+    return (new_instance, made._ligerdsl_made, *reduced[2:])
+
+
+def role_of(module):
+    return vars(module).get(MARK)
+
+
+def patched_class(module):
+    """The class that a patched module had."""
+    return _made(type(module))._ligerdsl_made[0]
+
+
+def original_class(module):
+    """The module's class without ours."""
+    made = _made(type(module))
+    return made._ligerdsl_made[0] if type(module) is made else type(module)
+
+
+def _is_class_forward(bound, module):
+    """True if `bound` is a method that the module's class gives it anyway."""
+    if not isinstance(bound, MethodType) or bound.__self__ is not module:
+        return False
+    return bound.__func__ in FORWARDS or any(vars(each).get("forward") is bound.__func__ for each in type(module).__mro__)
+
+
+def _slot(module):
+    """Where the innermost forward of the instance is: below accelerate's hook, if there is one."""
+    own = vars(module)
+    return _OLD_FORWARD if "_hf_hook" in own and _OLD_FORWARD in own else "forward"
+
+
+def wrapper_of(module):
+    """The forward that somebody put on this instance, which a patch of its class cannot reach; None if there is none.
+
+    accelerate's hooks are no such wrapper, because they name the forward below them."""
+    inner = vars(module).get(_slot(module))
+    return None if inner is None or _is_class_forward(inner, module) else inner
+
+
+def is_bare(module):
+    """True if the instance has nothing around the forward of its class."""
+    return "_hf_hook" not in vars(module) and wrapper_of(module) is None
+
+
+def _bind(module, forward):
+    """Makes `forward` the innermost forward of the instance, unless somebody else's is there."""
+    if wrapper_of(module) is None:
+        vars(module)[_slot(module)] = MethodType(forward, module)
+
+
+def _unbind(module):
+    """Leaves the innermost forward of the instance to its class, which _old_forward can only name."""
+    if _slot(module) == _OLD_FORWARD:
+        _bind(module, type(module).forward)
+    elif wrapper_of(module) is None:
+        vars(module).pop("forward", None)
+
+
+def give(module, role):
+    """Gives the module its role. A role with a forward of its own needs wrapper_of(module) to be None."""
+    made = _made(type(module))
+    if made is None or made._ligerdsl_made[1] != role:
+        module.__class__ = subclass_of(type(module), role)
+    vars(module)[MARK] = role
+    _unbind(module)
+
+
+def take_back(module):
+    """Undoes `give`."""
+    own = vars(module)
+    if MARK not in own:
+        return
+    for name in [name for name in own if name.startswith(PREFIX)]:
+        del own[name]
+    made = _made(type(module))
+    if type(module) is made:
+        module.__class__ = original_class(module)
+        _unbind(module)
+    elif vars(made).get("forward") in FORWARDS:  # a class that others derived from ours stays
+        _bind(module, made._ligerdsl_made[0].forward)
+    else:
+        _unbind(module)
