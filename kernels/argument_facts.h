@@ -5,8 +5,11 @@
 // their vectors:
 //
 //   1. An argument that the program moves in tiles of several elements, or of which it takes the address, begins at a
-//      multiple of 16 bytes, and so do its rows: every stride but the last is made of whole vectors. Not one of which it
-//      moves single columns: their elements lie apart, in rows of any length.
+//      multiple of 16 bytes, and so do its rows: every stride but the last is made of whole vectors. Nothing is asked of
+//      an argument of which it moves single columns: their elements are not contiguous.
+//      Nothing is asked either of an argument with rows of open length, which begin anywhere, if its tiles hold less than
+//      an eighth of the bytes of the program's largest tile. Attention's lse is one. A single row (a weight, a bias) and
+//      rows of known length are asked: they are aligned in nearly every call, and threads of many rows read them.
 //   2. An open last dimension is made of whole vectors if the argument's tiles are the largest of the program.
 //      Elsewhere, as along the statistics of a norm's rows or the indices of an embedding, it is any number: there are
 //      few accesses, or a short branch around the last elements.

@@ -62,7 +62,7 @@ class ChannelTile {
   }
   // Of row `part` of a view [parts, C].
   void store(const View& view, const Scalar& part, const Tile& value) const {
-    if (!whole_) return ligerdsl::store(view.ptr() + part.to(i64) * m_.channels + at_, value, counts_);
+    if (!whole_) return ligerdsl::store(view.ptr() + part.to(i64) * view.stride(0) + at_, value, counts_);
     const int64_t all = m_.group_block() * channel_width(m_);
     view.partition({squeeze, all}).store({part, group_}, value.reshape({all}));
   }
@@ -238,12 +238,13 @@ class GroupMeans {
 
   std::pair<Scalar, Scalar> of(const Scalar& row, const View& weight) const {
     const int64_t channels = m_.channels_of_group(), numbers = channels * m_.position_parts;
-    const Scalar from = row % m_.groups * channels, at = row / m_.groups * (m_.position_parts * m_.channels) + from;
+    const Scalar pitch = of_n_.stride(0);  // of_d_y_ has the same
+    const Scalar from = row % m_.groups * channels, at = row / m_.groups * m_.position_parts * pitch + from;
     const auto add = [&](const Tile& number, const Tile& nq, const Tile& q) {
       const Tile counts = number < static_cast<int32_t>(numbers);
       const Tile channel = numbers == channels ? number : number % static_cast<int32_t>(channels);
       Tile partial = channel.to(i64);
-      if (numbers != channels) partial = partial + udiv(number, static_cast<int32_t>(channels)).to(i64) * m_.channels;
+      if (numbers != channels) partial = partial + udiv(number, static_cast<int32_t>(channels)).to(i64) * pitch;
       const Tile w = load(weight.ptr() + from + channel, counts, 0.0f).to(f32);
       return carry(fma(load(of_n_.ptr() + at + partial, counts, 0.0f), w, nq),
                    fma(load(of_d_y_.ptr() + at + partial, counts, 0.0f), w, q));

@@ -3,7 +3,7 @@
 //
 // The caller binds arguments by name. An argument of a kernel is one of
 //   * a tensor or scalar of the operation's interface (the family's header lists names, shapes and types),
-//   * a scratch buffer of Operation::workspace, as a contiguous tensor of the shape given there.
+//   * a scratch buffer of Operation::workspace, as a tensor of the shape given there with padded rows (workspace.h).
 // Row counts are run-time values: grids and workspace sizes are arithmetic over the number of rows (Size; the family's
 // header says what a row is), so one Operation serves every number of rows. The number and order of partial results
 // depend on shape, machine and options only, never on how many threads a CPU runs.

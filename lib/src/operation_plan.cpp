@@ -1,6 +1,7 @@
 // What a plan does with an operation of kernels (plan.h).
 #include <algorithm>
 
+#include "kernels/workspace.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "program/serialize.h"
@@ -11,12 +12,10 @@ namespace {
 
 using kernels::Count;
 
-// Of a scratch buffer, up to where the next one may begin.
-Size bytes_of(const kernels::Scratch& buffer) {
+// Bytes from the start of a scratch buffer to where the next one may begin.
+Size room_of(const kernels::Scratch& buffer) {
   constexpr auto kAlign = static_cast<int64_t>(kWorkspaceAlign);
-  Size bytes = size_of(buffer.dtype);
-  for (const Size& dim : buffer.room.empty() ? buffer.shape : buffer.room) bytes = bytes * dim;
-  return ceil_div(bytes, kAlign) * kAlign;
+  return ceil_div(kernels::workspace_bytes(buffer), kAlign) * kAlign;
 }
 
 template <class List>
@@ -36,18 +35,15 @@ std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   return memory;
 }
 
-BoundTensor contiguous(std::byte* data, DType type, const std::vector<SizeTable::Index>& dims,
-                       const SizeTable::Values& sizes) {
+// A view of a scratch buffer whose sizes are in the table.
+BoundTensor view_of(std::byte* data, DType type, const std::vector<SizeTable::Index>& dims,
+                    const SizeTable::Values& sizes) {
   BoundTensor tensor{};
   tensor.data = data;
   tensor.rank = static_cast<int>(dims.size());
   tensor.dtype = type;
-  int64_t elements = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    tensor.dims[i] = sizes[dims[i]];
-    tensor.strides[i] = elements;
-    elements *= tensor.dims[i];
-  }
+  for (size_t i = 0; i < dims.size(); ++i) tensor.dims[i] = sizes[dims[i]];
+  kernels::workspace_strides(type, {tensor.dims, dims.size()}, tensor.strides);
   return tensor;
 }
 
@@ -112,7 +108,7 @@ void OperationPlan::add_buffers(const std::vector<kernels::Scratch>& workspace, 
     Buffer buffer{.dtype = scratch.dtype, .offset = variant->sizes.add(offset)};
     for (const Size& dim : scratch.shape) buffer.dims.push_back(variant->sizes.add(dim));
     variant->buffers.push_back(std::move(buffer));
-    offset = offset + bytes_of(scratch);
+    offset = offset + room_of(scratch);
   }
   variant->bytes = variant->room.add(offset);
 }
@@ -232,7 +228,7 @@ void OperationPlan::execute(const Call& call) const {
   BoundTensor buffers[kMostScratch];
   for (size_t i = 0; i < variant.buffers.size(); ++i) {
     const Buffer& buffer = variant.buffers[i];
-    buffers[i] = contiguous(call.workspace + sizes[buffer.offset], buffer.dtype, buffer.dims, sizes);
+    buffers[i] = view_of(call.workspace + sizes[buffer.offset], buffer.dtype, buffer.dims, sizes);
   }
   for (const Step& step : variant.steps) {
     const kernels::Grid grid = grid_of(step, sizes);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/attention_config.h"
+#include "kernels/catalog.h"
 #include "kernels/embedding.h"
 #include "kernels/gated_matmul_config.h"
 #include "kernels/grouped_matmul_config.h"
@@ -9,6 +11,7 @@
 #include "kernels/poly_norm.h"
 #include "kernels/rms_norm.h"
 #include "kernels/vector_add.h"
+#include "kernels/workspace.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -151,6 +154,124 @@ TEST(ArgumentFacts, FactorsOfGatedGradients) {
     EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
     EXPECT_EQ(of_factors.of(name), Facts(product, Variant::any).of(name)) << name;
   }
+}
+
+// A call of attention with contiguous tensors: which of a step's arguments keep it from its aligned variant.
+class AttentionCall {
+ public:
+  AttentionCall(const kernels::AttentionOptions& options, int64_t rows, int64_t tokens)
+      : options_(options), rows_(rows), tokens_(tokens) {}
+
+  std::string unaligned(const kernels::Operation& operation) const {
+    std::string found;
+    for (const kernels::Step& step : operation.steps) {
+      const auto facts = kernels::argument_facts(step.program, Variant::aligned);
+      for (size_t i = 0; i < facts.size(); ++i) {
+        const std::string& name = step.program.arguments[i].name;
+        const Shape type = step.program.values[step.program.arguments[i].value].shape;
+        if (type.empty()) continue;
+        const auto [dims, strides] = layout_of(operation, name);
+        const std::string why = kernels::why_not_aligned(facts[i], nullptr, dims.data(), strides.data());
+        if (!why.empty()) found += step.program.name + ": " + name + ": " + why + "\n";
+      }
+    }
+    return found;
+  }
+
+ private:
+  using Layout = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
+
+  Layout layout_of(const kernels::Operation& operation, const std::string& name) const {
+    for (const kernels::Scratch& scratch : operation.workspace) {
+      if (scratch.name != name) continue;
+      Layout layout;
+      for (const Size& dim : scratch.shape) layout.first.push_back(dim.at(rows_));
+      layout.second.resize(layout.first.size());
+      kernels::workspace_strides(scratch.dtype, layout.first, layout.second.data());
+      return layout;
+    }
+    if (name.starts_with("cu_seqlens")) return contiguous({options_.sequences + 1});
+    if (name == "error") return contiguous({1});
+    std::vector<int64_t> dims;
+    if (!options_.sequences) dims = {rows_};
+    if (name == "lse") {
+      dims.insert(dims.end(), {options_.heads, tokens_});
+      return contiguous(dims);
+    }
+    const bool of_keys = name == "k" || name == "v" || name == "d_k" || name == "d_v";
+    dims.insert(dims.end(), {tokens_, of_keys ? options_.kv_heads : options_.heads, options_.dim});
+    return contiguous(dims);
+  }
+  static Layout contiguous(const std::vector<int64_t>& dims) {
+    std::vector<int64_t> strides(dims.size(), 1);
+    for (size_t i = dims.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * dims[i + 1];
+    return {dims, strides};
+  }
+
+  kernels::AttentionOptions options_;
+  int64_t rows_, tokens_;
+};
+
+// Rows of lse and delta, one number a token, begin anywhere: heads are whole vectors, so nothing else does.
+TEST(ArgumentFacts, AttentionOfAnyNumberOfTokensIsAligned) {
+  std::vector<int64_t> numbers{4093, 4094, 4095, 4096, 4097, 4098, 4099};
+  for (int64_t tokens = 1; tokens <= 64; ++tokens) numbers.push_back(tokens);
+  for (const int64_t tokens : numbers)
+    for (const int64_t dim : {64, 96, 128, 256})
+      for (const int64_t sequences : {0, 3}) {
+        const kernels::AttentionOptions options{.dim = dim,
+                                                .heads = 6,
+                                                .kv_heads = 2,
+                                                .queries = tokens,
+                                                .keys = tokens,
+                                                .with_lse = true,
+                                                .sequences = sequences};
+        const AttentionCall call(options, sequences ? tokens : 2, tokens);
+        EXPECT_EQ(call.unaligned(kernels::attention_forward(kGpu, options)), "") << tokens << " x " << dim;
+        EXPECT_EQ(call.unaligned(kernels::attention_backward(kGpu, options)), "") << tokens << " x " << dim;
+      }
+}
+
+// lse and delta are enlarged to the shape of the scores, so the variant for aligned operands asks nothing of them.
+TEST(ArgumentFacts, NumbersOfRowsAreNoFactors) {
+  const kernels::Operation backward = kernels::attention_backward(kGpu, {});
+  const Facts aligned(backward), factors(backward, Variant::factors);
+  for (const char* name : {"q", "k", "v", "d_o"}) {
+    EXPECT_EQ(aligned.of(name).pointer_align, 16) << name;
+    EXPECT_EQ(factors.of(name), aligned.of(name)) << name;
+  }
+  for (const char* name : {"lse", "delta"}) {
+    EXPECT_EQ(aligned.of(name), Facts(backward, Variant::any).of(name)) << name;
+    EXPECT_EQ(factors.of(name), aligned.of(name)) << name;
+  }
+}
+
+// Rows of a workspace may be of any length: none of them keeps a kernel from its vectors.
+TEST(Workspace, RowsBeginAtWholeVectors) {
+  int buffers = 0;
+  for (const kernels::CatalogEntry& entry : kernels::catalog())
+    for (const char* width : {"64", "1001", "4097", "50257"}) {
+      MetaValues options;
+      for (const MetaField& field : entry.options)
+        if (field.name == "cols" || field.name == "classes" || field.name == "queries") options[field.name] = width;
+      for (const kernels::Scratch& scratch : entry.make(kGpu, options).workspace) {
+        for (const int64_t rows : {1, 3, 1000, 4097}) {
+          std::vector<int64_t> sizes;
+          for (const Size& dim : scratch.shape) sizes.push_back(dim.at(rows));
+          std::vector<int64_t> strides(sizes.size());
+          kernels::workspace_strides(scratch.dtype, sizes, strides.data());
+          const std::string which = entry.name + " " + scratch.name + " " + width + " x " + std::to_string(rows);
+          for (size_t i = 0; i + 1 < strides.size(); ++i) {
+            ++buffers;
+            EXPECT_EQ(strides[i] * size_of(scratch.dtype) % 16, 0) << which;
+            EXPECT_GE(strides[i], sizes[i + 1] * strides[i + 1]) << which;
+          }
+          EXPECT_GE(kernels::workspace_bytes(scratch).at(rows), sizes[0] * strides[0] * size_of(scratch.dtype))
+              << which;
+        }
+      }
+    }
+  EXPECT_GT(buffers, 0);
 }
 
 TEST(ArgumentFacts, NothingOfAnyArguments) {

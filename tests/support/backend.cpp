@@ -3,6 +3,8 @@
 #include <map>
 #include <stdexcept>
 
+#include "kernels/workspace.h"
+
 namespace ligerdsl::test {
 
 Arguments& Arguments::tensor(const std::string& name, const Tensor& tensor) {
@@ -32,7 +34,9 @@ void Backend::run(const kernels::Operation& operation, int64_t rows, Arguments a
   for (const kernels::Scratch& buffer : operation.workspace) {
     Sizes shape;
     for (const Size& dim : buffer.shape) shape.push_back(dim.at(rows));
-    scratch.emplace_back(buffer.dtype, shape);
+    Sizes strides(shape.size());
+    kernels::workspace_strides(buffer.dtype, shape, strides.data());
+    scratch.emplace_back(buffer.dtype, shape, strides);
     arguments.tensor(buffer.name, scratch.back());
   }
   for (const kernels::Step& step : operation.steps) {
