@@ -137,8 +137,8 @@ class Tokens {
     if (m.sequences) sequences_.emplace(k, m);
   }
   Scalar batches() const { return sequences_ ? sequences_->count() : q_.dim(0); }
-  Scalar queries() const { return sequences_ ? sequences_->max_queries() : q_.dim(1); }
-  Scalar keys() const { return sequences_ ? sequences_->max_keys() : all_keys_.dim(1); }
+  Scalar queries() const { return sequences_ ? longest(sequences_->max_queries()) : q_.dim(1); }
+  Scalar keys() const { return sequences_ ? longest(sequences_->max_keys()) : all_keys_.dim(1); }
 
   void check(const Scalar& batch) const {
     if (sequences_) sequences_->check(k_, batch, q_.dim(0), all_keys_.dim(0));
@@ -161,6 +161,9 @@ class Tokens {
   }
 
  private:
+  // The bound by which the host makes grids: at least 1, so that one program checks the bounds of empty tensors.
+  Scalar longest(const Scalar& promised) const { return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1); }
+
   KernelBuilder& k_;
   View q_, all_keys_;
   std::optional<AttentionSequences> sequences_;
@@ -250,7 +253,8 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
 void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
   const View delta = numbers_of(k, m, "delta");
   const View o = heads_of(k, m, "o", m.heads), d_o = heads_of(k, m, "d_o", m.heads);
-  const Scalar batches = m.sequences ? k.constant(1, i64) : o.dim(0), rows = o.dim(m.tokens_axis());
+  // The workspace may have more tokens than o: loads behind o's end give zeros.
+  const Scalar batches = m.sequences ? k.constant(1, i64) : o.dim(0), rows = delta.dim(m.tokens_axis() + 1);
   const Place at(k, m, batches, cdiv(rows, m.tile_q), m.heads, 1, rows);
   const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);

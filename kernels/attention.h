@@ -75,7 +75,7 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
 // d_q, q, k, v, d_o, lse, delta. Of a block of queries, over all keys that they see.
 void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m);
 
-// Rows: batches, or with `sequences` all queries.
+// Rows: batches; with `sequences` all queries or all keys, whichever are more.
 Operation attention_forward(const Machine& machine, const AttentionOptions& options);
 Operation attention_backward(const Machine& machine, const AttentionOptions& options);
 

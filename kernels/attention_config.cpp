@@ -165,8 +165,11 @@ AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const B
   return meta;
 }
 
+// Programs of a launch that cuts `places` queries or keys into tiles. No sequence has more tokens than all have together,
+// so a grid is bounded by them, however long the caller says that a sequence may be (Tokens in attention.cpp).
 Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t tile) {
-  return (o.sequences ? Size(o.sequences) : Size::rows()) * heads * ceil_div(Size(places), tile);
+  if (!o.sequences) return Size::rows() * heads * ceil_div(Size(places), tile);
+  return Size(o.sequences) * heads * ceil_div(max(min(Size(places), Size::rows()), 1), tile);
 }
 
 // Loops that load by tensor copies: of a GPU, two stages or more.

@@ -34,6 +34,7 @@ struct Trial {
   int64_t gap = 0;           // elements behind each row
   double size = 1;           // of the scores
   MetaValues forward = {}, backward = {};
+  int64_t promised = 0;  // longest length that the call names; 0: the longest that there is
 
   std::vector<int64_t> bounds(int64_t Length::*count) const {
     std::vector<int64_t> all{0};
@@ -42,7 +43,9 @@ struct Trial {
   }
   int64_t queries() const { return bounds(&Length::queries).back(); }
   int64_t keys() const { return bounds(&Length::keys).back(); }
+  int64_t rows() const { return std::max(queries(), keys()); }
   int64_t most(int64_t Length::*count) const {
+    if (promised) return promised;
     int64_t most = 1;
     for (const Length& length : lengths) most = std::max(most, length.*count);
     return most;
@@ -118,12 +121,12 @@ struct Trial {
   }
   void run_forward(const Tensors& t) const {
     const auto& kernel = kernels::attention_forward_kernel;
-    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), forward)), queries(),
+    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), forward)), rows(),
                   arguments(t));
   }
   void run_backward(const Tensors& t) const {
     const auto& kernel = kernels::attention_backward_kernel;
-    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), backward)), queries(),
+    backend().run(kernel.build(machine(), options(), kernel.chosen(machine(), options(), backward)), rows(),
                   arguments(t));
   }
   std::string text() const {
@@ -202,6 +205,22 @@ TEST(AttentionSequences, Empty) {
   Trial{.lengths = {{0, 0}, {0, 70}, {70, 0}, {0, 0}, {3, 3}, {0, 0}}, .right = 0}.check(seed += 9);
   Trial{.lengths = {{5, 0}, {66, 0}}}.check(seed += 9);
   Trial{.lengths = {{0, 5}, {0, 66}}}.check(seed += 9);
+}
+
+// However long a sequence may be, grids are those of the tokens that there are.
+TEST(AttentionSequences, WorkIsBoundedByTokens) {
+  constexpr int64_t kLongest = (int64_t{1} << 31) - 1;
+  const Trial exact{.lengths = {{33, 20}, {0, 13}, {7, 90}}, .right = 0};
+  Trial loose = exact;
+  loose.promised = kLongest;
+  const int64_t tokens = exact.rows();
+  for (const auto& operation : {kernels::attention_forward(machine(), loose.options()),
+                                kernels::attention_backward(machine(), loose.options())})
+    for (const kernels::Step& step : operation.steps)
+      ASSERT_LE(step.launch.grid_at(tokens)[0], 3 * loose.heads * ((tokens + 15) / 16)) << step.program.name;
+  loose.check(551);
+  Trial empty{.lengths = {{0, 0}, {0, 0}}, .promised = kLongest};
+  empty.check(561);
 }
 
 TEST(AttentionSequences, Strides) {

@@ -19,7 +19,7 @@ SEQUENCE_FIELDS = [
     *HEADS,
     dim("n_bounds", "U", "cu_seqlens_q", "numbers in cu_seqlens_q, and in cu_seqlens_k: one more than sequences", high=2**31 - 1),
     dtype("index_dtype", "cu_seqlens_q", "of cu_seqlens_q and cu_seqlens_k", INDEX),
-    option("max_seqlen_q", "int64_t", -1, "as many queries as a sequence has at most; more make programs that have nothing to do, 0 is taken as 1, -1 is refused", -1, 2**31 - 1),
+    option("max_seqlen_q", "int64_t", -1, "as many queries as a sequence has at most; more than there are tokens make no difference, 0 is taken as 1, -1 is refused", -1, 2**31 - 1),
     option("max_seqlen_k", "int64_t", -1, "as many keys as a sequence has at most, as max_seqlen_q", -1, 2**31 - 1), *BAND_FIELDS]
 
 BAND = """Query i is where key i + n_keys - n_queries is, so that the last ones are together; it sees key j if
@@ -75,7 +75,7 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
        [Tensor("q", "in", "S A D", "dtype", "queries"), Tensor("k", "in", "T K D", "dtype", "keys"),
         Tensor("v", "in", "T K D", "dtype", "values"), *BOUNDS, Tensor("o", "out", "S A D", "dtype", "the weighted values"),
         Tensor("lse", "out", "A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
-       rows="queries of all sequences"),
+       rows="queries of all sequences, or keys where these are more"),
 
     Op("attention_varlen_backward", "gradients of attention of sequences of several lengths",
        f"""As attention_backward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}
@@ -86,5 +86,5 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("o", "in", "S A D", "dtype", "the forward's o"), Tensor("lse", "in", "A S", "f32", "the forward's lse"), *BOUNDS,
         Tensor("d_q", "out", "S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "T K D", "dtype", "gradient of k"),
         Tensor("d_v", "out", "T K D", "dtype", "gradient of v")],
-       rows="queries of all sequences"),
+       rows="queries of all sequences, or keys where these are more"),
 ]

@@ -89,18 +89,20 @@ OperationPlan::Bindings::Derived token_numbers(const char* name, int tensor, int
 }
 
 template <class Desc>
-OperationPlan::Bindings bindings_of(const Desc& d, int rows) {
+OperationPlan::Bindings bindings_of(const Desc& d, OperationPlan::Number rows) {
   const double scale = d.scale != 0 ? double{d.scale} : 1 / std::sqrt(static_cast<double>(d.head_dim));
   return {
       .numbers = {{"scale", scale}, {"cap", d.softcap}, {"inverse_cap", d.softcap != 0 ? 1 / double{d.softcap} : 0}},
       .integers = {{"window_left", d.window_left}, {"window_right", right_of(d)}},
-      .rows = size_of_call(rows)};
+      .rows = std::move(rows)};
 }
 
-// Whatever the number of sequences, one code: views of its own tensors, and of bounds no number.
+// One code serves any number of sequences: the bounds' size is left open. Rows are the tokens of `queries` or of `keys`.
 template <class Desc>
-OperationPlan::Bindings bindings_of_sequences(const Desc& d, int rows, int cu_seqlens_q, int cu_seqlens_k) {
-  OperationPlan::Bindings bindings = bindings_of(d, rows);
+OperationPlan::Bindings bindings_of_sequences(const Desc& d, int queries, int keys, int cu_seqlens_q,
+                                              int cu_seqlens_k) {
+  OperationPlan::Bindings bindings =
+      bindings_of(d, [=](const Call& call) { return std::max(call.sizes[queries], call.sizes[keys]); });
   bindings.integers.emplace_back("max_queries", longest(d.max_seqlen_q));
   bindings.integers.emplace_back("max_keys", longest(d.max_seqlen_k));
   for (const auto& [name, tensor] : {std::pair("cu_seqlens_q", cu_seqlens_q), {"cu_seqlens_k", cu_seqlens_k}})
@@ -115,7 +117,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_atte
   namespace op = attention_forward;
   AttentionOptions options = options_of(d);
   options.with_lse = d.with_lse != 0;
-  OperationPlan::Bindings bindings = bindings_of(d, op::dim_B);
+  OperationPlan::Bindings bindings = bindings_of(d, size_of_call(op::dim_B));
   bindings.views = {heads("q", op::k_q, d.q_heads, d.head_dim), heads("k", op::k_k, d.k_heads, d.head_dim),
                     heads("v", op::k_v, d.k_heads, d.head_dim), heads("o", op::k_o, d.q_heads, d.head_dim)};
   if (options.with_lse) bindings.views.push_back(numbers("lse", op::k_lse, d.q_heads));
@@ -125,7 +127,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_atte
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_attention_backward_desc_t& d) {
   namespace op = attention_backward;
-  OperationPlan::Bindings bindings = bindings_of(d, op::dim_B);
+  OperationPlan::Bindings bindings = bindings_of(d, size_of_call(op::dim_B));
   bindings.views = {heads("d_o", op::k_d_o, d.q_heads, d.head_dim), heads("q", op::k_q, d.q_heads, d.head_dim),
                     heads("k", op::k_k, d.k_heads, d.head_dim),     heads("v", op::k_v, d.k_heads, d.head_dim),
                     heads("o", op::k_o, d.q_heads, d.head_dim),     numbers("lse", op::k_lse, d.q_heads),
@@ -139,7 +141,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_atte
   namespace op = attention_varlen_forward;
   AttentionOptions options = options_of_sequences(d);
   options.with_lse = d.with_lse != 0;
-  OperationPlan::Bindings bindings = bindings_of_sequences(d, op::dim_S, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
+  OperationPlan::Bindings bindings =
+      bindings_of_sequences(d, op::dim_S, op::dim_T, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
   for (auto&& view : {tokens("q", op::k_q, d.q_heads, d.head_dim), tokens("k", op::k_k, d.k_heads, d.head_dim),
                       tokens("v", op::k_v, d.k_heads, d.head_dim), tokens("o", op::k_o, d.q_heads, d.head_dim)})
     bindings.views.push_back(view);
@@ -150,7 +153,8 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_atte
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_attention_varlen_backward_desc_t& d) {
   namespace op = attention_varlen_backward;
-  OperationPlan::Bindings bindings = bindings_of_sequences(d, op::dim_S, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
+  OperationPlan::Bindings bindings =
+      bindings_of_sequences(d, op::dim_S, op::dim_T, op::k_cu_seqlens_q, op::k_cu_seqlens_k);
   for (auto&& view : {tokens("d_o", op::k_d_o, d.q_heads, d.head_dim), tokens("q", op::k_q, d.q_heads, d.head_dim),
                       tokens("k", op::k_k, d.k_heads, d.head_dim), tokens("v", op::k_v, d.k_heads, d.head_dim),
                       tokens("o", op::k_o, d.q_heads, d.head_dim), token_numbers("lse", op::k_lse, d.q_heads),
