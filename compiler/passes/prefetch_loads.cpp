@@ -109,8 +109,7 @@ class LoopPrefetcher {
       }
     }
     if (loads.empty()) return remarkNothingToLoad();
-    factors.takeOnce(stationary);
-    factors.take();
+    takeFactors();
     if (ctas > 1 && !factors.empty()) {
       if (std::string why = whyNotShared(); !why.empty()) {
         remarkNoTensorCopies(why + "; the CTAs of the cluster all make the whole product");
@@ -304,6 +303,34 @@ class LoopPrefetcher {
 
   //===-- In shared memory --===//
 
+  // TMA copies bring tiles that have fewer vectors than there are threads. A loop that cannot have TMA copies falls back to
+  // copies by all threads.
+  void takeFactors() {
+    const bool inLoop = isa<scf::ForOp>(loop->getParentOp());  // whose iterations its copies may go on through
+    if (asksForTensorCopies() && wgmma && ctas == 1 && !inLoop) {
+      factors.copyBy(ProductFactors::Copies::tensor);
+      factors.takeOnce(stationary);
+      factors.take();
+      const bool needed = factors.needTensorCopies();
+      if (needed && couldComeByTensorCopies()) return factors.remarkOthers();
+      factors.copyBy(ProductFactors::Copies::threads);
+      if (!needed) return factors.remarkOthers();
+      factors.giveAllBack();
+    }
+    factors.takeOnce(stationary);
+    factors.take();
+    factors.remarkOthers();
+  }
+
+  bool couldComeByTensorCopies() {
+    const SmallVector<tile::LoadTileOp> once = stationary;
+    const int64_t asked = fittingStages;
+    const bool can = findRoom() && whyNoTensorCopies(nullptr).empty();
+    stationary = once;
+    fittingStages = asked;
+    return can;
+  }
+
   static int64_t tileBytes(tile::LoadTileOp load) {
     auto type = cast<RankedTensorType>(load.getType());
     return type.getNumElements() * sharedElementBytes(type.getElementType());
@@ -358,18 +385,22 @@ class LoopPrefetcher {
     return LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, stagesThen, nullptr);
   }
 
-  // Whether the loop asks for it and it is possible. The ring is as old as the outermost loop, but empty behind this one, unless it serves
-  // a sequence.
-  bool comeByTensorCopies(const TurnSequence* sequence) {
-    if (!asksForTensorCopies()) return false;
+  // The ring is as old as the outermost loop, but empty behind this one, unless it serves a sequence.
+  std::string whyNoTensorCopies(const TurnSequence* sequence) {
     std::string why = LoopRing(at, factors, {ctas, wgmma, false}).whyNoTensorCopies(loads, fittingStages, sequence);
     Operation* scope = sequence ? sequence->outer : loop;
     const int64_t barriers = ctas > 1 ? 2 * barrierBytes(fittingStages) * ctas : barrierBytes(fittingStages);
     if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(scope))
       why = "shared memory does not hold their memory barriers beside the tiles; use smaller tiles or fewer stages";
-    if (!why.empty()) remarkNoTensorCopies(why);
-    whyNoCopies = why;
-    return why.empty();
+    return why;
+  }
+
+  // Whether the loop asks for it and it is possible.
+  bool comeByTensorCopies(const TurnSequence* sequence) {
+    if (!asksForTensorCopies()) return false;
+    whyNoCopies = whyNoTensorCopies(sequence);
+    if (!whyNoCopies.empty()) remarkNoTensorCopies(whyNoCopies);
+    return whyNoCopies.empty();
   }
 
   // Whether there is something to stage, and room for this iteration and the next beside what others took. Leaves in

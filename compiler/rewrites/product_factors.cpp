@@ -99,7 +99,8 @@ void ProductFactors::take(tile::LoadTileOp load, Factor factor) {
 void ProductFactors::takeOnce(ArrayRef<tile::LoadTileOp> once) {
   for (tile::LoadTileOp load : once) {
     std::optional<Factor> factor = factorOf(load);
-    if (!factor || factor->permute || ctas > 1 || !canBeStaged(load)) continue;
+    // Tiles that are copied once are copied by all threads.
+    if (!factor || factor->permute || ctas > 1 || !whyNotStaged(load, Copies::threads).empty()) continue;
     auto dot = cast<tile::DotOp>(onlyUser(factor->conversion.getResult()));
     // What is copied once is not rounded to tf32, and wgmma would read it there.
     if (dot.getA() == factor->conversion.getResult() && !dot.getTf32()) take(load, *factor);
@@ -117,11 +118,17 @@ void ProductFactors::take() {
     std::optional<Factor> factor = factorOf(load);
     if (factor && comesToAll() && canBeStaged(load)) take(load, *factor);
   }
+}
+
+bool ProductFactors::needTensorCopies() const {
+  return llvm::any_of(all(), [&](tile::LoadTileOp load) { return !whyNotStaged(load, Copies::threads).empty(); });
+}
+
+void ProductFactors::remarkOthers() {
   for (tile::DotOp dot : at.loop.getBody()->getOps<tile::DotOp>())
     for (Value operand : {dot.getA(), dot.getB()}) remark(operand.getDefiningOp<tgpu::ConvertLayoutOp>());
 }
 
-// Of one that changes its layout through shared memory in every turn.
 void ProductFactors::remark(tgpu::ConvertLayoutOp conversion) {
   if (!conversion || conversion->getBlock() != at.loop.getBody() || !passesMemory(conversion)) return;
   Value source = conversion.getSource();
@@ -171,8 +178,8 @@ static bool isZero(TypedAttr pad) {
   return number && number.getValue().isZero();
 }
 
-// Every element of a copy is one thread's.
-std::string ProductFactors::whyNotStaged(tile::LoadTileOp load) const {
+// Copies by all threads give each element to one thread. One thread issues a TMA copy for the whole tile.
+std::string ProductFactors::whyNotStaged(tile::LoadTileOp load, Copies by) const {
   if (!isa<RankedTensorType>(load.getType())) return "it is a scalar";
   const RankedTensorType type = loadedType(load);
   if (load.getAlignmentOffset()) return "it has an alignment offset";
@@ -183,6 +190,7 @@ std::string ProductFactors::whyNotStaged(tile::LoadTileOp load) const {
   if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
     return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
   if (load.getPadAttr() && !isZero(load.getPadAttr())) return "copies pad with zeros only";
+  if (by == Copies::tensor) return "";
   if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
   if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
     return "the layouts of what it is used with tear its 16-byte vectors apart";
