@@ -280,14 +280,17 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   tokens.where_any(at.block.to(i64) * m.tile_k, band.keys(), [&] {
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k);
     const HeadRows value_rows(m.d_k ? values : keys, m, m.tile_k);
-    // By pointers: tiles of a partition would be loaded a turn ahead, to registers that sums take.
+    // Loads by pointer: the loads of a partition would be issued an iteration ahead, to registers that sums take. Within a
+    // block places have 32 bits, so that the 64-bit address is computed once for all elements of a thread.
+    const Tile query = k.arange(m.tile_q);
     const auto numbers = [&](const View& view, const Scalar& head, const Scalar& block) {
-      const Tile query = k.arange(m.tile_q).to(i64) + block.to(i64) * m.tile_q;
+      const Scalar first = block.to(i64) * m.tile_q;
       const Scalar row = m.sequences ? head.to(i64) * view.stride(0)
                                      : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
-      // Beside the places of tensor copies there is no register for a number of each view of a sequence: all views have as many queries.
+      // All views of a sequence have the same number of queries. One register for it leaves more to the coordinates of TMA.
       const Scalar count = m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
-      return ligerdsl::load(view.ptr() + (query + row), query < count, 0.0f).expand_dims(0);
+      const Scalar left = min(count - first, m.tile_q).to(i32);
+      return ligerdsl::load(view.ptr() + (first + row) + query, query < left, 0.0f).expand_dims(0);
     };
     std::optional<Tile> held_keys, held_values;
     if (!m.reload) held_keys = key_rows.load(at.batch, at.block, at.head);

@@ -17,6 +17,7 @@ struct Blocks {
   int held = 1;         // tiles [own, width] that all turns share
   int scores = 1;       // tiles [own, turned] of f32 at once
   bool copies = false;  // loops load by tensor copies; forward ahead
+  bool ahead = false;   // the loop carries the weights of a block
 };
 
 // Columns of a head's tile: whole vectors, and rows that a tensor core takes.
@@ -25,10 +26,12 @@ int64_t width_of(const AttentionOptions& o) {
 }
 
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
-  constexpr int64_t kBeside = 2048;  // slots begin at multiples of what a swizzle repeats after
+  constexpr int64_t kBeside = 2048;     // slots begin at multiples of what a swizzle repeats after
+  constexpr int64_t kExchanges = 4096;  // bytes that loops by TMA leave to exchanges between threads
   const int64_t row = width_of(o) * size_of(o.type);
   const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;  // threads that multiply f32 exchange a tile
-  return (b.stages > 1 ? b.stages * 2 * b.turned * row : 0) + kept * b.own * row + kBeside;
+  return (b.stages > 1 ? b.stages * 2 * b.turned * row : 0) + kept * b.own * row + kBeside +
+         (b.copies ? kExchanges : 0);
 }
 
 constexpr int64_t kMostSums = 192;  // of a thread, with its scores
@@ -97,21 +100,30 @@ constexpr Tiles kTiles[] = {
      {.own = 128, .turned = 16, .warps = 8, .reload = true},
      {.own = 128, .turned = 32, .warps = 8, .reload = true}}};
 
-// By tensor copies and wgmma, heads of 64 and of 128 columns. An H100, causal, 4,096 tokens of 32 heads (8 of keys) of 128: forward 250 us and
-// the tiles above 315, backward 1,054 and 1,422; 2,048 tokens of 32 heads of 64: 60 and 69, 165 and 188.
-constexpr Tiles kCopiedTiles[] = {{64,
-                                   {.own = 64, .turned = 64, .reload = true, .copies = true},
-                                   {.own = 128, .turned = 64, .warps = 8, .reload = true, .copies = true},
-                                   {.own = 64, .turned = 64, .reload = true, .copies = true}},
-                                  {128,
-                                   {.own = 128, .turned = 128, .warps = 8, .reload = true, .copies = true},
-                                   {.own = 128, .turned = 64, .warps = 8, .reload = true, .copies = true},
-                                   {.own = 128, .turned = 64, .warps = 8, .reload = true, .copies = true}}};
-
-const Tiles& tiles_of(const Machine& machine, const AttentionOptions& o) {
+// TMA and wgmma serve heads of whole 16-byte vectors: two warpgroups own 128 rows.
+bool has_copies(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
-  for (const Tiles& copied : kCopiedTiles)
-    if (arch && arch->wgmma && !o.softcap && o.dim == copied.most_width) return copied;
+  return arch && arch->wgmma && size_of(o.type) == 2 && o.dim % 8 == 0;
+}
+
+// Registers of a thread for sums, scores and carried weights with which ptxas for sm_90a spills nothing.
+constexpr int64_t kMostForward = 176, kMostKeys = 192, kMostQueries = 176;
+
+int64_t registers_of(const AttentionOptions& o, const Blocks& b) {
+  const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);  // in quarters
+  const int64_t weights = b.ahead ? b.turned / 2 : 0;
+  return rows_of_thread * (b.sums * width_of(o) + b.scores * b.turned + weights) / 4;
+}
+
+// The most columns of scores that registers and shared memory leave room for: each iteration has its own waits.
+Blocks copied(const Machine& machine, const AttentionOptions& o, Blocks b, int64_t most_registers) {
+  b.own = 128, b.warps = 8, b.reload = b.copies = true;
+  while (b.turned > 16 && (registers_of(o, b) > most_registers || shared_bytes(o, b) > machine.shared_per_cta))
+    b.turned /= 2;
+  return b;
+}
+
+const Tiles& tiles_of(const AttentionOptions& o) {
   return *std::find_if(std::begin(kTiles), std::end(kTiles) - 1,
                        [&](const Tiles& tiles) { return width_of(o) <= tiles.most_width; });
 }
@@ -183,7 +195,8 @@ std::string refused_copies(const Machine& machine, int stages, const std::string
 // ---- forward ----
 
 AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions& o) {
-  const Blocks b = chosen(machine, o, tiles_of(machine, o).forward);
+  const Blocks b = has_copies(machine, o) ? copied(machine, o, {.turned = 128, .ahead = true}, kMostForward)
+                                          : chosen(machine, o, tiles_of(o).forward);
   return {.queries = b.own,
           .keys = b.turned,
           .stages = b.stages,
@@ -241,10 +254,13 @@ Cost forward_cost(const AttentionOptions& o, int64_t rows) {
 AttentionBackwardConfig backward_heuristic(const Machine& machine, const AttentionOptions& o) {
   AttentionBackwardConfig config;
   config.apart = machine.is_gpu() && width_of(o) > 128;
-  Blocks k = tiles_of(machine, o).keys, q = tiles_of(machine, o).queries;
+  const bool copies = has_copies(machine, o);
+  Blocks k = copies ? Blocks{.turned = 64} : tiles_of(o).keys, q = copies ? Blocks{.turned = 128} : tiles_of(o).queries;
   k.sums = config.apart ? 1 : 2;
-  k.held = q.held = k.scores = q.scores = 2;
-  k = chosen(machine, o, k), q = chosen(machine, o, q);
+  k.held = q.held = 2;
+  k.scores = q.scores = copies && o.softcap ? 3 : 2;  // a softcap keeps the products and the capped scores
+  k = copies ? copied(machine, o, k, kMostKeys) : chosen(machine, o, k);
+  q = copies ? copied(machine, o, q, kMostQueries) : chosen(machine, o, q);
   config.k_queries = k.turned, config.k_keys = k.own, config.k_stages = k.stages, config.k_warps = k.warps;
   config.q_queries = q.own, config.q_keys = q.turned, config.q_stages = q.stages, config.q_warps = q.warps;
   config.k_reload = k.reload, config.q_reload = q.reload;

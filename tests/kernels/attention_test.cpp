@@ -116,6 +116,17 @@ TEST(Attention, HeadDimensions) {
   Trial{.type = f32, .queries = 20, .keys = 40, .dim = 100}.check(seed += 5);
 }
 
+// Heads of whole vectors take the aligned variant of every step, however many tokens there are.
+TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
+  uint64_t seed = 221;
+  backend().took_generic();
+  for (int64_t dim : {72, 80, 104, 120, 176, 240})
+    Trial{.type = bf16, .queries = 67, .keys = 131, .dim = dim, .right = 0}.check(seed += 5);
+  Trial{.type = f16, .queries = 67, .keys = 131, .heads = 2, .kv_heads = 1, .dim = 24, .right = 0, .cap = 3}.check(
+      seed);
+  EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
+}
+
 // Blocks of the usual schedules that are seen as a whole, and some at each edge.
 TEST(Attention, ManyBlocks) {
   uint64_t seed = 251;
