@@ -69,6 +69,40 @@ def test_norms():
     torch.testing.assert_close(gemma(x), F.rms_norm(x, (16,), gemma.weight + 1, 1e-6))
 
 
+@pytest.mark.parametrize("shape", [(2, 128, 512), (5, 123, 123)])
+@pytest.mark.parametrize("rows", ["global", "batch"])
+@pytest.mark.parametrize("casting", ["llama", "gemma"])
+def test_bf16_gradients_of_a_modulated_norm_are_nearer_to_float64_than_torchs(shape, rows, casting):
+    """Liger's suite compares them with torch's, which rounds each product to bf16 before it adds (liger_suite/modulated_gradients.py)."""
+    import liger_suite.modulated_gradients as suite
+    offset = 1.0 if casting == "gemma" else 0.0
+    bf16 = lambda *sizes: torch.randn(*sizes).bfloat16()
+    x, d_y, weight = bf16(*shape), bf16(*shape), torch.ones(shape[-1]).bfloat16()
+    scale, shift = (bf16(*([shape[0]] if rows == "batch" else []), shape[-1]) * 0.1 for _ in range(2))
+
+    def gradients(function):
+        inputs = [t.clone().requires_grad_() for t in (x, weight, scale, shift)]
+        return torch.autograd.grad(function(*inputs), inputs, d_y)
+
+    def reference(x, weight, scale, shift):
+        n = x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + 1e-6)
+        n = n.bfloat16() * (offset + weight) if casting == "llama" else (n * (offset + weight.float())).bfloat16()
+        spread = lambda t: t[:, None] if rows == "batch" else t
+        return n * (1 + spread(scale)) + spread(shift)
+
+    before = ligerdsl.calls("modulated_rms_norm_backward")
+    ours = gradients(lambda x, *rest: functional.liger_modulated_rms_norm(x, *rest, offset=offset, casting_mode=casting))
+    assert ligerdsl.calls("modulated_rms_norm_backward") > before
+    exact = suite.gradients(x, weight, scale, shift, d_y, offset=offset)
+    for name, found, torchs, right in list(zip(("x", "weight", "scale", "shift"), ours, gradients(reference), exact))[1:]:
+        wrong, torchs_wrong = ((t.double() - right).norm() / right.norm() for t in (found, torchs))
+        assert wrong < 4e-3, name  # one rounding to bf16, and in Llama's form that of each normalised element
+        assert wrong <= torchs_wrong * 1.02, name
+    # torch's errors are those that the suite trips over: of scale, more than twice what one rounding leaves.
+    one_rounding = (exact[2].bfloat16().double() - exact[2]).norm()
+    assert (gradients(reference)[2].double() - exact[2]).norm() > 1.2 * one_rounding
+
+
 def test_gated():
     compare(functional.liger_swiglu, lambda a, b: F.silu(a) * b, leaf(2, 3, 16), leaf(2, 3, 16), calls="swiglu_forward")
     compare(functional.liger_geglu, lambda a, b: F.gelu(a, approximate="tanh") * b, leaf(6, 16), leaf(6, 16), calls="geglu_forward")

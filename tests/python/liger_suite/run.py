@@ -33,7 +33,7 @@ WITHOUT = "vl or moe or qwen3_5 or next or ministral"
 
 
 def pytest_command(options, tests, selection, workers):
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "liger_counts", "-o", "log_cli=false", "-o", "pythonpath=.",
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "liger_counts", "-p", "modulated_gradients", "-o", "log_cli=false", "-o", "pythonpath=.",
                "-W", "ignore", "--no-header", "--tb=short", *tests]
     if selection:
         command += ["-k", f"({selection}) and not ({WITHOUT})"]
