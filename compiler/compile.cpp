@@ -1,6 +1,7 @@
 #include "compiler/compile.h"
 
 #include <chrono>
+#include <optional>
 #include <set>
 
 #include "compiler/dialect/tgpu.h"
@@ -10,6 +11,7 @@
 #include "compiler/passes/passes.h"
 #include "compiler/refusal.h"
 #include "compiler/remarks.h"
+#include "compiler/rewrites/kept_loops.h"
 #include "compiler/target/cpu/cpu_target.h"
 #include "compiler/target/nvptx/nvptx_target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -117,10 +119,19 @@ LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options
   return passes.run(module);
 }
 
-LogicalResult simplify(ModuleOp module) {
+LogicalResult unrollLoops(ModuleOp module) {
   PassManager passes(module.getContext());
   timePasses(passes);
   passes.addNestedPass<func::FuncOp>(createTileUnrollLoopsPass());
+  return passes.run(module);
+}
+
+LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) {
+  if (failed(unrollLoops(module))) return failure();
+  std::optional<KeptLoops> kept;
+  if (options.target == program::Target::nvptx) kept.emplace(module);  // a CPU has no loads in flight
+  PassManager passes(module.getContext());
+  timePasses(passes);
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
@@ -158,7 +169,7 @@ program::Artifact compile(const program::Program& program, const program::Compil
 
   // What was edited has been simplified before.
   LogicalResult done = expandAdds(*module, options);
-  if (succeeded(done) && !edited) done = simplify(*module);
+  if (succeeded(done) && !edited) done = simplify(*module, options);
   if (succeeded(done) && trace.emits("tile")) {
     trace.keep(printModule(*module));
   } else if (succeeded(done)) {

@@ -2,6 +2,7 @@
 // tensors. They use wgmma, ptxas serialises none of it (C7510 to C7518), and none but those of kSpilled spill registers. Attention loads by TMA.
 #include <algorithm>
 #include <map>
+#include <regex>
 
 #include "kernels/catalog.h"
 #include "kernels/launch.h"
@@ -62,6 +63,51 @@ TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
       EXPECT_EQ(assembled.spilledBytes, known == kSpilled.end() ? 0 : known->second) << line << "\n" << assembled.log;
     }
   });
+}
+
+// A product whose K is one iteration keeps its loop: operands in shared memory, wgmma, and stores of whole vectors.
+TEST(ShallowProducts, GoByWgmmaAndStoreVectors) {
+  constexpr int kPtx = 86;
+  const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
+  const std::regex narrow_store(R"(st\.global(?!\S*\.v4)\S*)");
+  for (const char* factors : {"nt", "nn"})
+    for (const char* width : {"16", "32", "48", "64", "96", "128"})
+      for (const char* most_rows : {"0", "64"}) {
+        const MetaValues settings{
+            {"factors", factors}, {"cols", "4096"}, {"width", width}, {"type", "bf16"}, {"most_rows", most_rows}};
+        for (const kernels::Step& step : kernels::find_operation("matmul")->make(machine, settings).steps) {
+          SCOPED_TRACE(std::string(factors) + " K " + width + " most_rows " + most_rows);
+          const program::Artifact artifact = compileProgram(step.program, optionsOfStep(step, "sm_90a", kPtx));
+          EXPECT_NE(artifact.code.find("wgmma.mma_async"), std::string::npos);
+          EXPECT_EQ(artifact.code.find("mma.sync"), std::string::npos);
+          std::smatch found;
+          EXPECT_FALSE(std::regex_search(artifact.code, found, narrow_store)) << found.str();
+          const Assembled assembled = assemble(artifact.code, "sm_90a");
+          EXPECT_TRUE(assembled.ok) << assembled.log;
+          EXPECT_EQ(assembled.log.find("(C75"), std::string::npos) << assembled.log;
+          EXPECT_EQ(assembled.spilledBytes, 0) << assembled.log;
+        }
+      }
+}
+
+// An author's product of one constant iteration, of a CTA that makes one tile.
+TEST(ShallowProducts, GoByWgmmaInAnAuthorsLoop) {
+  for (const bool tensor_copies : {false, true}) {
+    KernelBuilder k("product");
+    const Partition c = k.view("c", bf16, {dyn, 4096}).partition({128, 128});
+    const Partition a = k.view("a", bf16, {dyn, 64}).partition({128, 64});
+    const Partition b = k.view("b", bf16, {64, 4096}).partition({64, 128});
+    const Scalar row = k.program_id(0), column = k.program_id(1);
+    const auto [sums] = k.for_range(0, 1, 1, {.num_stages = 3, .tensor_copies = tensor_copies},
+                                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& turn, const Tile& sums) {
+                                      return carry(dot(a.load({row, turn}), b.load({turn, column}), sums));
+                                    });
+    c.store({row, column}, sums.to(bf16));
+    const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 8)};
+    const std::string code = compileProgram(step.program, optionsOfStep(step, "sm_90a", 86)).code;
+    EXPECT_NE(code.find("wgmma.mma_async"), std::string::npos) << tensor_copies;
+    EXPECT_EQ(code.find("mma.sync"), std::string::npos) << tensor_copies;
+  }
 }
 
 // Where there is no wgmma.
