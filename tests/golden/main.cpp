@@ -1,10 +1,10 @@
-// golden_tests FILE COMPILER [--update]: is the code of the library's kernels, or what the compiler could not do for
-// them, what FILE says?
+// golden_tests FILE COMPILER [--update [OPERATION...]]: is the code of the library's kernels, or what the compiler could not
+// do for them, what FILE says?
 //
 // FILE's first line names the target and the LLVM that made it ("sm_90a LLVM 22.1.8"); each other line a kernel: the
 // case, its number among the kernels of the case, resources, and a digest of its code. If the first line ends with
 // "remarks", each other line is an operation and a remark on a kernel of it. 1: a line differs. 77: another
-// LLVM is here, whose code may differ. --update writes FILE anew.
+// LLVM is here, whose code may differ. --update writes FILE anew; with operations, the lines of the others stay.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -146,7 +146,17 @@ size_t compare(const std::vector<std::string>& wanted, const std::vector<std::st
   return differences;
 }
 
-int run(const std::string& path, const std::string& compiler_path, bool update) {
+// The lines of `before` that a case has.
+std::vector<std::string> kept(const std::vector<std::string>& before, const Case& which, bool remarks) {
+  const std::string begin = remarks ? which.op + " " : title_of(which) + " #";
+  std::vector<std::string> lines;
+  for (const std::string& line : before)
+    if (line.starts_with(begin)) lines.push_back(line);
+  return lines;
+}
+
+int run(const std::string& path, const std::string& compiler_path, bool update,
+        const std::set<std::string>& operations) {
   const auto compiler = runtime::CompilerLibrary::open(compiler_path);
   const std::vector<std::string> before = read_lines(path);
   if (before.empty()) throw std::runtime_error(path + ": no such file, or empty; its first line names a target");
@@ -162,7 +172,10 @@ int run(const std::string& path, const std::string& compiler_path, bool update) 
   std::set<std::string> unique;
   std::vector<std::string> found = {head};
   for (const Case& which : all_cases(target.starts_with("sm_"))) {
-    for (std::string& line : remarks ? golden.remarks(which) : golden.lines(which))
+    const bool keeps = !operations.empty() && !operations.contains(which.op);
+    for (std::string& line : keeps     ? kept(before, which, remarks)
+                             : remarks ? golden.remarks(which)
+                                       : golden.lines(which))
       if (unique.insert(line).second) found.push_back(std::move(line));
   }
   if (update) {
@@ -183,13 +196,14 @@ int run(const std::string& path, const std::string& compiler_path, bool update) 
 }  // namespace ligerdsl::test
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc > 4 || (argc == 4 && std::string(argv[3]) != "--update")) {
-    std::cerr << "usage: golden_tests FILE COMPILER [--update]\n";
+  if (argc < 3 || (argc > 3 && std::string(argv[3]) != "--update")) {
+    std::cerr << "usage: golden_tests FILE COMPILER [--update [OPERATION...]]\n";
     return 2;
   }
   setenv("LIGERDSL_TUNING", "off", 1);  // tables come and go; what is compared is the heuristics' choice
   try {
-    return ligerdsl::test::run(argv[1], argv[2], argc == 4);
+    const bool update = argc > 3;
+    return ligerdsl::test::run(argv[1], argv[2], update, {argv + (update ? 4 : argc), argv + argc});
   } catch (const std::exception& error) {
     std::cerr << "golden_tests: " << error.what() << "\n";
     return 2;
