@@ -58,14 +58,16 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
                         Loc loc) {
   if (group < 1 || group > std::numeric_limits<int32_t>::max())
     detail::fail(loc, "grouped_tiles", "expected a group of 1 row of tiles or more, got " + std::to_string(group));
-  const Scalar number = program.to(i32, loc), rows = tile_rows.to(i32, loc), columns = tile_columns.to(i32, loc);
+  const DType wide = program.dtype() == i64 ? i64 : i32;
+  const Scalar number = program.to(wide, loc), rows = tile_rows.to(wide, loc), columns = tile_columns.to(i32, loc);
   const NumberArg together(group, loc);
-  const Scalar of_group = at(columns, loc) * together;
+  const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  // 1 at least: a loop that looks a tile ahead asks for the one behind the last, too.
-  const Scalar here = max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
-  const Scalar within = at(number, loc) % at(of_group, loc);
-  const Scalar down = at(within, loc) % at(here, loc);
+  // At least 1: a loop that looks a tile ahead also asks for the place after the last tile.
+  const Scalar left = max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
+  // A group's tiles are fewer than 2^31, so what divides them is i32 in any case: 64-bit division takes a GPU ten times as long.
+  const Scalar here = left.to(i32, loc), within = Scalar(at(number, loc) % at(of_group, loc)).to(i32, loc);
+  const Scalar down = Scalar(at(within, loc) % at(here, loc)).to(wide, loc);
   return {at(before, loc) + at(down, loc), at(within, loc) / at(here, loc)};
 }
 

@@ -161,7 +161,8 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
       k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
   const View c = k.view("c", m.c_type, {dyn, m.cols});
 
-  const int64_t columns = ceil_div(m.cols, m.tile_n), turns = ceil_div(m.width, m.tile_k);
+  const int64_t turns = ceil_div(m.width, m.tile_k);
+  const Scalar columns = k.constant(ceil_div(m.cols, m.tile_n), i64);
   const Partition factors =
       b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
   const auto make = [&](const Place& place, const Scalar& column) {
@@ -184,17 +185,23 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
           .store({none, column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
     });
   };
+  // Programs that run at the same time share rows of a and columns of b: m.group tiles of rows are done together. In rows of
+  // tiles, one after the other, they would read a group's whole matrix again for every few tiles of rows.
   if (m.persistent) {
     const ListedTiles list(k);
-    return each_number(k, true, list.count() * columns,
-                       [&](const Scalar& number) { make(list.at(number / columns), number % columns); });
+    const Scalar rows = list.count();
+    return each_number(k, true, rows * columns, [&](const Scalar& number) {
+      const TilePlace tile = grouped_tiles(number, rows, columns, m.group);
+      make(list.at(tile.row), tile.column);
+    });
   }
   const Offsets offsets(k, m);
   const Scalar rows = c.dim(0);
   const Sections sections(k, m, offsets, rows);
   offsets.check(k, rows);
-  const Scalar number = k.program_id(0).to(i64);
-  make(sections.at(number / columns), number % columns);
+  const TilePlace tile =
+      grouped_tiles(k.program_id(0).to(i64), cdiv(rows, m.tile_m) + sections.count(), columns, m.group);
+  make(sections.at(tile.row), tile.column);
 }
 
 void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {

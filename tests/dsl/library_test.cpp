@@ -56,6 +56,17 @@ TEST(Library, TilesInGroupsOfRows) {
       }
 }
 
+TEST(Library, TilesInGroupsOfRowsBeyondThirtyTwoBits) {
+  constexpr int64_t kRows = int64_t{1} << 24, kColumns = 512, kGroup = 16;
+  const auto place = evaluate({0}, [&](KernelBuilder& k, const Tile& x) {
+    const Scalar rows = k.constant(kRows, i64), columns = k.constant(kColumns, i64);
+    const Scalar last = sum(x).to(i64) + (kRows * kColumns - 1);
+    const TilePlace tile = grouped_tiles(last, rows, columns, kGroup);
+    return (tile.row - (kRows - 1)) * 1000 + tile.column.to(i64);
+  });
+  EXPECT_EQ(place, Floats{kColumns - 1});
+}
+
 TEST(Library, Means) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x); }), Floats{3});
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x.reshape({2, 2}), 0); }), (Floats{2, 4}));

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <set>
 
 #include "kernels/cross_entropy.h"
 #include "kernels/grouped_matmul_config.h"
@@ -237,6 +238,52 @@ TEST(GroupedMatmul, Schedules) {
             .config = config,
             .sms = 2}
           .check(seed += 9);
+}
+
+// The tiles that programs [0, programs) write of a result of 20 by 12 tiles in three groups. A tile is 16x16; the others keep their
+// NaN.
+std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors factors, int64_t programs) {
+  constexpr int64_t kTile = 16, kColumns = 12;
+  Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
+              .k = 32,
+              .n = kColumns * kTile,
+              .sizes = {11 * kTile, 0, 9 * kTile}};
+  Trial::Tensors t = trial.tensors(31, 0);
+  t.c.fill(Values(trial.rows() * trial.n, std::numeric_limits<double>::quiet_NaN()));
+  trial.options.experts = 3, trial.options.cols = trial.n, trial.options.width = trial.k;
+  const auto& kernel = kernels::grouped_matmul_kernel;
+  MetaValues config{{"tile_m", "16"}, {"tile_n", "16"}, {"tile_k", "16"}};
+  if (machine().is_gpu())
+    config.insert({{"num_warps", "1"}, {"stages", "1"}, {"persistent", "false"}, {"tensor_copies", "false"}});
+  kernels::Operation operation =
+      kernel.build(machine(), trial.options, kernel.chosen(machine(), trial.options, config));
+  operation.steps[0].launch.grid[0] = kernels::Size(programs);
+  backend().run(operation, trial.rows(),
+                Arguments()
+                    .tensor("a", t.a)
+                    .tensor("b", t.b)
+                    .tensor("c", t.c)
+                    .tensor("offsets", t.offsets)
+                    .tensor("error", t.error));
+  std::set<std::pair<int64_t, int64_t>> written;
+  const Values c = t.c.values();
+  for (size_t i = 0; i < c.size(); ++i)
+    if (!std::isnan(c[i]))
+      written.insert({static_cast<int64_t>(i) / trial.n / kTile, static_cast<int64_t>(i) % trial.n / kTile});
+  return written;
+}
+
+// The first 48 programs make 16 rows of tiles of 3 columns. In an order row by row they would make 4 rows of 12 columns, and read
+// four times as much of b.
+TEST(GroupedMatmul, FirstProgramsShareRowsAndColumns) {
+  for (const GroupedFactors factors : {GroupedFactors::nt, GroupedFactors::nn}) {
+    const auto written = tiles_of_first_programs(factors, 48);
+    std::set<int64_t> rows, columns;
+    for (const auto& [row, column] : written) rows.insert(row), columns.insert(column);
+    EXPECT_EQ(columns, (std::set<int64_t>{0, 1, 2}));
+    EXPECT_GE(rows.size(), 13u);  // of 16 numbers of row tiles, those of the sections around the groups have no tile
+    EXPECT_EQ(written.size(), rows.size() * columns.size());
+  }
 }
 
 // More of few rows than a program looks at in one go.
