@@ -3,11 +3,12 @@
 //   g' = clip g;  m = beta1 m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2
 //   p = p - lr ((m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p)
 //
-// Bytes per element: parameter, m and v read and written, gradient read, copy written. One vector per stream and
-// thread.
+// Bytes per element: parameter, m and v read and written, gradient read, copy written.
 #include "kernels/adamw.h"
 
-#include "kernels/tile_shape.h"
+#include <optional>
+
+#include "kernels/cross_entropy.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -30,12 +31,14 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   View copy;
   if (meta.with_copy) copy = k.view("copy", meta.copy_type, {dyn});
   View gradient = k.view("gradient", meta.gradient_type, {dyn});
-  View clip, lr_view, step;
+  View clip, skip, lr_view, step, error;
   if (meta.with_clip) clip = k.view("clip", f32, {1});
+  if (meta.with_skip) skip = k.view("skip", meta.skip_type, {1});
   Scalar lr, bias1, bias2;
   if (meta.device_step) {
     lr_view = k.view("lr", f32, {1});
     step = k.view("step", i64, {1});
+    error = k.view("error", i64, {1});
   } else {
     lr = k.scalar("lr", f32);
     bias1 = k.scalar("bias1", f32);
@@ -44,9 +47,14 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   Scalar beta1 = k.scalar("beta1", f32), beta2 = k.scalar("beta2", f32);
   Scalar eps = k.scalar("eps", f32), weight_decay = k.scalar("weight_decay", f32);
 
+  std::optional<Scalar> stores;  // whether this step is taken; always, where nothing on the device says otherwise
+  if (meta.with_skip) stores = skip.load({0}) == 0;
   if (meta.device_step) {
     lr = lr_view.load({0});
-    Scalar t = step.load({0}).to(f32);
+    const Scalar given = step.load({0}), counts = given >= 1;
+    atomic_max(error.ptr(), kErrorBase, stores ? *stores && !counts : !counts);
+    stores = stores ? *stores && counts : counts;
+    const Scalar t = given.to(f32);
     bias1 = 1.0f / one_minus_power(beta1, t);
     bias2 = rsqrt(one_minus_power(beta2, t));
   }
@@ -57,12 +65,19 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   Tile m = fma(m_view.partition(shape).load({i}), beta1, (1.0f - beta1) * g);
   Tile v = fma(v_view.partition(shape).load({i}), beta2, (1.0f - beta2) * g * g);
   Tile p = parameter.partition(shape).load({i}).to(f32);
-  Tile update = fma(p, weight_decay, m * bias1 / fma(sqrt(v), bias2, eps));
+  Tile update = fma(p, weight_decay, fast_div(m * bias1, fma(fast_sqrt(v), bias2, eps)));
   Tile next = fma(update, -lr, p);
-  m_view.partition(shape).store({i}, m);
-  v_view.partition(shape).store({i}, v);
-  parameter.partition(shape).store({i}, next.to(meta.type));
-  if (meta.with_copy) copy.partition(shape).store({i}, next.to(meta.copy_type));
+  const auto store = [&] {
+    m_view.partition(shape).store({i}, m);
+    v_view.partition(shape).store({i}, v);
+    parameter.partition(shape).store({i}, next.to(meta.type));
+    if (meta.with_copy) copy.partition(shape).store({i}, next.to(meta.copy_type));
+  };
+  // A step that is left out stores nothing. Multiplying the update by 0 would not do: 0 times infinity is NaN.
+  if (stores)
+    k.if_(*stores, store);
+  else
+    store();
 }
 
 }  // namespace ligerdsl::kernels

@@ -126,8 +126,7 @@ std::vector<CatalogEntry> make_catalog() {
       entry(adamw_kernel),
       entry<TypeOption>("sum_of_squares", "partial sums of squares of a tensor",
                         [](const Machine& m, const TypeOption& o) { return sum_of_squares(m, o.type); }),
-      entry<TypeOption>("finish_norm", "norm and clip factor from partial sums of squares",
-                        [](const Machine& m, const TypeOption&) { return finish_norm(m); }),
+      entry<NormOptions>("finish_norm", "norm and clip factor from partial sums of squares", finish_norm),
   };
 }
 

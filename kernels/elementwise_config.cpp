@@ -45,8 +45,11 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions&) {
-  return {.rows = 1, .num_warps = 8, .vectors = machine.is_gpu() ? 1 : 4};
+// Vectors are those of the moments, four f32. Two of them are eight elements, which are one vector of a 16-bit parameter, gradient or copy.
+ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
+  const bool narrow =
+      size_of(o.type) == 2 || size_of(o.gradient_type) == 2 || (o.with_copy && size_of(o.copy_type) == 2);
+  return {.rows = 1, .num_warps = 8, .vectors = !machine.is_gpu() ? 4 : narrow ? 2 : 1};
 }
 
 Operation step(const Machine&, const AdamwOptions& o, const ElementwiseConfig& config) {

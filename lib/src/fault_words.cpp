@@ -17,6 +17,9 @@ std::string text_of(const Fault& fault) {
     return std::string(fault.operation) + ": cu_seqlens out of bounds at sequence " + std::to_string(fault.row) +
            " (the first such sequence); expected bounds of queries and of keys from 0 to all tokens, 0 to max_seqlen "
            "apart";
+  if (std::string_view(fault.operation) == "adamw_step")
+    return "adamw_step: device_step out of bounds: expected 1 or more for the first step that is taken; the step was "
+           "left out";
   return std::string(fault.operation) + ": label or index out of bounds in row " + std::to_string(fault.row) +
          " (the lowest such row); expected 0 <= label < number of classes (of shards: total_classes), or ignore_index";
 }

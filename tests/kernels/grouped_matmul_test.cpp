@@ -254,10 +254,10 @@ std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors fac
   const auto& kernel = kernels::grouped_matmul_kernel;
   MetaValues config{{"tile_m", "16"}, {"tile_n", "16"}, {"tile_k", "16"}};
   if (machine().is_gpu())
-    config.insert({{"num_warps", "1"}, {"stages", "1"}, {"persistent", "false"}, {"tensor_copies", "false"}});
+    config.insert({{"num_warps", "2"}, {"stages", "1"}, {"persistent", "false"}, {"tensor_copies", "false"}});
   kernels::Operation operation =
       kernel.build(machine(), trial.options, kernel.chosen(machine(), trial.options, config));
-  operation.steps[0].launch.grid[0] = kernels::Size(programs);
+  operation.steps[0].launch.grid[0] = Size(programs);
   backend().run(operation, trial.rows(),
                 Arguments()
                     .tensor("a", t.a)

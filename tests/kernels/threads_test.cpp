@@ -77,7 +77,7 @@ std::vector<Tensor> loss_results() {
 std::vector<Tensor> gradient_results() {
   // Rows named never, sometimes and more than a hundred times.
   const int64_t n = 1700, vocabulary = 1000;
-  Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24), partials(f32, {4});
+  Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24), partials(f32, {4, 2});
   std::vector<int64_t> indices(n);
   for (int64_t i = 0; i < n; ++i) indices[i] = i % 3 ? i * i % vocabulary : vocabulary - 1;
   backend().run(

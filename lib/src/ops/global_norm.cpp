@@ -13,9 +13,22 @@ namespace {
 using Args = ligerdsl_global_norm_args_t;
 
 constexpr int64_t kElementsPerProgram = 65536;  // what the header promises about workspace rows
+constexpr int64_t kPartialBytes = 2 * sizeof(float);
 
 const Args& args_of(const Call& call) {
   return *static_cast<const Args*>(call.args);
+}
+
+// A row for each program.
+BoundTensor partial_sums(void* data, int64_t programs) {
+  BoundTensor tensor{};
+  tensor.data = static_cast<std::byte*>(data);
+  tensor.rank = 2;
+  tensor.dims[0] = programs, tensor.dims[1] = 2;
+  tensor.strides[0] = 2, tensor.strides[1] = 1;
+  tensor.dtype = DType::f32;
+  tensor.present = true;
+  return tensor;
 }
 
 BoundTensor vector(void* data, int64_t size, DType type) {
@@ -62,7 +75,7 @@ class GlobalNorm final : public OpPlan {
   // Outputs that are not wanted take a slot each before the partial sums.
   size_t workspace_bytes(int64_t rows) const override {
     return 2 * kWorkspaceAlign +
-           static_cast<size_t>(kernels::ceil_div(kernels::Count(rows), kElementsPerProgram).value()) * sizeof(float);
+           static_cast<size_t>(kernels::ceil_div(kernels::Count(rows), kElementsPerProgram).value()) * kPartialBytes;
   }
 
   void execute(const Call& call) const override {
@@ -75,7 +88,7 @@ class GlobalNorm final : public OpPlan {
       pack(
           *squares_launcher_,
           [&](const std::string& name) {
-            return name == "x" ? tensor : vector(partials + used * sizeof(float), programs, DType::f32);
+            return name == "x" ? tensor : partial_sums(partials + used * kPartialBytes, programs);
           },
           call)
           .launch({programs}, call.stream);
@@ -91,7 +104,7 @@ class GlobalNorm final : public OpPlan {
           if (name == "norm") return call.tensors[global_norm::k_norm];
           if (name == "factor") return output(global_norm::k_clip_factor, DType::f32, 0);
           if (name == "nonfinite") return output(global_norm::k_nonfinite, DType::i32, 1);
-          return vector(partials, used, DType::f32);
+          return partial_sums(partials, used);
         },
         call)
         .launch({}, call.stream);
@@ -109,9 +122,9 @@ class GlobalNorm final : public OpPlan {
     const kernels::Step& step = operation.steps[0];
     std::vector<ArgPromise> promises;
     for (const program::Argument& argument : step.program.arguments) {
-      const auto shape = step.program.values[argument.value].shape;
+      const auto& type = step.program.values[argument.value];
       promises.push_back({.alias_class = static_cast<uint32_t>(promises.size() + 1)});
-      if (shape.size() == 1 && shape[0] != program::kDynamic) promises.back().exact = {shape[0]};
+      for (const int64_t size : type.shape) promises.back().exact.push_back(size == program::kDynamic ? -1 : size);
     }
     return std::make_unique<Launcher>(*context_, step.program, step.launch, promises);
   }
