@@ -89,16 +89,23 @@ bool needs_counts(const CrossEntropyOptions& m) {
          (m.with_accuracy && m.reduction != Reduction::none);
 }
 
-void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
-  const Arguments args(k, m);
-  Scalar index = k.program_id(0);
+namespace {
+
+void one_row(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Scalar& index,
+             const Scalar& label) {
   const Row row(k, m, args, index);
-  Scalar label = args.labels.load({index}).to(i64);  // labels are compared in 64 bits
-  Scalar ignored = label == args.ignore_index;
-  Scalar is_class = label >= 0 && label < args.logits.dim(1);
+  const Scalar ignored = label == args.ignore_index;
+  const Scalar is_class = label >= 0 && label < args.logits.dim(1);
   k.if_(
       !ignored && is_class, [&] { CountedRow(k, m, args, row, index, label).run(); },
       [&] { fill_row(k, m, args, &row, index, ignored); });
+}
+
+}  // namespace
+
+void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m) {
+  const Arguments args(k, m);
+  for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) { one_row(k, m, args, index, label); });
 }
 
 }  // namespace ligerdsl::kernels

@@ -78,8 +78,10 @@ struct CrossEntropyMeta : CrossEntropyOptions {
   bool aligned_blocks = false;    // blocks begin at whole vectors wherever rows do (View::alignment_offset)
   bool prefetched = true;         // the first pass loads a block ahead
   BlockLanes lanes;               // how a block is dealt
+  bool several_rows = false;      // program p takes rows p, p + programs, p + 2 programs ...
   bool without_logits = false;    // nothing of a row is read but what others found out about it
   bool without_d_logits = false;  // a gradient is made, and stored elsewhere
+  bool totals_in_parts = false;   // partial results of many rows come from a launch before (cross_entropy_totals.h)
 };
 
 // Whether the last launch counts the rows and divides by their number. The others need no number of rows then, so no
@@ -91,13 +93,13 @@ inline bool divides_at_the_end(const CrossEntropyOptions& m) {
 // Whether rows need what cross_entropy_count counts.
 bool needs_counts(const CrossEntropyOptions& m);
 
-// What the options make of the rows, counted on the device. Arguments: counts [4] f32 (out), labels [n] label_type,
-// [weight [V] weight_type], ignore_index i64.
+// Counts the rows on the device, as the options ask. Arguments: counts [4] f32 (out), labels [n] label_type,
+// [weight [V] weight_type], ignore_index i64; with totals_in_parts also the scratch of add_count. One program.
 // counts = 1/n, 1/S, W, n: n rows that are not ignored, S the sum of their weights (n without weights), W the sum of
 // all weights; 1/n and 1/S are 0 when n is 0.
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// One program per row. Arguments, those in brackets as the options say:
+// One program per row, or any number of programs with several_rows. Arguments, those in brackets as the options say:
 //   [row_loss], [row_z_loss], [row_accuracy], [entropy], [lse] [n] f32; loss and z_loss [n] loss_type and accuracy [n] f32 stand
 //   in their place when reduction is none; [predictions] [n] i64; [d_logits] [n, V] type; logits [n, V] type; labels
 //   [n]; [bias], [weight] [V]; [d_loss] [1], or [n] when reduction is none; [d_entropy] [n] f32; [counts]; error [1] i64;
@@ -107,7 +109,8 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // loss, z_loss = sums of the rows, or means if it divides; accuracy = sum / n. Arguments: [loss [1], row_loss],
-// [z_loss [1], row_z_loss], [accuracy [1] f32, row_accuracy], [counts], or if it divides labels and ignore_index.
+// [z_loss [1], row_z_loss], [accuracy [1] f32, row_accuracy], [counts], or if it divides labels and ignore_index; with
+// totals_in_parts also the scratch of add_finish. One program.
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.

@@ -1,5 +1,6 @@
 #include "kernels/cross_entropy_config.h"
 
+#include "kernels/cross_entropy_totals.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -24,9 +25,29 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
+// Bytes that an H200 moves while it starts a program: 1.35 ns at 4.2 TB/s. Programs of shorter rows would wait for their
+// start, so they take several rows.
+constexpr int64_t kShortRow = 5632;
+constexpr int64_t kMostOddTile = 31;  // a tile has c 2^n columns, with an odd c up to this
+
+int programs_per_sm(const Machine& machine, const CrossEntropyOptions& o) {
+  const int64_t bytes = (o.with_gradient ? 2 : 1) * o.classes * size_of(o.type);
+  return machine.is_gpu() && bytes < kShortRow ? CrossEntropyConfig::kProgramsOfShortRows : 0;
+}
+
 // Columns with room for an alignment offset, where rows that follow each other begin anywhere.
 int64_t columns_with_offset(const CrossEntropyOptions& o) {
   return o.classes + vector_width(o.type) - 1;
+}
+
+// Columns of a GPU's tile of a row that begins anywhere and is read element by element, a warp's neighbours together.
+// Vectors would need columns for an alignment offset and a power of two: 512 for 257 classes, where this takes 288. An
+// element of its own costs 5 of some 26 instructions more (loads, stores), so it must save a fifth of the columns. 0: it does not.
+int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o) {
+  const int64_t columns = ceil_div(o.classes, program::kWarpThreads) * program::kWarpThreads;
+  const bool is_tile = columns / (columns & -columns) <= kMostOddTile;
+  if (!machine.is_gpu() || !is_tile || o.classes % vector_width(o.type) == 0) return 0;
+  return columns * 5 <= tile_width(columns_with_offset(o)) * 4 ? columns : 0;
 }
 
 // Columns that tiles of whole rows cover.
@@ -63,12 +84,18 @@ CrossEntropyConfig heuristic(const Machine& machine, const CrossEntropyOptions& 
   if (const auto shared = shared_rows(machine, o)) return {*shared, true};
   const int64_t widest = machine.is_gpu() ? kWidestOnGpu * vector_width(o.type) : kBlockOnCpu;
   if (covered(o) > widest) return {in_blocks(machine, o), o.with_gradient};
-  return {RowConfig{.num_warps = warps_for(tile_width(covered(o)), o.type, 2, 16)}};
+  CrossEntropyConfig config{RowConfig{.num_warps = warps_for(tile_width(covered(o)), o.type, 2, 16)}};
+  if (columns_by_element(machine, o) > 0) config.num_warps = 1;
+  config.programs_per_sm = programs_per_sm(machine, o);
+  return config;
 }
 
 std::string valid(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
   if (config.rows != 1) return "a tile is of one row; use rows=1";
   if (config.prefetched && config.whole()) return "prefetched is of blocks; use prefetched=false";
+  if (config.programs_per_sm > 0 && !config.whole())
+    return "programs go from row to row where a tile holds a row; use programs_per_sm=0, or keep=registers";
+  if (config.programs_per_sm > 0 && !machine.is_gpu()) return "a CPU has no SMs; use programs_per_sm=0";
   if (config.keep == Keep::cluster && !o.with_gradient)
     return "without a gradient rows are read once and need not be kept; use keep=shared";
   if (config.keep == Keep::cluster && o.part) return "parts of a batch are not shared by clusters; use keep=shared";
@@ -81,8 +108,8 @@ std::string valid(const Machine& machine, const CrossEntropyOptions& o, const Cr
 
 Operation build(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
   const CrossEntropyMeta meta = cross_entropy_meta(machine, o, config);
-  return with_totals(meta, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta, config.launch(),
-                                       schedule_of(config)));
+  return with_totals(meta, record_step(cross_entropy_kernel.name, o.type, &cross_entropy_rows, meta,
+                                       config.launch(machine), schedule_of(config)));
 }
 
 // Every byte of a row once; of what is one number of a row nothing.
@@ -92,13 +119,22 @@ Cost cost(const CrossEntropyOptions& o, int64_t rows) {
 
 }  // namespace
 
+Launch CrossEntropyConfig::launch(const Machine& machine) const {
+  Launch launch = RowConfig::launch();
+  if (programs_per_sm > 0) launch.grid[0] = min(launch.grid[0], int64_t{machine.sms} * programs_per_sm);
+  return launch;
+}
+
 CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
                                     const CrossEntropyConfig& config) {
   CrossEntropyMeta meta{o};
   meta.looped = !config.whole();
   meta.prefetched = config.prefetched;
+  meta.several_rows = config.programs_per_sm > 0;
   meta.block = config.columns(o.type, covered(o));
-  meta.aligned_blocks = meta.looped || meta.block >= columns_with_offset(o);
+  const int64_t by_element = meta.looped ? 0 : columns_by_element(machine, o);
+  if (by_element > 0) meta.block = by_element;
+  meta.aligned_blocks = meta.looped || (by_element == 0 && meta.block >= columns_with_offset(o));
   meta.lanes = meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas)
                            : BlockLanes{.lanes = meta.block};
   return meta;
@@ -109,14 +145,12 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   auto scratch = [&](const std::string& name, const Size& size) {
     op.workspace.push_back({.name = name, .dtype = f32, .shape = {size}});
   };
-  CrossEntropyMeta flat = meta;  // the steps of one program
-  flat.block = 1024;
-  auto add_one_program = [&](const std::string& name, auto build) {
-    op.steps.push_back(record_step(name, meta.type, build, flat, library_launch(1, 8)));
-  };
+  CrossEntropyMeta totals = meta;
+  totals.block = 1024;
+  totals.totals_in_parts = !meta.part;  // a part's caller has the sums of all parts made, of few wide rows
   if (needs_counts(meta)) {
     scratch("counts", 4);
-    add_one_program("cross_entropy_count", &cross_entropy_count);
+    add_count(op, "cross_entropy_count", meta.type, totals);
   }
   add_step(op, std::move(rows));
   if (meta.reduction == Reduction::none) return op;
@@ -124,7 +158,7 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   if (meta.with_z_loss) scratch("row_z_loss", Size::rows());
   if (meta.with_accuracy) scratch("row_accuracy", Size::rows());
   if (meta.with_loss || meta.with_z_loss || meta.with_accuracy)
-    add_one_program("cross_entropy_finish", &cross_entropy_finish);
+    add_finish(op, "cross_entropy_finish", meta.type, totals, Size::rows());
   return op;
 }
 

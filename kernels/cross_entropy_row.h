@@ -18,6 +18,21 @@ struct CrossEntropyArguments {
   CrossEntropyArguments(KernelBuilder& k, const CrossEntropyMeta& m);
 };
 
+// Runs body(row, label) for the rows of a program: its own row, or with several_rows one after the other. Labels are i64.
+template <class Body>
+void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& labels, const Body& body) {
+  const Scalar first = k.program_id(0);
+  const auto label_of = [&](const Scalar& row) { return labels.load({row}).to(i64); };
+  if (!m.several_rows) return body(first, label_of(first));
+  // The next row's label arrives while this row is computed.
+  const Scalar programs = k.num_programs(0).to(i64);
+  k.for_range(first.to(i64), labels.dim(0), programs, carry(label_of(first)), [&](Scalar row, Scalar label) {
+    const Scalar next = label_of(row + programs);
+    body(row, label);
+    return carry(next);
+  });
+}
+
 // Base 2: an element is the power 2^u with u = z log2(e) - base.
 struct CrossEntropyRowSums {
   Scalar base;       // the maximum, in base 2

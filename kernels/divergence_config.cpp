@@ -1,5 +1,6 @@
 #include "kernels/divergence_config.h"
 
+#include "kernels/cross_entropy_totals.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -58,21 +59,22 @@ Operation build(const Machine& machine, const DivergenceOptions& o, const Diverg
   meta.relative_log = !machine.is_gpu();
   const Size programs = ceil_div(Size::rows(), tile.rows) * ceil_div(o.cols, tile.cols * config.tiles);
   const Launch launch = library_launch(programs, config.num_warps);
-  // The steps of one program are cross-entropy's.
+  // Counts and sums are those of cross-entropy.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
   rows.reduction = Reduction::sum;
   rows.loss_type = o.loss_type;
+  rows.totals_in_parts = true;
   rows.block = 2048;
   Operation op;
   if (needs_counts(o)) {
     op.workspace.push_back({.name = "counts", .dtype = f32, .shape = {4}});
-    op.steps.push_back(record_step("divergence_count", o.type, &cross_entropy_count, rows, library_launch(1, 8)));
+    add_count(op, "divergence_count", o.type, rows);
   }
   op.steps.push_back(record_step(divergence_kernel.name, o.type, &divergence, meta, launch));
   if (!o.with_loss || o.reduction == Reduction::none) return op;
   op.workspace.push_back({.name = "row_loss", .dtype = f32, .shape = {programs}});
-  op.steps.push_back(record_step("divergence_finish", o.type, &cross_entropy_finish, rows, library_launch(1, 8)));
+  add_finish(op, "divergence_finish", o.type, rows, programs);
   return op;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/logit_divergence_config.h"
 
+#include "kernels/cross_entropy_totals.h"
 #include "kernels/record.h"
 
 namespace ligerdsl::kernels {
@@ -32,7 +33,7 @@ Operation build(const Machine& machine, const LogitDivergenceOptions& o, const R
   meta.block = config.columns(o.type, o.classes);
   meta.lanes =
       meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps) : BlockLanes{.lanes = meta.block};
-  // The steps of one program are cross-entropy's.
+  // Counts and sums are those of cross-entropy.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
   rows.reduction = Reduction::sum;
@@ -40,12 +41,12 @@ Operation build(const Machine& machine, const LogitDivergenceOptions& o, const R
   Operation op;
   if (needs_counts(o)) {
     op.workspace.push_back({.name = "counts", .dtype = f32, .shape = {4}});
-    op.steps.push_back(record_step("logit_divergence_count", o.type, &cross_entropy_count, rows, library_launch(1, 8)));
+    add_count(op, "logit_divergence_count", o.type, rows);
   }
   op.steps.push_back(record_step(logit_divergence_kernel.name, o.type, &logit_divergence, meta, config.launch()));
   if (!o.with_loss) return op;
   op.workspace.push_back({.name = "row_loss", .dtype = f32, .shape = {Size::rows()}});
-  op.steps.push_back(record_step("logit_divergence_finish", o.type, &cross_entropy_finish, rows, library_launch(1, 8)));
+  add_finish(op, "logit_divergence_finish", o.type, rows, Size::rows());
   return op;
 }
 

@@ -21,7 +21,10 @@ struct TargetCountsOptions {
   }
 };
 
-// Arguments: those of cross_entropy_count (cross_entropy.h), whose kernel it is. Rows: labels.
+// Arguments: those of cross_entropy_count (cross_entropy.h), whose kernel it is. Rows: labels. Scratch: partial counts.
 Operation target_counts(const Machine& machine, const TargetCountsOptions& options);
+
+// The same by one program without scratch, for operations whose other work dwarfs the reading of labels.
+Step target_counts_step(const TargetCountsOptions& options);
 
 }  // namespace ligerdsl::kernels

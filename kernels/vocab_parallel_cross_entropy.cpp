@@ -33,19 +33,25 @@ namespace {
 using Arguments = CrossEntropyArguments;
 using Row = CrossEntropyRow;
 
-// The label of a program's row, which says a class of the whole vocabulary.
+struct Vocabulary {
+  Scalar first, classes;  // the shard's first class, and how many the whole vocabulary has
+
+  explicit Vocabulary(KernelBuilder& k)
+      : first(k.scalar("first_class", i64)), classes(k.scalar("total_classes", i64)) {}
+};
+
+// The label of a row, which says a class of the whole vocabulary.
 struct ShardLabel {
   Scalar ignored, counts;  // i1
   Scalar owned;            // i1: it is a class of this shard
   Scalar local;            // its column in the shard, or -1
 
-  ShardLabel(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args, const Scalar& index) {
-    const Scalar first = k.scalar("first_class", i64), total = k.scalar("total_classes", i64);
-    const Scalar label = args.labels.load({index}).to(i64);
-    ignored = label == args.ignore_index;
-    counts = !ignored && label >= 0 && label < total;
-    const Scalar column = label - first;
-    owned = label >= first && column < m.classes;
+  ShardLabel(KernelBuilder& k, const VocabParallelMeta& m, const Scalar& label, const Scalar& ignore_index,
+             const Vocabulary& vocabulary) {
+    ignored = label == ignore_index;
+    counts = !ignored && label >= 0 && label < vocabulary.classes;
+    const Scalar column = label - vocabulary.first;
+    owned = label >= vocabulary.first && column < m.classes;
     local = where(owned, column, k.constant(-1, i64));
   }
 };
@@ -125,18 +131,9 @@ class MergedRow {
   Scalar maximum_, label_below_, log_total_, below_;
 };
 
-}  // namespace
-
-void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m) {
-  const View partials = k.view("partials", f32, {dyn, dyn});
-  Arguments args;
-  args.logits = k.view("logits", m.type, {dyn, m.classes});
-  args.labels = index_view(k, "labels", m.label_type);
-  args.error = k.view("error", i64, {1});
-  args.ignore_index = k.scalar("ignore_index", i64);
-  const Scalar index = k.program_id(0);
+void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args, const View& partials,
+                     const Scalar& index, const ShardLabel& label) {
   const Row row(k, m, args, index);
-  const ShardLabel label(k, m, args, index);
   const auto store = [&](int column, const ScalarArg& value) { partials.store({index, column}, value); };
   k.if_(
       label.counts,
@@ -165,16 +162,29 @@ void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m) {
       });
 }
 
-void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m) {
-  const Arguments args(k, m);
-  const Scalar index = k.program_id(0);
+}  // namespace
+
+void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m) {
+  const View partials = k.view("partials", f32, {dyn, dyn});
+  Arguments args;
+  args.logits = k.view("logits", m.type, {dyn, m.classes});
+  args.labels = index_view(k, "labels", m.label_type);
+  args.error = k.view("error", i64, {1});
+  args.ignore_index = k.scalar("ignore_index", i64);
+  const Vocabulary vocabulary(k);
+  for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) {
+    partials_of_row(k, m, args, partials, index, {k, m, label, args.ignore_index, vocabulary});
+  });
+}
+
+namespace {
+
+// Loss and gradient of a row. `of_class` is the smoothing of each class.
+void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args, const Partials& partials,
+                 const Scalar& of_class, const Scalar& index, const ShardLabel& label) {
   std::optional<Row> row;
   if (m.with_gradient) row.emplace(k, m, args, index);
-  const ShardLabel label(k, m, args, index);
-  const Partials partials(k, m);
   const Scalar& smoothing = args.label_smoothing;
-  Scalar of_class;
-  if (m.smoothing) of_class = k.scalar("smoothing_of_class", f32);
   const auto counted = [&] {
     const MergedRow merged(k, m, partials, args.labels.dim(0), index);
     const bool mean = m.reduction == Reduction::mean && !divides_at_the_end(m);
@@ -200,6 +210,19 @@ void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m) 
     k.for_range(0, row->blocks(), 1, [&](Scalar b) { row->store_gradient(b, gradient(row->load(b), b)); });
   };
   k.if_(label.counts, counted, [&] { fill_row(k, m, args, row ? &*row : nullptr, index, label.ignored); });
+}
+
+}  // namespace
+
+void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m) {
+  const Arguments args(k, m);
+  const Vocabulary vocabulary(k);
+  const Partials partials(k, m);
+  Scalar of_class;
+  if (m.smoothing) of_class = k.scalar("smoothing_of_class", f32);
+  for_each_row(k, m, args.labels, [&](const Scalar& index, const Scalar& label) {
+    loss_of_row(k, m, args, partials, of_class, index, {k, m, label, args.ignore_index, vocabulary});
+  });
 }
 
 }  // namespace ligerdsl::kernels

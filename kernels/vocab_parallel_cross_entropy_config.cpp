@@ -58,26 +58,30 @@ VocabParallelMeta meta_of(const Machine& machine, const Options& o, const CrossE
 Operation build_partials(const Machine& machine, const VocabParallelPartialsOptions& o,
                          const CrossEntropyConfig& config) {
   return operation_of(record_step(vocab_parallel_partials_kernel.name, o.type, &vocab_parallel_partials,
-                                  meta_of(machine, o, config), config.launch()));
+                                  meta_of(machine, o, config), config.launch(machine)));
 }
 
 Cost cost_of_partials(const VocabParallelPartialsOptions& o, int64_t rows) {
   return {static_cast<double>(o.classes * size_of(o.type)) * static_cast<double>(rows)};
 }
 
-// The loss alone is the work of a warp, without a choice.
-constexpr CrossEntropyConfig kLossAlone{RowConfig{.num_warps = 1}};
+// The loss alone is a few numbers of each row: the work of a warp, without a choice.
+CrossEntropyConfig loss_alone(const Machine& machine) {
+  CrossEntropyConfig config{RowConfig{.num_warps = 1}};
+  if (machine.is_gpu()) config.programs_per_sm = CrossEntropyConfig::kProgramsOfShortRows;
+  return config;
+}
 
 CrossEntropyConfig heuristic_of_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
-  return o.with_gradient ? heuristic(machine, o) : kLossAlone;
+  return o.with_gradient ? heuristic(machine, o) : loss_alone(machine);
 }
 
 std::string valid_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o,
                        const CrossEntropyConfig& config) {
   if (o.with_gradient) return valid(machine, o, config);
-  if (config_text(meta_fields(config)) == config_text(meta_fields(kLossAlone))) return "";
-  return "without a gradient no logits are read and there is nothing to choose; use " +
-         config_text(meta_fields(kLossAlone));
+  const std::string only = config_text(meta_fields(loss_alone(machine)));
+  if (config_text(meta_fields(config)) == only) return "";
+  return "without a gradient no logits are read and there is nothing to choose; use " + only;
 }
 
 Operation build_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o,
@@ -87,7 +91,7 @@ Operation build_loss(const Machine& machine, const VocabParallelCrossEntropyOpti
   meta.without_logits = !o.with_gradient;
   meta.shard_smoothing = o.smoothing && o.shard_smoothing;
   return with_totals(meta, record_step(vocab_parallel_cross_entropy_kernel.name, o.type, &vocab_parallel_cross_entropy,
-                                       meta, config.launch()));
+                                       meta, config.launch(machine)));
 }
 
 Cost cost_of_loss(const VocabParallelCrossEntropyOptions& o, int64_t rows) {

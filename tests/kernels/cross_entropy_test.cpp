@@ -1,5 +1,7 @@
 #include "kernels/cross_entropy.h"
 
+#include "kernels/cross_entropy_config.h"
+#include "kernels/cross_entropy_totals.h"
 #include "kernels/oracle/cross_entropy.h"
 #include "kernels/softcap.h"
 #include "tests/kernels/shapes.h"
@@ -57,9 +59,10 @@ struct Trial {
     c.upstream.resize(o.with_d_loss && c.reduction == Reduce::none ? c.n : 1, c.upstream.empty() ? 1.0 : c.upstream[0]);
     d_loss = Tensor(o.d_loss_type, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
   }
-  void run(const Tensor& gradient) {
+  void run(const Tensor& gradient) { run(kernels::cross_entropy_kernel.heuristic(machine(), o), machine(), gradient); }
+  void run(const kernels::CrossEntropyConfig& config, const kernels::Machine& of, const Tensor& gradient) {
     label_tensor = Tensor(o.label_type, {c.n}, {label_stride}).fill(labels);
-    backend().run(kernels::cross_entropy(machine(), o), c.n,
+    backend().run(kernels::cross_entropy_kernel.build(of, o, config), c.n,
                   Arguments()
                       .tensor("logits", logits)
                       .tensor("labels", label_tensor)
@@ -207,6 +210,57 @@ TEST(CrossEntropy, AnyNumberOfRows) {
 
 TEST(CrossEntropy, ManyRows) {
   Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), 41).check();
+}
+
+// Sums of so many rows take partial sums of several programs.
+TEST(CrossEntropy, SumsOfManyRows) {
+  const int64_t n = kernels::kRowsOfOneProgram + 1;
+  if (n * 3 > backend().budget()) GTEST_SKIP() << "too many rows for this back end";
+  for (Reduce reduction : {Reduce::mean, Reduce::sum}) {
+    Trial run(f32, n, 3, {.reduction = reduction});
+    run.check();
+    run.o.with_gradient = false;  // the last launch counts and divides
+    run.make_outputs();
+    run.run();
+    const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+    EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
+    EXPECT_TRUE(close_loss(run.accuracy.values(), expected.accuracy));
+  }
+}
+
+// Programs that go from row to row: each row gets what a program of its own gives it, to the bit.
+TEST(CrossEntropy, ProgramsOfSeveralRows) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "programs take several rows on GPUs";
+  kernels::Machine few = machine();
+  few.sms = 1;
+  const int64_t n = 75;  // of 32 programs some take three rows, some two
+  for (DType type : {bf16, f32}) {
+    for (int64_t v : affordable({1, 33, 257, 1000, 1001}, n)) {
+      Trial each(type, n, v, {.smoothing = v == 33 ? exact(0.1) : 0.0, .reduction = Reduce::none}, 1.0, gap_of(v));
+      each.labels[40] = v;  // no class
+      Trial several = each;
+      several.make_outputs(gap_of(v));
+      each.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "0"}}), few, each.d_logits);
+      several.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "32"}}), few,
+                  several.d_logits);
+      EXPECT_TRUE(several.d_logits.same_bits(each.d_logits)) << each.describe();
+      EXPECT_TRUE(several.loss.same_bits(each.loss)) << each.describe();
+      EXPECT_TRUE(several.predictions.same_bits(each.predictions)) << each.describe();
+      EXPECT_EQ(kernels::kErrorBase - several.error.get_integer(0), 40);
+    }
+  }
+}
+
+// Starts of programs are no more than a third of what an H200's memory needs for the rows.
+TEST(CrossEntropy, ShortRowsStartFewPrograms) {
+  const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 80);
+  for (auto [n, v] : {std::pair<int64_t, int64_t>{1'000'000, 257}, {262'144, 1000}, {10'000'000, 32}}) {
+    const CrossEntropyOptions o{.classes = v, .type = bf16, .with_gradient = true};
+    int64_t programs = 0;
+    for (const kernels::Step& step : kernels::cross_entropy(h200, o).steps) programs += step.launch.grid_at(n)[0];
+    const double bytes = 2.0 * 2 * static_cast<double>(n * v);
+    EXPECT_LT(static_cast<double>(programs) * 1.35e-9, bytes / 4.2e12 / 3) << n << " x " << v;
+  }
 }
 
 std::vector<CrossEntropyCase> option_cases(int64_t classes) {

@@ -1,5 +1,6 @@
 #include "kernels/target_counts.h"
 
+#include "kernels/cross_entropy_totals.h"
 #include "kernels/oracle/cross_entropy.h"
 #include "tests/kernels/shapes.h"
 
@@ -45,6 +46,28 @@ TEST(TargetCounts, LabelsAndWeights) {
       }
     }
   }
+}
+
+// Rows from which on several programs leave partial counts, and one row less.
+TEST(TargetCounts, ManyRowsTakePartialCounts) {
+  const int64_t classes = 7;
+  Values weight = Random(2).normals(classes);
+  for (double& w : weight) w = std::fabs(w) + 0.1;
+  for (int64_t n : {kernels::kRowsOfOneProgram - 1, kernels::kRowsOfOneProgram, kernels::kRowsOfOneProgram + 3000}) {
+    if (n > backend().budget()) continue;
+    const auto labels = random_labels(n, classes, -100);
+    run_and_check(labels, -100, i64, {});
+    run_and_check(labels, -100, i32, weight);
+  }
+}
+
+// The number of programs grows with the rows up to kMostTotalPrograms.
+TEST(TargetCounts, NoProgramReadsAllOfManyRows) {
+  const kernels::Operation operation = kernels::target_counts(machine(), {});
+  ASSERT_EQ(operation.steps.size(), 2u);
+  EXPECT_EQ(operation.steps[0].launch.grid_at(kernels::kRowsOfOneProgram - 1)[0], 0);
+  EXPECT_EQ(operation.steps[0].launch.grid_at(kernels::kRowsOfOneProgram)[0], 8);
+  EXPECT_EQ(operation.steps[0].launch.grid_at(1'000'000)[0], kernels::kMostTotalPrograms);
 }
 
 TEST(TargetCounts, NothingCounts) {

@@ -324,11 +324,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void make_counts() {
     const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, true);
     if (!kernels::needs_counts(options)) return;
-    const auto counts = kernels::target_counts(context_->machine(), {.label_type = options.label_type,
-                                                                     .has_weight = options.has_weight,
-                                                                     .classes = options.classes,
-                                                                     .weight_type = options.weight_type});
-    count_ = step(counts.steps[0], count_names());
+    count_ = step(kernels::target_counts_step({.label_type = options.label_type,
+                                               .has_weight = options.has_weight,
+                                               .classes = options.classes,
+                                               .weight_type = options.weight_type}),
+                  count_names());
   }
 
   // What makes gradients of logits that are stored from the rows' lse.
