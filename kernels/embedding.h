@@ -16,6 +16,7 @@ struct EmbeddingOptions {
   int64_t positions = 0;        // rows of a second table, of which row i of the output gets row i mod positions added
   DType d_position_type = f32;  // of the second table's gradient: f32 or type
   bool accumulate_positions = false;  // d_position_table += ...; f32 only
+  bool shard = false;                 // the table has rows [first_row, first_row + vocabulary) of `total_rows`
 
   template <class V>
   void visit(V&& v) {
@@ -28,6 +29,7 @@ struct EmbeddingOptions {
     v("positions", positions);
     v("d_position_type", d_position_type);
     v("accumulate_positions", accumulate_positions);
+    v("shard", shard);
   }
 };
 
@@ -46,13 +48,14 @@ struct EmbeddingBackwardMeta : EmbeddingOptions {
 };
 
 // Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64; with positions, position_table
-// [positions, H] type.
-// An index outside [0, V) gives a row of NaN and its row number in the error word (see kErrorBase).
+// [positions, H] type; of a shard, first_row and total_rows i64.
+// An index outside [0, V), of a shard outside [0, total_rows), gives a row of NaN and its row number in the error word
+// (see kErrorBase). An index of another shard gives a row of zeros.
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 
 // Rows: indices. The gradient takes d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type, fewer than
-// 2^31 of them; with positions, d_position_table [positions, H] d_position_type. Indices outside [0, V) add nothing to
-// d_table.
+// 2^31 of them; with positions, d_position_table [positions, H] d_position_type; of a shard, first_row i64. Indices of
+// rows that d_table does not have add nothing to it.
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
 

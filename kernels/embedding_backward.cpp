@@ -60,14 +60,21 @@ struct Sorted {
 // The indices, and which part of them a position belongs to.
 struct Cut {
   View indices;
-  Scalar part;  // indices of a part, in whole tiles
+  Scalar part;       // indices of a part, in whole tiles
+  Scalar first_row;  // of a shard; else empty
   int64_t vocabulary;
 
   Cut(KernelBuilder& k, const EmbeddingBackwardMeta& m, const Scalar& parts)
       : indices(index_view(k, "indices", m.index_type)), vocabulary(m.vocabulary) {
     part = cdiv(cdiv(indices.dim(0), parts), m.scan) * m.scan;
+    if (m.shard) first_row = k.scalar("first_row", i64);
   }
-  Tile load(const Scalar& tile, int64_t size) const { return indices.partition({size}).load({tile}, {.pad = -1.0}); }
+  // Rows of the table that the indices name; what is no such row is negative, or too large.
+  Tile load(const Scalar& tile, int64_t size) const {
+    const Tile index = indices.partition({size}).load({tile}, {.pad = -1.0});
+    if (first_row.empty()) return index;
+    return where(index.to(i64) >= first_row, index.to(i64) - first_row, -1);
+  }
   Tile names_row(const Tile& index) const { return index >= 0 && index.to(i64) < vocabulary; }
   // starts[part of `position`, index]
   PtrTile start(const View& starts, const Scalar& position, const Tile& index) const {
@@ -169,12 +176,15 @@ void add_chunks(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   const Sorted sorted(k, m);
   View indices = index_view(k, "indices", m.index_type);
   View listed = k.view("listed", i32, {1});
+  Scalar first_row;
+  if (m.shard) first_row = k.scalar("first_row", i64);
 
   const Columns at(k, sums, m);
   const Scalar number = at.owner;
   auto gradients = d_out.partition({squeeze, m.block});
   k.if_(number * m.chunk < listed.load({0}).to(i64), [&] {
     Scalar v = indices.load({sorted(number * m.chunk)}).to(i64);
+    if (m.shard) v = v - first_row;
     Scalar begin = sorted.begin(v);
     Scalar first = begin + (number - first_chunk(begin, m)) * m.chunk;
     Scalar end = first + m.chunk;

@@ -33,10 +33,13 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   View d_out = k.view("d_out", m.type, {dyn, m.cols});
   View indices = index_view(k, "indices", m.index_type);
   auto table = d_table.partition({squeeze, m.block}), gradients = d_out.partition({squeeze, m.block});
+  Scalar first_row;
+  if (m.shard) first_row = k.scalar("first_row", i64);
   Scalar column = k.program_id(0).to(i64);
   // Adds the row to the table where its index is one, and does `also` on the way, or else alone.
   const auto add = [&](const Scalar& i, const auto& also) {
     Scalar v = indices.load({i}).to(i64);
+    if (m.shard) v = v - first_row;
     k.if_(
         v >= 0 && v < m.vocabulary,
         [&] {

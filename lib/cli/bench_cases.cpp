@@ -123,9 +123,17 @@ class Builder {
   }
   // Of `longest` tokens at most, in sequences of which each has so many more than the one before, four in turn.
   void sequences(int64_t count, int64_t tokens, int64_t longest, int64_t q, int64_t k, int64_t d) {
-    const std::vector<std::string> settings{dtype_, size("U", count + 1), size("S", tokens), size("T", tokens),
-                                            size("max_seqlen_q", longest), size("max_seqlen_k", longest),
-                                            size("A", q), size("K", k), size("D", d), "index_dtype=i32", "causal=1"};
+    const std::vector<std::string> settings{dtype_,
+                                            size("U", count + 1),
+                                            size("S", tokens),
+                                            size("T", tokens),
+                                            size("max_seqlen_q", longest),
+                                            size("max_seqlen_k", longest),
+                                            size("A", q),
+                                            size("K", k),
+                                            size("D", d),
+                                            "index_dtype=i32",
+                                            "causal=1"};
     for (const char* direction : {"forward", "backward"})
       cases_.push_back({fmt::format("attention_varlen_{}", direction), settings});
     cases_[cases_.size() - 2].settings.emplace_back("with_lse=1");
@@ -138,7 +146,7 @@ class Builder {
   void shard(int64_t rows, int64_t classes, int64_t shards) {
     one("vocab_parallel_cross_entropy_partials", rows, {size("V", classes / shards)});
     one("vocab_parallel_cross_entropy", rows,
-        {size("V", classes / shards), size("M", shards * rows_of(rows)), "in_place=1"});
+        {size("V", classes / shards), size("M", shards * rows_of(rows)), size("total_classes", classes), "in_place=1"});
   }
   int64_t rows_of(int64_t rows) const { return scale_.rows > 0 ? scale_.rows : rows; }
   static std::string size(const char* letter, int64_t value) { return fmt::format("{}={}", letter, value); }

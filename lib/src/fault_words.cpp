@@ -20,8 +20,15 @@ std::string text_of(const Fault& fault) {
   if (std::string_view(fault.operation) == "adamw_step")
     return "adamw_step: device_step out of bounds: expected 1 or more for the first step that is taken; the step was "
            "left out";
-  return std::string(fault.operation) + ": label or index out of bounds in row " + std::to_string(fault.row) +
-         " (the lowest such row); expected 0 <= label < number of classes (of shards: total_classes), or ignore_index";
+  const std::string row = std::to_string(fault.row) + " (the lowest such row); expected ";
+  if (std::string_view(fault.operation).starts_with("embedding_"))
+    return std::string(fault.operation) + ": index out of bounds at position " + row +
+           "0 <= index < n_rows, or of a shard 0 <= index < total_rows";
+  const bool shards = std::string_view(fault.operation).starts_with("vocab_parallel_");
+  return std::string(fault.operation) + ": label out of bounds in row " + row +
+         (shards ? "0 <= label < total_classes, the classes of all shards (if that is 0: first_class + n_classes), or "
+                   "ignore_index"
+                 : "0 <= label < n_classes, or ignore_index");
 }
 
 FaultWords::FaultWords(runtime::Device& device) : device_(device) {

@@ -186,6 +186,37 @@ TEST_F(Execute, PollNamesTheOperation) {
   expect_failure(ligerdsl_context_poll(context_.get(), nullptr, 0), LIGERDSL_INVALID_NULL_POINTER, {"fault"});
 }
 
+// A shard of a table: rows of others are 0 and no fault, rows that no shard has are.
+TEST_F(Execute, EmbeddingOfAShard) {
+  Owned weight(LIGERDSL_F32, {4, 2}), ids(LIGERDSL_I64, {3}), out(LIGERDSL_F32, {3, 2});
+  for (int i = 0; i < 8; ++i) weight.floats()[i] = static_cast<float>(i + 1);
+  ids.storage = {11, 3, 19};
+  EmbeddingForwardDesc desc = embedding_forward_desc();
+  desc.first_row = 10;
+  desc.total_rows = 20;
+  EmbeddingForwardArgs args = embedding_forward_args();
+  args.weight = weight;
+  args.indices = ids;
+  args.out = out;
+  embedding_forward(context_, desc, args);
+  EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS);
+  const float expected[] = {3, 4, 0, 0, 0, 0};
+  for (int i = 0; i < 6; ++i) EXPECT_EQ(out.floats()[i], expected[i]) << i;
+  ids.storage[1] = 20;
+  embedding_forward(context_, desc, args);
+  EXPECT_TRUE(std::isnan(out.floats()[2]));
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                 {"embedding_forward", "index out of bounds at position 1", "total_rows"});
+
+  const auto refused = [&](std::initializer_list<const char*> words) {
+    expect_failure(ligerdsl_embedding_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT, words);
+  };
+  desc.total_rows = 13;
+  refused({"`total_rows`", "10 + 4", "got 13"});
+  desc.total_rows = 0;
+  refused({"`first_row`", "without `total_rows`", "got 10"});
+}
+
 TEST_F(Execute, ThreadsShareAPlan) {
   VectorAddDesc desc = vector_add_desc();
   desc.dtype = LIGERDSL_F32;

@@ -57,6 +57,32 @@ TEST_F(Execute, VocabParallelCrossEntropy) {
   }
 }
 
+// A shard that does not know the size of the vocabulary takes labels beyond its own for those of later shards.
+TEST_F(Execute, LabelsOfLaterShardsAreNoFault) {
+  Owned logits(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}), partials(LIGERDSL_F32, {3, 3});
+  labels.storage = {1, 4, -1};
+  VocabParallelCrossEntropyPartialsArgs args = vocab_parallel_cross_entropy_partials_args();
+  args.logits = logits;
+  args.labels = labels;
+  args.partials = partials;
+  vocab_parallel_cross_entropy_partials(context_, vocab_parallel_cross_entropy_partials_desc(), args);
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+                 {"label out of bounds in row 2", "total_classes"});
+  const float statistics[] = {0, 1, 0, 0, 2, 0};
+  for (int i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(partials.floats()[i], statistics[i]) << i;
+
+  // The losses of several shards need it.
+  Owned both(LIGERDSL_F32, {2, 3, 3}), loss(LIGERDSL_F32, {3});
+  VocabParallelCrossEntropyDesc desc = vocab_parallel_cross_entropy_desc();
+  VocabParallelCrossEntropyArgs of_all = vocab_parallel_cross_entropy_args();
+  of_all.logits = logits;
+  of_all.labels = labels;
+  of_all.partials = both;
+  of_all.loss = loss;
+  expect_failure(ligerdsl_vocab_parallel_cross_entropy(context_.get(), &desc, &of_all, nullptr),
+                 LIGERDSL_INVALID_ARGUMENT, {"`total_classes`", "several shards", "got 0 with 2 shards"});
+}
+
 TEST_F(Execute, ShardsOfAVocabularyAreChecked) {
   Owned x(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), three(LIGERDSL_F32, {2, 4, 3}), five(LIGERDSL_F32, {4, 5}),
       odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}), upstream(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}),

@@ -26,11 +26,22 @@ struct Trial {
     for (int64_t i = 0; i < n; ++i)
       indices.push_back(random.below(std::max<int64_t>(1, i % 3 ? vocabulary : vocabulary / 4)));
   }
+  int64_t first_row = 0, total_rows = 0;  // of a shard
+  void cut_to_shard(int64_t first, int64_t total) {
+    o.shard = true;
+    first_row = first;
+    total_rows = total;
+  }
   Tensor index_tensor() const { return Tensor(o.index_type, {n}, {index_stride}).fill(indices); }
   void forward() {
-    backend().run(
-        kernels::embedding_forward(machine(), o), n,
-        Arguments().tensor("out", out).tensor("table", table).tensor("indices", index_tensor()).tensor("error", error));
+    backend().run(kernels::embedding_forward(machine(), o), n,
+                  Arguments()
+                      .tensor("out", out)
+                      .tensor("table", table)
+                      .tensor("indices", index_tensor())
+                      .tensor("error", error)
+                      .integer("first_row", first_row)
+                      .integer("total_rows", total_rows));
   }
   void backward() {
     const auto& kernel = kernels::embedding_backward_kernel;
@@ -41,7 +52,8 @@ struct Trial {
                       .tensor("d_table", d_table)
                       .tensor("d_out", d_out)
                       .tensor("indices", index_tensor())
-                      .tensor("d_position_table", d_positions));
+                      .tensor("d_position_table", d_positions)
+                      .integer("first_row", first_row));
   }
   void want_positions(int64_t positions, DType type) {
     o.positions = positions;
@@ -99,6 +111,43 @@ TEST(Embedding, ForwardOutOfRange) {
     EXPECT_TRUE(std::isnan(run.out.get(33)) && std::isnan(run.out.get(4 * 33 + 32)));
     EXPECT_EQ(run.out.get(0), run.table.get(run.indices[0] * 33));
     EXPECT_TRUE(run.out.untouched_outside());
+  }
+}
+
+// Rows of other shards are zeros and get no gradient; what no shard has is reported by each.
+TEST(Embedding, ShardsOfATable) {
+  const int64_t n = 300, total = 91, cols = 40;
+  for (DType index_type : {i64, i32}) {
+    for (bool in_order : {false, true}) {
+      Values sum(n * cols), gradient;
+      Trial whole(bf16, n, total, cols, index_type);
+      whole.indices[7] = total;
+      whole.indices[9] = -1;
+      whole.forward();
+      int64_t first = 0;
+      for (int64_t rows : {40, 1, 50}) {
+        Trial shard(bf16, n, rows, cols, index_type);
+        shard.cut_to_shard(first, total);
+        shard.indices = whole.indices;
+        shard.d_out = whole.d_out;
+        shard.in_order = in_order;
+        for (int64_t i = 0; i < rows * cols; ++i) shard.table.set(i, whole.table.get(first * cols + i));
+        shard.forward();
+        shard.backward();
+        EXPECT_EQ(kernels::kErrorBase - shard.error.get_integer(0), 7);
+        for (int64_t i = 0; i < n * cols; ++i) sum[i] += shard.out.get(i);
+        const Values part = shard.d_table.values();
+        gradient.insert(gradient.end(), part.begin(), part.end());
+        EXPECT_TRUE(shard.out.untouched_outside() && shard.d_table.untouched_outside());
+        first += rows;
+      }
+      for (int64_t i = 0; i < n * cols; ++i) {
+        const bool nobodys = i / cols == 7 || i / cols == 9;
+        ASSERT_TRUE(nobodys ? std::isnan(sum[i]) : sum[i] == whole.out.get(i)) << i;
+      }
+      const Values expected = embedding_gradient_oracle(whole.d_out.values(), whole.indices, total, cols);
+      EXPECT_TRUE(close_normwise(gradient, expected, gate_r(f32, n)));
+    }
   }
 }
 

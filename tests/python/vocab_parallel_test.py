@@ -48,6 +48,21 @@ def test_shards_in_one_process(reduction, smoothing, merged):
     torch.testing.assert_close(found.double(), gradient, rtol=1e-4, atol=1e-6)
 
 
+def test_embedding_of_shards():
+    """Each rank has some rows of the table: the sum over ranks is the embedding, and each gets its rows' gradient."""
+    table = torch.randn(10, 6, requires_grad=True)
+    indices = torch.tensor([[3, 0, 9], [9, 4, 7]])
+    shards = [table[a:b].detach().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]
+    parts = [lt.embedding(indices, w, padding_idx=-3, first_row=a, total_rows=10) for w, a in zip(shards, BORDERS)]
+    expected = F.embedding(indices, table, padding_idx=-3)
+    assert torch.equal(sum(parts), expected)
+    upstream = torch.randn_like(expected)
+    found = torch.cat([torch.autograd.grad(part, w, upstream)[0] for part, w in zip(parts, shards)])
+    torch.testing.assert_close(found, torch.autograd.grad(expected, table, upstream)[0])
+    with pytest.raises(ligerdsl.LabelError, match="index out of bounds at position 1"):
+        lt.embedding(torch.tensor([0, 10]), shards[0], total_rows=10)
+
+
 def test_forms_of_smoothing():
     logits = torch.randn(2, 3, 10, requires_grad=True)
     loss = lt.vocab_parallel_cross_entropy(logits, LABELS, label_smoothing=0.1, smooth_others=True)

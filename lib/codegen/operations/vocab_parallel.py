@@ -7,7 +7,7 @@ SHARD_FIELDS = [
     dim("n_classes", "V", "logits", "classes of the shard"), dtype("dtype", "logits"), dtype("label_dtype", "labels", "", INDEX),
     option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
     option("first_class", "int64_t", "0", "the shard's first class", 0, 2**52),
-    option("total_classes", "int64_t", "0", "classes of the whole vocabulary; 0 = first_class + n_classes: the shard is the last one", 0, 2**52)]
+    option("total_classes", "int64_t", "0", "classes of the whole vocabulary, or 0, see below", 0, 2**52)]
 SHARD_LABELS_DOC = """Shard s has V_s = n_classes of the total_classes classes, from first_class on; labels are classes of the whole vocabulary, the same on all
 ranks. The shards have every class once, and may be of different sizes."""
 
@@ -23,7 +23,8 @@ C is 3, or 5 with_smoothing. Arithmetic in f32. What exchanges them between rank
 after shard, or all-reduces to the same numbers of the whole vocabulary: M = the maximum of 0 by ranks; then 1 *= e^(m - M), with_smoothing 3 += V_s (m - M)
 (m = -inf: 1 = 0, 3 as it is), and the sums of 1, 2, 3 and 4 by ranks, beside 0 = M.
 Rows with ignore_index are not read: their numbers are 0. A label outside [0, total_classes) that is not ignore_index: the row's numbers are
-NaN, and ligerdsl_context_check of every rank reports it.""",
+NaN, and ligerdsl_context_check of every rank reports it. total_classes = 0: the number is not known here, and no label of at least 0
+is reported.""",
        [*SHARD_FIELDS, flag("with_smoothing", "1: the numbers that label_smoothing needs are there too")],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
         indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
@@ -44,7 +45,7 @@ gradient are 0. d_logits: the gradient of the loss by the shard's logits, times 
 It may be exactly logits when in_place is set. d_loss is read on the device: one element, or one per row for NONE.
 Without d_logits the logits are not read. Without shard_smoothing all ranks have a loss of the same bits.
 A label outside [0, total_classes) that is not ignore_index: that row's loss and gradient are NaN on every rank, and ligerdsl_context_check of
-every rank reports it.""",
+every rank reports it. total_classes = 0: first_class + n_classes, for the last or only shard; several shards' partials need the number.""",
        [*SHARD_FIELDS,
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_NONE", "LIGERDSL_REDUCTION_*", 0, 2),
         option("label_smoothing", "float", "0.0f", "see above", 0, 1),

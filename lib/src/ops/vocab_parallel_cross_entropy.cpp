@@ -1,5 +1,6 @@
 // Cross-entropy of a vocabulary in shards: the two operations between which the caller's ranks exchange statistics.
 #include <algorithm>
+#include <limits>
 
 #include "kernels/vocab_parallel_cross_entropy_config.h"
 #include "lib/src/ops/cross_entropy_options.h"
@@ -8,7 +9,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Of the whole vocabulary, in which the shard must lie.
+// Classes of the whole vocabulary, in which the shard must lie. Where it is not given, the shard is the last one.
 template <class Desc>
 int64_t total_classes(const Desc& d) {
   const int64_t end = d.first_class + d.n_classes;  // both are at most 2^52
@@ -21,11 +22,11 @@ int64_t total_classes(const Desc& d) {
   return d.total_classes;
 }
 
+// Labels of `classes` or more are reported.
 template <class Desc>
-OperationPlan::Bindings bindings_of(const Desc& d) {
+OperationPlan::Bindings bindings_of(const Desc& d, int64_t classes) {
   OperationPlan::Bindings bindings;
-  bindings.integers = {
-      {"ignore_index", d.ignore_index}, {"first_class", d.first_class}, {"total_classes", total_classes(d)}};
+  bindings.integers = {{"ignore_index", d.ignore_index}, {"first_class", d.first_class}, {"total_classes", classes}};
   return bindings;
 }
 
@@ -60,7 +61,9 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                                       .type = dtype_of(d.dtype),
                                                       .label_type = dtype_of(d.label_dtype),
                                                       .smoothing = d.with_smoothing != 0};
-  OperationPlan::Bindings bindings = bindings_of(d);
+  // Without total_classes a label beyond the shard may be of a later one.
+  const int64_t classes = d.total_classes == 0 ? std::numeric_limits<int64_t>::max() : total_classes(d);
+  OperationPlan::Bindings bindings = bindings_of(d, classes);
   bindings.rows = [smoothing = options.smoothing](const Call& call) {
     check_columns(call, op::dim_C, smoothing, "with_smoothing");
     return call.sizes[op::dim_N];
@@ -87,14 +90,14 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_voca
                                                           .with_gradient = with_gradient,
                                                           .with_d_loss = d.with_d_loss != 0,
                                                           .d_loss_type = dtype_of(d.d_loss_dtype)};
-  OperationPlan::Bindings bindings = bindings_of(d);
+  OperationPlan::Bindings bindings = bindings_of(d, total_classes(d));
   const int64_t smoothed = d.shard_smoothing ? d.n_classes : total_classes(d);
   const double share = smoothing_share(d, smoothed);
   bindings.numbers = {{"label_smoothing", share}, {"smoothing_of_class", share / static_cast<double>(smoothed)}};
   bindings.integers.emplace_back("shard", d.shard);
   bindings.integers_of_call = {{"shards", shards_of}};
   bindings.rows = [per_row = d.reduction == LIGERDSL_REDUCTION_NONE, smoothing = options.smoothing,
-                   own = options.smoothing && options.shard_smoothing ? d.shard : 0,
+                   whole_given = d.total_classes != 0, own = options.smoothing && options.shard_smoothing ? d.shard : 0,
                    alone = options.smoothing && options.shard_smoothing &&
                            d.n_classes < total_classes(d)](const Call& call) {
     const int64_t rows = call.sizes[op::dim_N], partials = call.sizes[op::dim_M];
@@ -104,6 +107,11 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_voca
     if (rows == 0 ? partials != 0 : partials == 0 || partials % rows != 0)
       fail(Status::invalid_shape, "`partials`: expected rows of every shard, a multiple of the " +
                                       std::to_string(rows) + " of labels, got " + std::to_string(partials));
+    if (!whole_given && rows > 0 && partials > rows)
+      fail(Status::invalid_argument,
+           "`total_classes`: expected the classes of the whole vocabulary where partials are of several shards, got 0 "
+           "with " +
+               std::to_string(partials / rows) + " shards");
     if (alone && rows > 0 && partials == rows)
       fail(Status::invalid_argument,
            "`partials`: shard_smoothing needs those of each shard: expected all shards of the vocabulary, got one of " +

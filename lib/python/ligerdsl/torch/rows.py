@@ -142,11 +142,11 @@ def bias_add(x, bias):
 
 class EmbeddingFunction(Function):
     @staticmethod
-    def forward(ctx, indices, weight, padding_idx):
+    def forward(ctx, indices, weight, padding_idx, first_row, total_rows):
         ctx.save_for_backward(indices)
         ctx.weight_like = (weight.shape[0], weight.dtype)
-        ctx.padding_idx = padding_idx
-        return operations(indices, weight).embedding_forward(indices, weight)
+        ctx.padding_idx, ctx.shard = padding_idx, dict(first_row=first_row, total_rows=total_rows)
+        return operations(indices, weight).embedding_forward(indices, weight, **ctx.shard)
 
     @staticmethod
     @first_order
@@ -156,13 +156,17 @@ class EmbeddingFunction(Function):
         if ctx.padding_idx is not None:
             indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # adds nothing
         d_out = gradient(d_out)
-        return None, operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype)[0], None
+        d_weight, _ = operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype, **ctx.shard)
+        return None, d_weight, None, None, None
 
 
-def embedding(indices, weight, padding_idx=None):
-    """Rows of weight. The row `padding_idx` gets no gradient."""
+def embedding(indices, weight, padding_idx=None, *, first_row=0, total_rows=0):
+    """Rows of weight. The row `padding_idx` gets no gradient.
+
+    total_rows: weight is a shard, the rows from `first_row` on of a table of so many rows. Indices of other shards give rows of 0 and no
+    gradient; the sum over the shards is the embedding. padding_idx is a row of the whole table then."""
     if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.shape[0]
+        padding_idx += total_rows or weight.shape[0]
     if wants_grad(weight):
-        return call(EmbeddingFunction, indices, weight, padding_idx)
-    return operations(indices, weight).embedding_forward(indices, weight)
+        return call(EmbeddingFunction, indices, weight, padding_idx, first_row, total_rows)
+    return operations(indices, weight).embedding_forward(indices, weight, first_row=first_row, total_rows=total_rows)

@@ -69,6 +69,7 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
     group: a process group, whose ranks have the shards in order; their numbers of rows, 3 or 5 of f32, are all-gathered. Where shards are of
     one size, first_class, total_classes and shard follow from it.
     partials: what vocab_parallel_partials gave on all ranks, [P, ..., C], exchanged by the caller, or merged, [..., C] (merge_partials).
+    They need total_classes, unless this rank has the last shard and they are merged.
     Without either the logits are all there are.
     label_smoothing is over all classes; shard_smoothing: over those of the rank, whose loss is its own then, and `shard` its place in
     partials; smooth_others: over classes other than the label. in_place: backward writes the gradient over the logits, which nothing
@@ -80,7 +81,8 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
         import torch.distributed as dist
         world, rank = dist.get_world_size(group), dist.get_rank(group)
     first_class = rank * logits.shape[-1] if first_class is None else first_class
-    total_classes = (world * logits.shape[-1] if group is not None else 0) if total_classes is None else total_classes
+    if total_classes is None:
+        total_classes = 0 if partials is not None else world * logits.shape[-1] if group is not None else first_class + logits.shape[-1]
     of_rows = {"ignore_index": ignore_index, "first_class": first_class, "total_classes": total_classes}
     if partials is None:
         partials = vocab_parallel_partials(logits, labels, **of_rows, with_smoothing=label_smoothing > 0)
