@@ -3,15 +3,18 @@
 from operations.parameters import ACCUMULATE, EPS
 from table import Op, Tensor, absent, dim, dtype, flag, in_place, option, present
 
+NORM_RANGE = """
+x^2 is an f32: where a row's mean of squares is above 3.4e38 (rows of 1.8e19), rstd and y are 0; where it and eps are below 1e-38, y has lost digits or
+is infinite."""
 NORM_DOC = """ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight).
-LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w'). Arithmetic in f32, rounding to dtype."""
+LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w'). Arithmetic in f32, rounding to dtype.""" + NORM_RANGE
 NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weight = sum over rows of d_y * n with
 n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
 MODULATED_DOC = """s and h are the row of scale and of shift that stands for the row: of N rows and K modulations row i takes row i / (N / K), rounded
 down; N is a multiple of K. ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for
 LLAMA, x * rstd for GEMMA and NONE."""
 MODULATED_VALUE = """
-y = round(n * w' * (1 + s) + h), h = 0 without a shift. Arithmetic in f32."""
+y = round(n * w' * (1 + s) + h), h = 0 without a shift. Arithmetic in f32.""" + NORM_RANGE
 MODULATED_GRAD = """
 p = d_y * (1 + s): d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x)), d_weight = sum over rows of p * n, d_scale = sum over the rows of a
 modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y
