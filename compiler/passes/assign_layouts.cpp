@@ -227,7 +227,7 @@ void pairLanesOfStores(func::FuncOp func) {
     if (access.fastDim < 0 || access.vector != kVector || layout.contiguous(access.fastDim) != 2 * kVector) return;
     LinearLayout::Basis next(type.getRank(), 0);  // where the neighbouring lane's vectors begin
     next[access.fastDim] = 2 * kVector;
-    const BitSwap bits{llvm::Log2_64(kVector), 0};
+    const BitSwap bits{static_cast<int>(llvm::Log2_64(kVector)), 0};
     if (layout.bases(Axis::lane).front() != next) return;
     OpBuilder builder(store);
     store.getValueMutable().assign(tgpu::ConvertLayoutOp::create(

@@ -226,8 +226,8 @@ Value ThreadLowering::inCluster(Value thread) {
 LogicalResult ThreadLowering::withOwnThread(llvm::function_ref<LogicalResult()> lower) {
   const auto outside = std::tuple(tid, inCta, sharedBase, knownZero, entryEnd);
   const auto constantsOutside = constants;
-  const auto masksOutside = std::exchange(maskPredicates, {});
-  auto layoutsOutside = std::exchange(layouts, {});
+  const auto masksOutside = std::exchange(maskPredicates, decltype(maskPredicates)());
+  auto layoutsOutside = std::exchange(layouts, decltype(layouts)());
   inCta = inlinePtx(*this, b.getI32Type(), {}, "mov.u32 $0, %tid.x;", "=r");
   tid = inCluster(inCta);
   entryEnd = arith::ConstantOp::create(b, loc, b.getI32IntegerAttr(0));
