@@ -34,6 +34,8 @@ const char* status_name(int32_t status) {
       return "WORKSPACE_TOO_SMALL";
     case Status::invalid_program:
       return "INVALID_PROGRAM";
+    case Status::invalid_bounds:
+      return "INVALID_BOUNDS";
     case Status::not_supported:
       return "NOT_SUPPORTED";
     case Status::no_device:

@@ -27,6 +27,7 @@ enum class Status : int32_t {
   invalid_label = 2007,
   workspace_too_small = 2008,
   invalid_program = 2009,
+  invalid_bounds = 2010,
   not_supported = 3000,
   no_device = 3001,
   driver_too_old = 3002,

@@ -69,7 +69,7 @@ def table(index, op):
     span = lambda name, have: f"k{n}{name}" if have else "{}"
     out += [f"std::unique_ptr<OpPlan> make(const ContextRef& context, const void* desc) {{",
             f"  return make_plan(context, *static_cast<const D*>(desc));", "}",
-            f"const OpInfo kInfo = {{", f'    {index}, "{op.name}", "{op.brief}", "{op.rows}",',
+            f"const OpInfo kInfo = {{", f'    {index}, "{op.name}", "{op.brief}", "{op.rows}", Reported::{op.reports},',
             f"    sizeof(D), offsetof(D, {last_field}) + sizeof(D::{last_field}), &kDescDefaults,",
             f"    sizeof(A), offsetof(A, {last_arg}) + sizeof(A::{last_arg}), &kArgsDefaults,",
             f"    {span('Fields', op.fields)}, {span('Tensors', op.tensors)}, {span('Values', values)}, "

@@ -7,6 +7,7 @@ DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
+REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
 @dataclass
@@ -132,6 +133,7 @@ class Op:
     fields: list
     args: list
     rows: str                                    # what workspace_bytes_for counts
+    reports: str = "label"                        # kind of number that its kernels report when an index is out of bounds: one of REPORTS
     aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
 
     @property
@@ -155,6 +157,7 @@ class Op:
 
     def check(self):
         """Rejects a row that contradicts itself."""
+        assert self.reports in REPORTS, f"{self.name}: reports {self.reports}, none of {REPORTS}"
         names = [f.name for f in self.fields]
         tensors = [t.name for t in self.tensors]
         for list_ in (names, [a.name for a in self.args]):

@@ -107,9 +107,9 @@ ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context, ligerdsl_fau
     std::memset(fault, 0, fault_bytes);
     const auto found = ContextUse(context)->poll();
     if (!found) return;
-    fault->operation = found->operation;
+    fault->operation = found->operation->name;
     fault->row = found->row;
-    fail(Status::invalid_label, text_of(*found));
+    throw error_of(*found);
   });
 }
 

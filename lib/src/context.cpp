@@ -75,7 +75,7 @@ kernels::Machine Context::machine() const {
 
 void Context::check(runtime::Stream stream) {
   device_->synchronize(stream);
-  if (const auto fault = poll()) fail(Status::invalid_label, text_of(*fault));
+  if (const auto fault = poll()) throw error_of(*fault);
 }
 
 std::optional<Fault> Context::poll() {

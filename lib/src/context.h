@@ -80,11 +80,11 @@ class Context {
   // What tables name this device by. A CPU's architecture is known to the compiler only, which this loads.
   virtual TunedDevice tuned_device();
 
-  // Where kernels of an operation report a label out of range.
+  // The word in which kernels of an operation report a label, an index or bounds out of range.
   BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
   // What was reported so far, of one operation, which is cleared. Does not wait.
   std::optional<Fault> poll();
-  // Waits for the stream, then polls. Throws INVALID_LABEL.
+  // Waits for the stream, then polls. Throws INVALID_LABEL or INVALID_BOUNDS.
   void check(runtime::Stream stream);
 
   // Of the one-call form, by operation and description. A trainer's step has some dozens; a plan takes 20 to 170 KB.

@@ -2,33 +2,40 @@
 
 #include <atomic>
 #include <memory>
-#include <string_view>
+#include <string>
 
 #include "kernels/cross_entropy.h"
-#include "lib/src/op_info.h"
 
 namespace ligerdsl::lib {
 
-std::string text_of(const Fault& fault) {
-  if (std::string_view(fault.operation).starts_with("grouped_matmul_"))
-    return std::string(fault.operation) + ": offsets out of bounds at group " + std::to_string(fault.row) +
-           " (the first such group); expected 0 <= offsets[e] <= offsets[e + 1] <= rows of a";
-  if (std::string_view(fault.operation).starts_with("attention_varlen_"))
-    return std::string(fault.operation) + ": cu_seqlens out of bounds at sequence " + std::to_string(fault.row) +
-           " (the first such sequence); expected bounds of queries and of keys from 0 to all tokens, 0 to max_seqlen "
-           "apart";
-  if (std::string_view(fault.operation) == "adamw_step")
-    return "adamw_step: device_step out of bounds: expected 1 or more for the first step that is taken; the step was "
-           "left out";
-  const std::string row = std::to_string(fault.row) + " (the lowest such row); expected ";
-  if (std::string_view(fault.operation).starts_with("embedding_"))
-    return std::string(fault.operation) + ": index out of bounds at position " + row +
-           "0 <= index < n_rows, or of a shard 0 <= index < total_rows";
-  const bool shards = std::string_view(fault.operation).starts_with("vocab_parallel_");
-  return std::string(fault.operation) + ": label out of bounds in row " + row +
-         (shards ? "0 <= label < total_classes, the classes of all shards (if that is 0: first_class + n_classes), or "
-                   "ignore_index"
-                 : "0 <= label < n_classes, or ignore_index");
+runtime::Error error_of(const Fault& fault) {
+  using runtime::Status;
+  const std::string begin = std::string(fault.operation->name) + ": ", number = std::to_string(fault.row);
+  const std::string row = number + " (the lowest such row); expected ";
+  switch (fault.operation->reported) {
+    case Reported::group:
+      return {Status::invalid_bounds, begin + "offsets out of bounds at group " + number +
+                                          " (the first such group); expected 0 <= offsets[e] <= offsets[e + 1] <= rows "
+                                          "of a"};
+    case Reported::sequence:
+      return {Status::invalid_bounds, begin + "cu_seqlens out of bounds at sequence " + number +
+                                          " (the first such sequence); expected bounds of queries and of keys from 0 "
+                                          "to all tokens, 0 to max_seqlen apart"};
+    case Reported::step:
+      return {Status::invalid_bounds, begin +
+                                          "device_step out of bounds: expected 1 or more for the first step that is "
+                                          "taken; the step was left out"};
+    case Reported::index:
+      return {Status::invalid_label, begin + "index out of bounds at position " + row +
+                                         "0 <= index < n_rows, or of a shard 0 <= index < total_rows"};
+    case Reported::shard_label:
+      return {Status::invalid_label, begin + "label out of bounds in row " + row +
+                                         "0 <= label < total_classes, the classes of all shards (if that is 0: "
+                                         "first_class + n_classes), or ignore_index"};
+    default:
+      return {Status::invalid_label,
+              begin + "label out of bounds in row " + row + "0 <= label < n_classes, or ignore_index"};
+  }
 }
 
 FaultWords::FaultWords(runtime::Device& device) : device_(device) {
@@ -56,7 +63,7 @@ std::optional<Fault> FaultWords::take() {
   for (const OpInfo* info : op_table()) {
     const std::atomic_ref<int64_t> word(words_[info->index].value);
     if (word.load(std::memory_order_relaxed) == 0) continue;
-    if (const int64_t value = word.exchange(0)) return Fault{info->name, kernels::kErrorBase - value};
+    if (const int64_t value = word.exchange(0)) return Fault{info, kernels::kErrorBase - value};
   }
   return std::nullopt;
 }

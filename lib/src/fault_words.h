@@ -1,23 +1,25 @@
-// Where kernels report a label or an offset out of range (kernels::kErrorBase): a word for each operation, which the host reads
-// without waiting for the device.
+// Kernels report a label, an index or bounds out of range in a word of their operation (kernels::kErrorBase). The host reads
+// the words without waiting for the device.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 
 #include "lib/src/bind.h"
+#include "lib/src/op_info.h"
 #include "runtime/device.h"
+#include "runtime/status.h"
 
 namespace ligerdsl::lib {
 
 struct Fault {
-  const char* operation;  // as long as the library
-  int64_t row;            // the lowest of its rows with one; of grouped products, group; of attention, sequence
+  const OpInfo* operation;
+  int64_t row;  // the first row, group or sequence with a fault, as `operation->reported` says
 };
 
-std::string text_of(const Fault& fault);
+// INVALID_LABEL or INVALID_BOUNDS, with a text that names the operation and the row.
+runtime::Error error_of(const Fault& fault);
 
 class FaultWords {
  public:

@@ -92,11 +92,15 @@ struct AliasInfo {
   int output, input;
 };
 
+// The kind of number that a kernel reports when an index that it reads is out of bounds.
+enum class Reported : uint8_t { label, shard_label, index, group, sequence, step };
+
 struct OpInfo {
   int index;  // in op_table()
   const char* name;
   const char* brief;
-  const char* rows;                   // what an operation counts as rows
+  const char* rows;  // what an operation counts as rows
+  Reported reported;
   size_t desc_size, desc_first_size;  // now, and in the first release
   const void* desc_defaults;
   size_t args_size, args_first_size;

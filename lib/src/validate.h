@@ -16,9 +16,9 @@ struct Watched {
   bool read, written;
 };
 
-// Runs the call, waits for it, and throws INVALID_LABEL when a label was out of bounds, EXECUTION_FAILED when a written
-// tensor holds a NaN and nothing that was read held a NaN or an infinity, and whatever waiting throws. While the stream
-// is being captured there is nothing to wait for: the call only runs.
+// Runs the call and waits for it. Throws INVALID_LABEL or INVALID_BOUNDS when an index was out of bounds,
+// EXECUTION_FAILED when a written tensor holds a NaN and nothing that was read held a NaN or an infinity, and whatever
+// waiting throws. While the stream is being captured there is nothing to wait for: the call only runs.
 void run_validated(Context& context, std::span<const Watched> tensors, runtime::Stream stream,
                    const std::function<void()>& run);
 

@@ -200,12 +200,12 @@ TEST_F(Execute, AttentionOfSequencesRefusesWhatDoesNotFit) {
   refused(LIGERDSL_INVALID_ALIAS, {"`o`", "`q`"});
   // The last sequence has five keys and not six.
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
-  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 1"});
   // Nor are there sequences without keys, as a longest length of 0 says.
   desc.max_seqlen_k = 0;
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
-  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_LABEL,
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 0"});
 }
 

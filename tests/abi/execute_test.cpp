@@ -217,6 +217,35 @@ TEST_F(Execute, EmbeddingOfAShard) {
   refused({"`first_row`", "without `total_rows`", "got 10"});
 }
 
+// A program that retries after a wrong label must not take wrong offsets for one.
+TEST_F(Execute, BoundsOfGroupsAreInvalidBounds) {
+  Owned a(LIGERDSL_F32, {6, 4}), b(LIGERDSL_F32, {3, 5, 4}), offsets(LIGERDSL_I64, {4}), c(LIGERDSL_F32, {6, 5});
+  const int64_t decreasing[] = {0, 4, 2, 6};
+  std::copy(std::begin(decreasing), std::end(decreasing), offsets.storage.begin());
+  GroupedMatmulNtArgs args = grouped_matmul_nt_args();
+  args.a = a;
+  args.b = b;
+  args.offsets = offsets;
+  args.c = c;
+  const GroupedMatmulNtDesc desc = grouped_matmul_nt_desc();
+  grouped_matmul_nt(context_, desc, args);
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
+                 {"grouped_matmul_nt", "offsets out of bounds at group 1"});
+  EXPECT_STREQ(ligerdsl_status_name(LIGERDSL_INVALID_BOUNDS), "INVALID_BOUNDS");
+
+  grouped_matmul_nt(context_, desc, args);
+  ligerdsl_fault_t fault{};
+  expect_failure(ligerdsl_context_poll(context_.get(), &fault, sizeof fault), LIGERDSL_INVALID_BOUNDS, {"group 1"});
+  EXPECT_STREQ(fault.operation, "grouped_matmul_nt");
+  EXPECT_EQ(fault.row, 1);
+
+  grouped_matmul_nt(context_, desc, args);
+  const auto polled = context_.poll_labels();
+  ASSERT_TRUE(polled);
+  EXPECT_STREQ(polled->operation, "grouped_matmul_nt");
+  EXPECT_FALSE(context_.poll_labels()) << "the report was not cleared";
+}
+
 TEST_F(Execute, ThreadsShareAPlan) {
   VectorAddDesc desc = vector_add_desc();
   desc.dtype = LIGERDSL_F32;

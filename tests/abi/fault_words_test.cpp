@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <string>
+#include <string_view>
 
 #include "kernels/argument_facts.h"
 #include "kernels/cross_entropy_config.h"
@@ -27,10 +28,35 @@ TEST(FaultWords, EveryOperationHasOne) {
   for (const lib::OpInfo* info : lib::op_table()) {
     const auto fault = words.take();
     ASSERT_TRUE(fault);
-    EXPECT_EQ(std::string(fault->operation), info->name);
+    EXPECT_EQ(fault->operation, info);
     EXPECT_EQ(fault->row, info->index);
   }
   EXPECT_FALSE(words.take());
+}
+
+// Offsets of groups, bounds of sequences and steps are no labels, and each is called what it is.
+TEST(FaultWords, TheStatusSaysWhetherALabelOrBoundsWereWrong) {
+  int bounds = 0;
+  for (const lib::OpInfo* info : lib::op_table()) {
+    const runtime::Error error = lib::error_of({info, 7});
+    const std::string text = error.what();
+    EXPECT_EQ(text.find(std::string(info->name) + ": "), 0u) << text;
+    EXPECT_NE(text.find("out of bounds"), std::string::npos) << text;
+    const char* words = "row 7";
+    for (const lib::TensorInfo& tensor : info->tensors) {
+      const std::string_view name = tensor.name;
+      if (name == "offsets") words = "group 7";
+      if (name.starts_with("cu_seqlens")) words = "sequence 7";
+      if (name == "device_step") words = "device_step";
+    }
+    if (std::string_view(info->name).starts_with("embedding_")) words = "position 7";
+    EXPECT_NE(text.find(words), std::string::npos) << text;
+    const bool is_label = std::string_view(words) == "row 7" || std::string_view(words) == "position 7";
+    EXPECT_EQ(error.status(), is_label ? runtime::Status::invalid_label : runtime::Status::invalid_bounds)
+        << info->name;
+    bounds += !is_label;
+  }
+  EXPECT_EQ(bounds, 6);
 }
 
 // A word that begins anywhere else would cost the other arguments their vectors.

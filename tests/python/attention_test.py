@@ -137,7 +137,7 @@ def test_sequences_of_no_keys_and_no_queries():
 @pytest.mark.parametrize("queries, keys, longest, number", [
     ([0, 4, 2, 6], [0, 2, 4, 6], 6, 1), ([0, 2, 4, 6], [0, 2, 4, 5], 6, 2), ([1, 2, 4, 6], [0, 2, 4, 6], 6, 0), ([0, 2, 4, 6], [0, 1, 5, 6], 3, 1)])
 def test_sequences_out_of_bounds(queries, keys, longest, number):
-    with pytest.raises(ligerdsl.LabelError, match=f"cu_seqlens out of bounds at sequence {number}"):
+    with pytest.raises(ligerdsl.BoundsError, match=f"cu_seqlens out of bounds at sequence {number}"):
         lt.attention_varlen(torch.randn(6, 2, 8), *[torch.randn(6, 1, 8)] * 2, torch.tensor(queries), torch.tensor(keys), longest, longest)
 
 

@@ -41,8 +41,8 @@ def x(*shape):
     (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 6])), ligerdsl.InvalidArgument, "`offsets`: expected 4 elements"),
     (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 3), torch.tensor([0, 2, 2, 6])), ligerdsl.InvalidArgument, "`b`: expected"),
     (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), x(4)), ligerdsl.InvalidArgument, "index_dtype"),
-    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 4, 2, 6])), ligerdsl.LabelError, "offsets out of bounds at group 1"),
-    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 4, 7])), ligerdsl.LabelError, "offsets out of bounds at group 2"),
+    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 4, 2, 6])), ligerdsl.BoundsError, "offsets out of bounds at group 1"),
+    (lambda: lt.grouped_linear(x(6, 4), x(3, 5, 4), torch.tensor([0, 2, 4, 7])), ligerdsl.BoundsError, "offsets out of bounds at group 2"),
     (lambda: lt.dropout(x(2, 4), 1.5), ligerdsl.InvalidArgument, "`p`"),
     (lambda: lt.AdamW([x(3).requires_grad_()], lr=-1), ValueError, "expected lr"),
 ])

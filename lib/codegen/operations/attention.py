@@ -34,7 +34,7 @@ SEQUENCES = """Tokens of all sequences lie one behind the other: sequence n has 
 and the keys from cu_seqlens_k[n] to before cu_seqlens_k[n + 1], maybe none. They are read on the device; the host does not wait for them. What attention_*
 says of queries and keys is true of each sequence, with its own numbers of both: its last query is where its last key is. No result of a sequence depends
 on what another one holds. A sequence that begins before the one before it ends, that is outside of the tokens, that is longer than max_seqlen_q or
-max_seqlen_k, and tokens in front of the first or behind the last sequence: ligerdsl_context_check reports the first such sequence, nothing outside
+max_seqlen_k, and tokens in front of the first or behind the last sequence: ligerdsl_context_check reports the first such sequence (INVALID_BOUNDS), nothing outside
 of the tensors is touched, and results are not defined. Tokens that belong to nothing, as those that fill a buffer up, make a sequence of their own."""
 
 SEQUENCE_MEMORY = """Tensors of heads have any strides but a last one of 1. One plan serves any numbers of tokens; code that is compiled is shared by all plans
@@ -75,7 +75,7 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
        [Tensor("q", "in", "S A D", "dtype", "queries"), Tensor("k", "in", "T K D", "dtype", "keys"),
         Tensor("v", "in", "T K D", "dtype", "values"), *BOUNDS, Tensor("o", "out", "S A D", "dtype", "the weighted values"),
         Tensor("lse", "out", "A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
-       rows="queries of all sequences, or keys where these are more"),
+       rows="queries of all sequences, or keys where these are more", reports="sequence"),
 
     Op("attention_varlen_backward", "gradients of attention of sequences of several lengths",
        f"""As attention_backward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}
@@ -86,5 +86,5 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("o", "in", "S A D", "dtype", "the forward's o"), Tensor("lse", "in", "A S", "f32", "the forward's lse"), *BOUNDS,
         Tensor("d_q", "out", "S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "T K D", "dtype", "gradient of k"),
         Tensor("d_v", "out", "T K D", "dtype", "gradient of v")],
-       rows="queries of all sequences, or keys where these are more"),
+       rows="queries of all sequences, or keys where these are more", reports="sequence"),
 ]

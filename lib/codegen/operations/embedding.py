@@ -22,7 +22,7 @@ outside [0, total_rows) is NaN and reported on every shard. A shard takes no pos
        [indices("indices", "N*", "index_dtype", "rows to copy"), Tensor("weight", "in", "V H", "dtype", "the table"),
         Tensor("out", "out", "N* H", "dtype", "the rows"),
         Tensor("position_weight", "in", "P H", "dtype", "a row of each position, or NULL", "with_position_weight")],
-       rows="indices"),
+       rows="indices", reports="index"),
 
     Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v, and sums by position",
        """Sums in f32 and in an order that the indices alone decide, so every run gives the same bits; rows that no index names
@@ -38,5 +38,5 @@ A shard (total_rows > 0): d_weight has rows first_row to first_row + n_rows - 1 
         Tensor("d_out", "in", "N* H", "dtype", "gradient of out"),
         Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight"),
         Tensor("d_position_weight", "inout", "P H", "d_position_weight_dtype", "gradient of position_weight, or NULL", "d_position_weight_dtype")],
-       rows="indices"),
+       rows="indices", reports="index"),
 ]

@@ -4,7 +4,7 @@ from table import INDEX, Op, Tensor, dim, dtype, flag, indices
 
 OFFSETS = """The rows of a lie sorted by group: group e has the rows from offsets[e] to before offsets[e + 1], maybe none; 0 <= offsets[0]. They are
 read on the device: no size of a group is known to the host, which does not wait for one. Offsets that decrease or are beyond the rows of a:
-ligerdsl_context_check reports the first such group, nothing outside of the tensors is touched, and what is in c is not defined."""
+ligerdsl_context_check reports the first such group (INVALID_BOUNDS), nothing outside of the tensors is touched, and what is in c is not defined."""
 ACCURACY = """Products and sums in f32, of 16-bit factors on tensor cores where the device has them; the order of a sum depends on shapes,
 alignment, device and schedule. c overlaps nothing. On a GPU of 16-bit factors the fast kernels want a, b and c, and their rows, to begin at
 multiples of 16 bytes, and rows of whole 16 bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says
@@ -29,7 +29,7 @@ May need a workspace for a list of tiles, at most 32 (M / 16 + E + 3) bytes.
         [Tensor("a", "in", "M* K", "dtype", "rows, sorted by group"), Tensor("b", "in", b, "dtype", "a matrix of each group"),
          indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
          Tensor("c", "out", "M* N", "c_dtype", "the products")],
-        rows="rows of a")
+        rows="rows of a", reports="group")
 
 
 GRADIENT = Op(
@@ -43,6 +43,6 @@ rows. The gradient of the weights of grouped_matmul_nt is that of its c by its a
     [Tensor("a", "in", "K* M", "dtype", "rows, sorted by group"), Tensor("b", "in", "K* N", "dtype", "rows, sorted by group"),
      indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
      Tensor("c", "inout", "E M N", "c_dtype", "a matrix of each group")],
-    rows="rows of a")
+    rows="rows of a", reports="group")
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

@@ -22,7 +22,7 @@ rounding into param and one into param_copy. Updates param, m and v in place."""
         Tensor("clip_factor", "in", "1", "f32", "multiplies grad, or NULL", "with_clip_factor"),
         Tensor("device_lr", "in", "1", "f32", "learning rate on the device, or NULL", "with_device_step"),
         Tensor("device_step", "in", "1", "i64", "step on the device, or NULL", "with_device_step")],
-       rows="elements"),
+       rows="elements", reports="step"),
 
     Op("global_norm", "norm of a list of tensors and the factor that clips it",
        """norm = sqrt(sum over all tensors of g^2), clip_factor = min(1, max_norm / (norm + 1e-6)); f32, fixed order. A NaN or Inf

@@ -29,7 +29,7 @@ is reported.""",
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
         indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("partials", "out", "N* C", "f32", "3 or 5 numbers of each row")],
-       rows="rows of logits"),
+       rows="rows of logits", reports="shard_label"),
 
     Op("vocab_parallel_cross_entropy", "cross-entropy from the statistics of all shards, with the gradient of one shard's logits",
        SHARD_LABELS_DOC + """
@@ -58,5 +58,5 @@ every rank reports it. total_classes = 0: first_class + n_classes, for the last 
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, of its shape, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
         Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],
-       rows="rows of logits", aliases=[("d_logits", "logits")]),
+       rows="rows of logits", reports="shard_label", aliases=[("d_logits", "logits")]),
 ]

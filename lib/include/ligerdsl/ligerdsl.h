@@ -77,6 +77,7 @@ enum {
   LIGERDSL_INVALID_LABEL = 2007, /* found on the device; see ligerdsl_context_check */
   LIGERDSL_WORKSPACE_TOO_SMALL = 2008,
   LIGERDSL_INVALID_PROGRAM = 2009, /* bytes given to ligerdsl_kernel_create */
+  LIGERDSL_INVALID_BOUNDS = 2010,  /* of groups, sequences or a step, found on the device */
   LIGERDSL_NOT_SUPPORTED = 3000,   /* also: libligerdsl-compiler.so was not found */
   LIGERDSL_NO_DEVICE = 3001,
   LIGERDSL_DRIVER_TOO_OLD = 3002,
@@ -224,10 +225,11 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const 
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 typedef struct {
   const char* operation; /* "cross_entropy", which stays as long as the library; NULL: no fault */
-  int64_t row;           /* the lowest of the rows whose label or index was out of range */
+  int64_t row;           /* the first row whose label or index, or group or sequence whose bounds, were out of range */
 } ligerdsl_fault_t;
-/* Reports what kernels found so far: INVALID_LABEL, with the operation, the row and the words "out of bounds" in the
- * text, when a label or index was not in range. A report is of one operation, and is cleared: call again for the next.
+/* Reports what kernels found so far. INVALID_LABEL: a label or an index was not in range. INVALID_BOUNDS: offsets of
+ * groups or bounds of sequences were not. The text has the operation, the row (group, sequence) and the words "out of
+ * bounds". A report is of one operation, and is cleared: call again for the next.
  * Does not wait and is allowed during a capture: what runs on a GPU may still find something. `fault_bytes` is
  * sizeof(ligerdsl_fault_t); more is zeroed. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context,

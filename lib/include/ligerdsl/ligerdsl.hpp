@@ -93,15 +93,17 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(ligerdsl_context_calls(get(), operation, &calls));
     return calls;
   }
-  // The operation and row of a label out of range that a kernel met so far; does not wait.
+  // The operation and the row (group, sequence) of a label, an index or bounds out of range that a kernel met so far. Does
+  // not wait.
   std::optional<ligerdsl_fault_t> poll_labels() const {
     ligerdsl_fault_t fault{};
     const ligerdsl_status_t status = ligerdsl_context_poll(get(), &fault, sizeof fault);
-    if (status == LIGERDSL_INVALID_LABEL) return fault;
+    if (status == LIGERDSL_INVALID_LABEL || status == LIGERDSL_INVALID_BOUNDS) return fault;
     check(status);
     return std::nullopt;
   }
-  // Throws StatusError with LIGERDSL_INVALID_LABEL when a kernel met a label out of range.
+  // Throws StatusError: with LIGERDSL_INVALID_LABEL when a kernel met a label or an index out of range, with
+  // LIGERDSL_INVALID_BOUNDS when it met such bounds of groups or sequences.
   void check_labels(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_context_check(get(), stream)); }
   void synchronize(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_stream_sync(get(), stream)); }
   void copy(void* to, const void* from, size_t bytes, ligerdsl_stream_t stream = nullptr) const {

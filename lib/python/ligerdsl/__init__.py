@@ -3,13 +3,13 @@ ligerdsl.ops has every operation on arrays, NumPy's too; load() brings kernels o
 
 from . import library  # noqa: F401  first: everything else needs it
 from .enums import Activation, Casting, Chunking, Reduction, Rope
-from .errors import CompileError, Error, ExecutionError, InvalidArgument, LabelError, NotSupported
+from .errors import BoundsError, CompileError, Error, ExecutionError, InvalidArgument, LabelError, NotSupported
 from .kernels import load
 from .library import build_info, calls, check, doctor, poll
 from . import ops
 
 __version__ = library.version()
-__all__ = ["Activation", "Casting", "Chunking", "CompileError", "Error", "ExecutionError", "InvalidArgument", "LabelError",
+__all__ = ["Activation", "BoundsError", "Casting", "Chunking", "CompileError", "Error", "ExecutionError", "InvalidArgument", "LabelError",
            "NotSupported", "Reduction", "Rope", "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
 
 

@@ -15,6 +15,10 @@ class LabelError(InvalidArgument, IndexError):
     """A label or an index was out of bounds. Says operation and row."""
 
 
+class BoundsError(InvalidArgument, IndexError):
+    """Offsets of groups or bounds of sequences were out of bounds. Says operation and group or sequence."""
+
+
 class NotSupported(Error, NotImplementedError):
     """What was asked for is not to be had here."""
 
@@ -27,12 +31,12 @@ class ExecutionError(Error):
     """A launch failed, or memory was not to be had."""
 
 
-INVALID_LABEL = 2007
-CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}
+CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}  # by the thousands of a status
+OWN_CLASSES = {2007: LabelError, 2010: BoundsError}  # by status
 
 
 def make(status, name, text):
-    kind = LabelError if status == INVALID_LABEL else CLASSES.get(status // 1000, Error)
+    kind = OWN_CLASSES.get(status) or CLASSES.get(status // 1000, Error)
     error = kind(f"{name}: {text}")
     error.status, error.name = status, name
     return error

@@ -30,7 +30,8 @@ def calls(operation):
 
 
 def poll():
-    """Raises LabelError for a label or an index out of bounds that is known of by now. Does not wait."""
+    """Raises LabelError for a label or an index out of bounds that is known of by now, BoundsError for bounds of groups or
+    sequences. Does not wait."""
     _bind.poll()
 
 

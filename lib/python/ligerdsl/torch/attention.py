@@ -80,7 +80,7 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     on q's device, from 0 to all tokens. They are read on the device: the host waits for nothing, and so has to say max_seqlen_q and
     max_seqlen_k, as many queries and keys as the longest sequences have; more cost programs that end at once. All else is as attention
     has it, of each sequence on its own: the last query of a sequence is where its last key is. With return_lse also the logarithms of the
-    sums of exponentials, f32 [heads, tokens]. Bounds that decrease, leave tokens out or are further apart than was said raise LabelError, on a
+    sums of exponentials, f32 [heads, tokens]. Bounds that decrease, leave tokens out or are further apart than was said raise BoundsError, on a
     GPU later (ligerdsl.check)."""
     require_tensors("attention_varlen", q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     numbers = _numbers("attention_varlen", causal, window, softcap, scale)

@@ -7,8 +7,8 @@ _MODES = {"off": 0, "lazy": 1, "sync": 2}
 
 class Config:
     """max_workspace_bytes: limit of what a fused head and loss takes beside its results; None: the library's own choice.
-    check_labels: "lazy" (a LabelError comes with the next loss, backward or check() that knows of it; on a CPU at once), "sync" (waits
-    for the GPU at each loss) or "off". main_grad: gradients of a parameter with an f32 `main_grad` are added there in backward, and its
+    check_labels: "lazy" (a LabelError or BoundsError comes with the next loss, backward or check() that knows of it; on a CPU
+    at once), "sync" (waits for the GPU at each loss) or "off". main_grad: gradients of a parameter with an f32 `main_grad` are added there in backward, and its
     `grad_added_to_main_grad` becomes True."""
 
     def __init__(self):

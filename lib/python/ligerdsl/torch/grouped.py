@@ -54,7 +54,7 @@ def grouped_linear(x, weight, offsets, *, transposed=True):
     offsets [E + 1], int32 or int64 on x's device: group e has the rows from offsets[e] to before offsets[e + 1], maybe none. They are
     read on the device; the host waits for nothing. Under autocast x and weight are cast as torch.nn.functional.linear does it; the weight's
     gradient is of its own dtype, not rounded to the cast's. Rows of no group give 0, and get a gradient of 0. Offsets that decrease or are
-    beyond x's rows raise LabelError, on a GPU later (ligerdsl.check)."""
+    beyond x's rows raise BoundsError, on a GPU later (ligerdsl.check)."""
     casts = torch.is_autocast_enabled(x.device.type)
     if casts:
         x = x.to(torch.get_autocast_dtype(x.device.type))

@@ -29,7 +29,7 @@ class LossOutput(NamedTuple):
 
 
 def report_labels():
-    """LabelError for what is known by now."""
+    """Raises LabelError or BoundsError for what kernels have reported by now."""
     if not is_compiling() and config.check_labels != "off":
         _bind.poll()
 
