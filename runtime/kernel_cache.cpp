@@ -61,14 +61,18 @@ Origin KernelCache::keep(const DiskCache& disk, const Compile& compile, std::str
   const FileStamp seen = disk.stamp(digest, kArtifactSuffix);
   if (disk.read(digest, kArtifactSuffix)) return Origin::disk;
   SingleFlight flight(disk, digest, kArtifactSuffix, seen);
-  if (flight.made() || (flight.entry_changed() && disk.read(digest, kArtifactSuffix))) return Origin::disk;
+  const bool made = flight.made() != nullptr;
+  if (!made && flight.entry_changed() && disk.read(digest, kArtifactSuffix)) return Origin::disk;
   const int64_t begin = now_ns();
-  const std::string bytes = compile(program, option_bytes);
+  const std::string bytes = made ? *flight.made() : compile(program, option_bytes);
   const std::string entry = program::parseArtifact(bytes).entry, target = target_text(options);
-  log_compiled(entry, target, digest, begin);
+  if (!made) {
+    log_compiled(entry, target, digest, begin);
+    flight.land(bytes);
+  }
+  // Also when another thread made it: that thread may not have stored it yet, or cannot.
   disk.write(digest, kArtifactSuffix, bytes, {.kernel = entry, .target = target});
-  flight.land(bytes);
-  return Origin::compiled;
+  return made ? Origin::memory : Origin::compiled;
 }
 
 // The kernel, or null when it is the caller's to build.
