@@ -15,6 +15,18 @@ target_compile_options(ligerdsl_options INTERFACE -Wall -Wextra -Wno-missing-fie
 target_include_directories(ligerdsl_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/dsl>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib/include>)
+
+# Binaries do not depend on the folder of the checkout: __FILE__ and std::source_location give "kernels/softmax.cpp". Recorded
+# programs hold these paths, so they are part of cache keys and of PTX line information. ccache passes paths below the
+# checkout on as relative ones; without it they are absolute.
+set(_prefix_maps -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${PROJECT_BINARY_DIR}/=)
+file(RELATIVE_PATH _source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
+if(_source_from_build)
+  string(REGEX REPLACE "/$" "" _source_from_build ${_source_from_build})
+  list(APPEND _prefix_maps -fmacro-prefix-map=${_source_from_build}/=)
+endif()
+add_compile_options(${_prefix_maps})
+
 if(LIGERDSL_SANITIZE)
   # The undefined-behaviour sanitizer would report and go on, which no test notices. Reports need line tables only.
   add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)

@@ -28,7 +28,7 @@ std::string without_locations(const std::string& code, bool ptx) {
 }
 
 std::string without_lines(const std::string& remark) {
-  static const std::regex place("[^ ]*/(kernels|dsl|lib)/([^ :]*):[0-9]+(:[0-9]+)?");
+  static const std::regex place("(?:[^ ]*/)?(kernels|dsl|lib)/([^ :]*):[0-9]+(:[0-9]+)?");
   return std::regex_replace(remark, place, "$1/$2");
 }
 
