@@ -27,6 +27,13 @@ if(_source_from_build)
 endif()
 add_compile_options(${_prefix_maps})
 
+# GCC 12 warns of overlapping and endless copies in std::string's operator+ where there are none (GCC bug 105651).
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
+   AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>
+                      $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
+endif()
+
 if(LIGERDSL_SANITIZE)
   # The undefined-behaviour sanitizer would report and go on, which no test notices. Reports need line tables only.
   add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
