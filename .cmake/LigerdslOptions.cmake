@@ -34,6 +34,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GRE
                       $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
 endif()
 
+# Hardening. Sanitizers check more, and exclude _FORTIFY_SOURCE, which needs an optimised build.
+if(NOT LIGERDSL_SANITIZE)
+  add_compile_options(-fstack-protector-strong $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
+  add_link_options(LINKER:-z,relro LINKER:-z,now)
+endif()
+
 if(LIGERDSL_SANITIZE)
   # The undefined-behaviour sanitizer would report and go on, which no test notices. Reports need line tables only.
   add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)

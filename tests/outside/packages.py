@@ -59,6 +59,15 @@ for name, path in packages.items():
     expect(name == "libligerdsl0" or "libligerdsl0 (= " in needs, f"{name} does not depend on its library: {needs}")
     expect(output("dpkg-deb", "-x", str(path), str(root))[0] == 0, f"{name} does not unpack")
 
+for path in (path for path in root.rglob("*") if path.is_file() and not path.is_symlink()):
+    with path.open("rb") as file:
+        if file.read(4) != b"\x7fELF":
+            continue
+    said = output("readelf", "--wide", "--dynamic", "--program-headers", "--dyn-syms", str(path))[1]
+    for word, meaning in (("BIND_NOW", "resolves symbols lazily"), ("GNU_RELRO", "keeps relocations writable"),
+                          ("__stack_chk_fail", "has no stack protector")):
+        expect(word in said, f"{path.relative_to(root)} {meaning}: it was not linked as .cmake/LigerdslOptions.cmake says")
+
 command = str(root / "usr/bin/ligerdsl")
 code, text = output(command, "doctor", LIGERDSL_CACHE="off")
 expect(code == 0 and str(root) in text, f"the installed command, or its compiler: exit {code}\n{text}")
