@@ -18,7 +18,7 @@ void check_optimiser(CheckTable& t) {
   t.add("nonfinite", nonfinite, {0}, t.exact);
 
   const Ops::AdamW settings{3e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 7};  // the kernel takes these as f32
-  t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, settings);
+  t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, {}, settings);
   oracle::adamw(p.values, g.values, m.values, v.values,
                 {settings.lr, settings.beta1, settings.beta2, settings.eps, settings.weight_decay,
                  fetch(t.ops, factor)[0], settings.step});
@@ -31,6 +31,13 @@ void check_optimiser(CheckTable& t) {
   fill(t.ops, g.tensor.view({1}, n / 2), {std::numeric_limits<double>::infinity()});
   t.ops.global_norm(norm, factor, g.tensor, 1, nonfinite);
   t.add("nonfinite", nonfinite, {1}, t.exact);
+  const oracle::Array before[] = {fetch(t.ops, p.tensor), fetch(t.ops, m.tensor), fetch(t.ops, v.tensor),
+                                  fetch(t.ops, copy)};
+  t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, nonfinite, settings);
+  t.add("param", p.tensor, before[0], t.exact);
+  t.add("m", m.tensor, before[1], t.exact);
+  t.add("v", v.tensor, before[2], t.exact);
+  t.add("param_copy", copy, before[3], t.exact);
   t.variant("");
 }
 

@@ -305,7 +305,7 @@ void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tenso
 }
 
 void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
-                const Tensor& clip_factor, const AdamW& settings) {
+                const Tensor& clip_factor, const Tensor& skip, const AdamW& settings) {
   Arguments tensor(impl_->device);
   ligerdsl_adamw_step_desc_t desc = LIGERDSL_ADAMW_STEP_DESC_INIT;
   ligerdsl_adamw_step_args_t args = LIGERDSL_ADAMW_STEP_ARGS_INIT;
@@ -321,6 +321,7 @@ void Ops::adamw(const Tensor& parameters, const Tensor& copy, const Tensor& grad
   args.m = tensor(m);
   args.v = tensor(v);
   args.clip_factor = tensor(clip_factor);
+  args.skip = tensor(skip);
   impl_->run(desc, args);
 }
 

@@ -114,9 +114,10 @@ class Ops {
     double lr, beta1, beta2, eps, weight_decay;
     int64_t step;  // from 1
   };
-  // copy: bf16 copy of the parameters, or an empty tensor.
+  // copy: bf16 copy of the parameters, or an empty tensor. skip: one i32 on the device that leaves the step out unless it is 0, or an
+  // empty tensor.
   void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
-             const Tensor& clip_factor, const AdamW& settings);
+             const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
 
   // ---- Operations that the model does not use
   void vector_add(const Tensor& out, const Tensor& a, const Tensor& b);

@@ -12,7 +12,8 @@ Optimiser::Optimiser(Model& model, Ops& ops, const TrainConfig& config)
       config_(config),
       m_(ops.allocate(Type::f32, {model.layout().total})),
       v_(ops.allocate(Type::f32, {model.layout().total})),
-      clip_factor_(ops.allocate(Type::f32, {1})) {}
+      clip_factor_(ops.allocate(Type::f32, {1})),
+      nonfinite_(ops.allocate(Type::i32, {1})) {}
 
 double Optimiser::learning_rate(int64_t step) const {
   if (step < config_.warmup) return config_.lr * (step + 1) / config_.warmup;
@@ -22,7 +23,7 @@ double Optimiser::learning_rate(int64_t step) const {
 }
 
 void Optimiser::gradient_norm(const Tensor& norm) {
-  ops_.global_norm(norm, clip_factor_, model_.gradients(), config_.clip);
+  ops_.global_norm(norm, clip_factor_, model_.gradients(), config_.clip, nonfinite_);
 }
 
 void Optimiser::update(int64_t step) {
@@ -30,7 +31,7 @@ void Optimiser::update(int64_t step) {
   auto update = [&](int64_t count, int64_t offset, double weight_decay) {
     auto part = [&](const Tensor& t) { return t.data ? t.view({count}, offset) : t; };
     ops_.adamw(part(model_.weights()), part(model_.weight_copy()), part(model_.gradients()), part(m_), part(v_),
-               clip_factor_,
+               clip_factor_, nonfinite_,
                {learning_rate(step), config_.beta1, config_.beta2, config_.adam_eps, weight_decay, step + 1});
   };
   update(decayed, 0, config_.weight_decay);

@@ -10,7 +10,7 @@ class Optimiser {
   Optimiser(Model& model, Ops& ops, const TrainConfig& config);
 
   double learning_rate(int64_t step) const;  // linear warm-up, then cosine
-  // The norm of all gradients, to one f32 on the device, which the next update clips by.
+  // The norm of all gradients, to one f32 on the device. The next update clips by it, and changes nothing if it is not finite.
   void gradient_norm(const Tensor& norm);
   // step: from 0. Matrices with weight decay, then norm vectors without.
   void update(int64_t step);
@@ -21,7 +21,7 @@ class Optimiser {
   Model& model_;
   Ops& ops_;
   const TrainConfig config_;
-  Tensor m_, v_, clip_factor_;
+  Tensor m_, v_, clip_factor_, nonfinite_;
 };
 
 }  // namespace train

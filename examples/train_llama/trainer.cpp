@@ -30,28 +30,31 @@ void Trainer::warm_up() {
   model_.loss(batch.tokens, batch.labels);
 }
 
-float Trainer::next_loss() {
+void Trainer::start_gradient() {
   Batch batch = training_batch(text_, config_.batch, model_.config().context, config_.seed, done_);
   model_.gradient_step(batch.tokens, batch.labels, loss_and_norm_.view({1}));
   optimiser_.gradient_norm(loss_and_norm_.view({1}, 1));
+}
+
+float Trainer::loss_of_step() {
   float now[2];
   ops_.download(now, loss_and_norm_);
-  for (int i : {0, 1}) {
-    if (std::isfinite(now[i])) continue;
-    throw Diverged(fmt::format("step {}: the {} {}; the step was not applied", done_ + 1,
-                               i == 0 ? "loss" : "norm of the gradients", describe(now[i])));
-  }
+  if (!std::isfinite(now[1]))
+    throw Diverged(
+        fmt::format("step {}: the norm of the gradients {}; the step was not applied", done_ + 1, describe(now[1])));
+  if (!std::isfinite(now[0])) throw Diverged(fmt::format("step {}: the loss {}", done_ + 1, describe(now[0])));
   return now[0];
 }
 
 void Trainer::verify() {
-  next_loss();
+  start_gradient();
+  loss_of_step();
 }
 
 void Trainer::step() {
-  const float loss = next_loss();
+  start_gradient();
   optimiser_.update(done_);
-  history_.losses.push_back(loss);
+  history_.losses.push_back(loss_of_step());
   ++done_;
 }
 

@@ -14,8 +14,8 @@ class Trainer {
   int64_t done() const { return done_; }
   // One gradient and one held-out loss, thrown away: compiles the kernels, or finds them in the cache.
   void warm_up();
-  // Forward, backward, clip, AdamW. Throws Diverged before AdamW when the loss or the gradients' norm is not finite: on
-  // a GPU that answer is waited for.
+  // Forward, backward, clip, AdamW. Throws Diverged when the loss or the gradients' norm is not finite. With such a norm the device
+  // leaves AdamW out, so that the host waits for the loss only when all of the step is under way.
   void step();
   // Throws Diverged when the next step could not be done: what a state that is worth saving must pass.
   void verify();
@@ -30,7 +30,8 @@ class Trainer {
   void resume(const Checkpoint& checkpoint);
 
  private:
-  float next_loss();  // of the next step's batch, whose gradient is then there
+  void start_gradient();  // of the next step's batch: its loss, its gradient, and the gradient's norm
+  float loss_of_step();   // waits for it; throws Diverged
 
   Model& model_;
   Ops& ops_;

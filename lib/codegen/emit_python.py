@@ -34,7 +34,8 @@ class Surface:
         self.list = next((a for a in op.args if isinstance(a, TensorList)), None)
         written = lambda t: t.direction == "out" or (t.direction == "inout" and self.accumulates)
         self.mutated = [t for t in op.tensors if t.direction == "inout" and not self.accumulates]
-        self.mutated += [t for t in op.tensors if t.direction == "out" and self.mutated]  # adamw_step's copy
+        if any(not t.given for t in self.mutated):  # an operation in place, such as adamw_step, gets all its results as arguments
+            self.mutated += [t for t in op.tensors if t.direction == "out"]
         self.outputs = [t for t in op.tensors if written(t) and t not in self.mutated]
         self.inputs = [t for t in op.tensors if t not in self.outputs]
         self.dims = [f for f in op.fields if f.role == "dim" and not self.place(f.symbol)

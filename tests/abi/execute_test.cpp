@@ -285,6 +285,56 @@ TEST_F(Execute, NormOfNothing) {
   }
 }
 
+// The counters and the flag of a norm, as AdamW takes them: the step is left out on the device, and the host waits for nothing.
+TEST_F(Execute, StepAfterANormThatIsNotFiniteIsLeftOutAndCounted) {
+  Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1}), steps(LIGERDSL_I64, {1}),
+      skipped(LIGERDSL_I64, {1}), lr(LIGERDSL_F32, {1}), gradient(LIGERDSL_F32, {100}), parameter(LIGERDSL_F32, {100}),
+      m(LIGERDSL_F32, {100}), v(LIGERDSL_F32, {100}), copy(LIGERDSL_BF16, {100});
+  lr.floats()[0] = 0.1f;
+  for (int i = 0; i < 100; ++i) gradient.floats()[i] = 0.5f, parameter.floats()[i] = 1.0f;
+  const auto step = [&] {
+    const ligerdsl_tensor_t* list = gradient;
+    GlobalNormDesc norm_desc = global_norm_desc();
+    GlobalNormArgs norm_args = global_norm_args();
+    norm_args.tensors = list, norm_args.n_tensors = 1;
+    norm_args.norm = norm, norm_args.clip_factor = factor, norm_args.nonfinite = nonfinite;
+    norm_args.steps = steps, norm_args.skipped = skipped;
+    global_norm(context_, norm_desc, norm_args);
+    AdamwStepDesc desc = adamw_step_desc();
+    AdamwStepArgs args = adamw_step_args();
+    args.param = parameter, args.grad = gradient, args.m = m, args.v = v, args.param_copy = copy;
+    args.clip_factor = factor, args.device_lr = lr, args.device_step = steps, args.skip = nonfinite;
+    adamw_step(context_, desc, args);
+  };
+  const auto count = [](Owned& counter) { return *static_cast<int64_t*>(static_cast<void*>(counter.floats())); };
+  step();
+  const float once = parameter.floats()[7];
+  EXPECT_NEAR(once, 0.9f, 1e-3f);
+  gradient.floats()[3] = INFINITY;
+  step();
+  step();
+  EXPECT_EQ(count(steps), 1);
+  EXPECT_EQ(count(skipped), 2);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(parameter.floats()[i], once);
+  gradient.floats()[3] = 0.5f;
+  step();
+  EXPECT_EQ(count(steps), 2);
+  EXPECT_NEAR(parameter.floats()[3], 0.8f, 2e-3f);
+  EXPECT_EQ(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_SUCCESS);
+}
+
+TEST_F(Execute, DeviceStepBelowOneIsAFault) {
+  Owned lr(LIGERDSL_F32, {1}), step(LIGERDSL_I64, {1}), gradient(LIGERDSL_F32, {100}), parameter(LIGERDSL_F32, {100}),
+      m(LIGERDSL_F32, {100}), v(LIGERDSL_F32, {100});
+  AdamwStepDesc desc = adamw_step_desc();
+  AdamwStepArgs args = adamw_step_args();
+  args.param = parameter, args.grad = gradient, args.m = m, args.v = v, args.device_lr = lr, args.device_step = step;
+  adamw_step(context_, desc, args);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(parameter.floats()[i], 0);
+  expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
+                 {"adamw_step", "device_step", "expected 1 or more"});
+}
+
 TEST_F(Execute, NormRefusesAWorkspaceOverItsTensors) {
   GlobalNormDesc desc = global_norm_desc();
   desc.dtype = LIGERDSL_F32;

@@ -231,7 +231,10 @@ embedding_backward accumulate=1 d_weight_dtype=f32 N=10 V=5 H=8
 embedding_backward d_weight_dtype=f32 d_position_weight_dtype=f32 P=4 N=10 V=5 H=8
 adamw_step copy_dtype=bf16 N=1000
 adamw_step with_device_step=1 with_clip_factor=0 N=1000
+adamw_step skip_dtype=i32 copy_dtype=bf16 N=1000
+adamw_step with_device_step=1 skip_dtype=f32 N=1000
 global_norm N=1000 T=3 with_nonfinite=1
+global_norm N=1000 T=3 with_steps=1 with_skipped=1
 global_norm N=0 T=2"""
 
 # The same of what multiplies matrices, where a CBLAS library is there.

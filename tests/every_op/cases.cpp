@@ -178,7 +178,10 @@ constexpr const char* kConfigurations[] = {
     "embedding_backward dtype=bf16 d_weight_dtype=bf16 d_position_weight_dtype=bf16 P=5",
     "adamw_step copy_dtype=bf16",
     "adamw_step dtype=bf16 grad_dtype=bf16 with_device_step=1",
+    "adamw_step dtype=bf16 grad_dtype=bf16 copy_dtype=f16 with_device_step=1 skip_dtype=i32",
+    "adamw_step skip_dtype=f32",
     "global_norm dtype=bf16 with_nonfinite=1",
+    "global_norm with_nonfinite=1 with_steps=1 with_skipped=1",
     "global_norm",
 };
 

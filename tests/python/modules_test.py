@@ -82,6 +82,122 @@ def test_adamw(capturable):
     assert int(restored.state[one[0]]["step"]) == 6
 
 
+def parameters_with_gradients(poison=None):
+    parameters = [torch.nn.Parameter(torch.linspace(-1, 1, 40)), torch.nn.Parameter(torch.ones(4, 6).T),
+                  torch.nn.Parameter(torch.linspace(-1, 1, 24).bfloat16())]
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 0.5)
+    if poison is not None:
+        parameters[1].grad[2, 1] = poison
+    return parameters
+
+
+def everything(optimiser, parameters):
+    tensors = [t for p in parameters for t in (p.detach(), *(optimiser.state[p].get(n) for n in ("exp_avg", "exp_avg_sq", "master"))) if t is not None]
+    return [t.clone() for t in tensors]
+
+
+def same(before, after):
+    return len(before) == len(after) and all(torch.equal(a, b) for a, b in zip(before, after))
+
+
+@pytest.mark.parametrize("poison", [float("inf"), float("nan")])
+@pytest.mark.parametrize("capturable", [False, True])
+def test_clipped_step_with_nonfinite_gradient_changes_nothing(poison, capturable):
+    parameters = parameters_with_gradients()
+    optimiser = lt.AdamW(parameters, lr=0.1, master_weights=True, capturable=capturable)
+    lt.clip_grad_norm_(parameters, 1.0)
+    optimiser.step()
+    before = everything(optimiser, parameters)
+    for _ in range(2):
+        for parameter, poisoned in zip(parameters, parameters_with_gradients(poison)):
+            parameter.grad = poisoned.grad
+        lt.clip_grad_norm_(parameters, 1.0)
+        optimiser.step()
+    assert same(before, everything(optimiser, parameters))
+    assert int(optimiser.skipped_steps()) == 2
+    assert {int(optimiser.state[p]["step"]) for p in parameters} == {1}
+    for parameter, good in zip(parameters, parameters_with_gradients()):
+        parameter.grad = good.grad
+    lt.clip_grad_norm_(parameters, 1.0)
+    optimiser.step()
+    assert int(optimiser.skipped_steps()) == 2
+    assert not same(before, everything(optimiser, parameters))
+
+    reference = parameters_with_gradients()  # two steps that nothing was left out of
+    theirs = lt.AdamW(reference, lr=0.1, master_weights=True)
+    for _ in range(2):
+        for parameter, good in zip(reference, parameters_with_gradients()):
+            parameter.grad = good.grad
+        lt.clip_grad_norm_(reference, 1.0)
+        theirs.step()
+    assert same(everything(optimiser, parameters), everything(theirs, reference))
+
+
+def test_changed_gradients_are_not_skipped():
+    parameters = parameters_with_gradients(float("inf"))
+    optimiser = lt.AdamW(parameters)
+    lt.clip_grad_norm_(parameters, 1.0)
+    optimiser.zero_grad(set_to_none=False)
+    for parameter in parameters:
+        parameter.grad += 1
+    before = everything(optimiser, parameters)
+    optimiser.step()
+    assert not same(before, everything(optimiser, parameters))
+    assert int(optimiser.skipped_steps()) == 0
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.float32])
+def test_step_takes_a_skip_flag(dtype):
+    parameters = parameters_with_gradients(float("nan"))
+    optimiser = lt.AdamW(parameters)
+    before = [p.detach().clone() for p in parameters]
+    optimiser.step(skip=torch.ones((), dtype=dtype))
+    assert all(torch.equal(a, b) for a, b in zip(before, parameters))
+    assert int(optimiser.skipped_steps()) == 1
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+    optimiser.step(skip=torch.zeros((), dtype=dtype))
+    assert int(optimiser.skipped_steps()) == 1
+    assert not any(torch.equal(a, b) for a, b in zip(before, parameters))
+
+
+def test_grad_scaler_skips_and_unscales_on_the_device():
+    ours, theirs = (torch.nn.Parameter(torch.linspace(-1, 1, 40)) for _ in range(2))
+    optimisers = lt.AdamW([ours], lr=0.1), torch.optim.AdamW([theirs], lr=0.1)
+    scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2) for _ in range(2)]
+    for turn, poison in enumerate([1.0, float("inf"), 1.0, float("nan"), 1.0, 1.0]):
+        for parameter, optimiser, scaler in zip((ours, theirs), optimisers, scalers):
+            optimiser.zero_grad()
+            scaler.scale((parameter * (turn + 1)).sum() * poison).backward()
+            scaler.step(optimiser)
+            scaler.update()
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-6)
+    assert scalers[0].get_scale() == scalers[1].get_scale()
+    assert int(optimisers[0].skipped_steps()) == 2
+    assert int(optimisers[0].state[ours]["step"]) == 4
+
+
+def test_copied_and_pickled_optimisers_step():
+    import copy
+    import pickle
+    parameters = parameters_with_gradients()
+    for again in (copy.deepcopy(lt.AdamW(parameters)), pickle.loads(pickle.dumps(lt.AdamW(parameters)))):
+        for parameter in again.param_groups[0]["params"]:
+            parameter.grad = torch.ones_like(parameter)
+        again.step(skip=torch.ones(()))
+        assert int(again.skipped_steps()) == 1
+
+
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+def test_global_norm_of_large_and_small_gradients(scale):
+    tensors = [torch.full((40,), scale), torch.full((30,), scale).bfloat16()]
+    exact = torch.cat([t.double() for t in tensors]).norm()
+    norm, factor = lt.global_norm(tensors, 1.0)
+    torch.testing.assert_close(norm.double(), exact, rtol=1e-6, atol=0)
+    torch.testing.assert_close(factor.double(), (1 / (exact + 1e-6)).clamp(max=1), rtol=1e-6, atol=0)
+
+
 def test_adamw_with_master_weights():
     exact = torch.nn.Parameter(torch.linspace(0.5, 1, 40))
     rounded = torch.nn.Parameter(exact.detach().bfloat16())

@@ -9,6 +9,8 @@ namespace ligerdsl::cli {
 namespace {
 
 Expected adamw_step(const Call& c) {
+  if (c.has("skip") && c["skip"][0] != 0)
+    return {{"param", {c["param"]}}, {"m", {c["m"]}}, {"v", {c["v"]}}, {"param_copy", {c["param_copy"]}}};
   const double clip = c.has("clip_factor") ? c["clip_factor"][0] : 1;
   const double lr = c.has("device_lr") ? c["device_lr"][0] : c.number("lr");
   const auto step = static_cast<int64_t>(c.has("device_step") ? c["device_step"][0] : c.number("step"));
@@ -25,7 +27,11 @@ Expected global_norm(const Call& c) {
   }
   const double norm = std::sqrt(squares);
   const double factor = std::fmin(1.0, c.number("max_norm") / (norm + 1e-6));
-  return {{"norm", {{norm}}}, {"clip_factor", {{factor}}}, {"nonfinite", {{std::isfinite(norm) ? 0.0 : 1.0}}}};
+  const double nonfinite = std::isfinite(norm) ? 0 : 1;
+  Expected expected{{"norm", {{norm}}}, {"clip_factor", {{factor}}}, {"nonfinite", {{nonfinite}}}};
+  if (c.has("steps")) expected["steps"] = {{c["steps"][0] + 1 - nonfinite}};
+  if (c.has("skipped")) expected["skipped"] = {{c["skipped"][0] + nonfinite}};
+  return expected;
 }
 
 }  // namespace

@@ -44,7 +44,9 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_adam
                                       .with_copy = d.copy_dtype != 0,
                                       .copy_type = dtype_of(d.copy_dtype),
                                       .with_clip = d.with_clip_factor != 0,
-                                      .device_step = device_step};
+                                      .device_step = device_step,
+                                      .with_skip = d.skip_dtype != 0,
+                                      .skip_type = dtype_of(d.skip_dtype, DType::i32)};
   return plan_of(context, adamw_step::info(), d, configured(context, kernels::adamw_kernel, options),
                  std::move(bindings));
 }

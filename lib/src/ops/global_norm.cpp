@@ -54,7 +54,7 @@ class GlobalNorm final : public OpPlan {
       : context_(context),
         type_(dtype_of(d.dtype)),
         squares_(kernels::sum_of_squares(context->machine(), type_)),
-        finish_(kernels::finish_norm(context->machine())),
+        finish_(kernels::finish_norm(context->machine(), {d.with_steps != 0, d.with_skipped != 0})),
         squares_launcher_(load(squares_)),
         finish_launcher_(load(finish_)) {}
 
@@ -104,6 +104,8 @@ class GlobalNorm final : public OpPlan {
           if (name == "norm") return call.tensors[global_norm::k_norm];
           if (name == "factor") return output(global_norm::k_clip_factor, DType::f32, 0);
           if (name == "nonfinite") return output(global_norm::k_nonfinite, DType::i32, 1);
+          if (name == "steps") return call.tensors[global_norm::k_steps];
+          if (name == "skipped") return call.tensors[global_norm::k_skipped];
           return partial_sums(partials, used);
         },
         call)

@@ -21,29 +21,64 @@ def _like(tensor, other):
     return tensor if tensor.stride() == other.stride() else torch.empty_like(other, dtype=tensor.dtype).copy_(tensor)
 
 
+def _sum_of_flags(flags, device):
+    """One f32 number on the device that is 0 only if all of the flags (tensors of one element) are; None without flags."""
+    flags = [flag.to(device, torch.float32, non_blocking=True).reshape(()) for flag in flags]
+    if len(flags) < 2:
+        return flags[0] if flags else None
+    return torch.stack(flags).ne(0).sum(dtype=torch.float32)
+
+
 class AdamW(Optimizer):
     """torch.optim.AdamW's update. Moments are f32. master_weights: parameters of 16 bits have an f32 copy, which is what is updated and
-    then rounded into them. capturable: learning rate and step are on the device, so that a CUDA graph of step() can be replayed."""
+    then rounded into them. capturable: learning rate and step are on the device, so that a CUDA graph of step() can be replayed.
+
+    A step whose gradients are not finite is left out: parameters, moments, master weights and the step count stay as they are, and
+    skipped_steps() counts it. What says so is torch.amp.GradScaler, clip_grad_norm_, or step(skip=...). The device reads it, so the host
+    waits for nothing."""
+
+    _step_supports_amp_scaling = True  # GradScaler.step sets grad_scale and found_inf and does not wait for the device
 
     def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, *, master_weights=False, capturable=False):
         if lr < 0 or eps < 0 or weight_decay < 0 or not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"AdamW: expected lr, eps, weight_decay >= 0 and 0 <= betas < 1, got {lr}, {eps}, {weight_decay}, {betas}")
         super().__init__(params, {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay,
                                   "master_weights": master_weights, "capturable": capturable})
+        self._on_device()
+
+    def _on_device(self):
+        self._skipped = {}  # device -> number of steps that were left out
+        self._rates = {}  # (number of the group, device) -> learning rate, and the same on the device
+
+    def __setstate__(self, state):
+        super().__setstate__(state)
+        self._on_device()
+
+    def skipped_steps(self):
+        """How many steps were left out, an i64 tensor on the device. Reading it (int, item) waits for the device."""
+        counts = list(self._skipped.values())
+        if not counts:
+            return torch.zeros((), dtype=torch.int64)
+        return torch.stack([count.to(counts[0].device) for count in counts]).amax()
 
     def _prepare(self, parameter, group):
         state = self.state[parameter]
-        if state:
-            return state
-        state["step"] = 0
-        state["exp_avg"] = torch.zeros_like(parameter, dtype=torch.float32)
-        state["exp_avg_sq"] = torch.zeros_like(parameter, dtype=torch.float32)
-        if group["master_weights"] and parameter.dtype != torch.float32:
-            state["master"] = parameter.detach().to(torch.float32, copy=True)
-        if group["capturable"]:
-            state["step"] = torch.zeros((), dtype=torch.int64, device=parameter.device)
+        if not state:
+            state["step"] = 0
+            state["exp_avg"] = torch.zeros_like(parameter, dtype=torch.float32)
+            state["exp_avg_sq"] = torch.zeros_like(parameter, dtype=torch.float32)
+            if group["master_weights"] and parameter.dtype != torch.float32:
+                state["master"] = parameter.detach().to(torch.float32, copy=True)
+        if group["capturable"] and "lr" not in state:
+            self._move_step(parameter, state)
             state["lr"] = torch.full((), float(group["lr"]), dtype=torch.float32, device=parameter.device)
         return state
+
+    @staticmethod
+    def _move_step(parameter, state):
+        """The step count to the device: only there can a step that is left out not count."""
+        if not isinstance(state["step"], torch.Tensor):
+            state["step"] = torch.full((), state["step"], dtype=torch.int64, device=parameter.device)
 
     def load_state_dict(self, state_dict):
         """torch casts what it loads to the parameter's dtype; here moments, master weights and steps keep theirs."""
@@ -56,22 +91,58 @@ class AdamW(Optimizer):
                     self.state[parameter][name] = value.to(parameter.device, copy=True)
 
     @torch.no_grad()
-    def step(self, closure=None, *, clip_factor=None):
-        """clip_factor: what gradients are multiplied by, a tensor of one element, as global_norm() gives it."""
+    def step(self, closure=None, *, clip_factor=None, skip=None):
+        """clip_factor: what gradients are multiplied by, a tensor of one element, as global_norm() gives it.
+        skip: a tensor of one element; where it is not 0 (NaN is not) this step is left out."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        scale = getattr(self, "grad_scale", None)
+        if scale is not None:
+            clip_factor = 1 / scale if clip_factor is None else clip_factor / scale.to(clip_factor.device)
+        flags = self._flags([skip, getattr(self, "found_inf", None)])
+        updates = [(parameter, number) for number, group in enumerate(self.param_groups) for parameter in group["params"]
+                   if parameter.grad is not None]
+        self._count(updates, flags)
+        for parameter, number in updates:
+            self._update(parameter, number, clip_factor, flags.get(parameter.device))
+        return loss
+
+    def _count(self, updates, flags):
+        """One step more for each parameter, on its device if something there says that this step is left out."""
+        counts = {}
+        for parameter, number in updates:
+            state = self._prepare(parameter, self.param_groups[number])
+            if parameter.device in flags:
+                self._move_step(parameter, state)
+            if isinstance(state["step"], torch.Tensor):
+                counts.setdefault(state["step"].device, []).append(state["step"])
+            else:
+                state["step"] += 1
+        for device, steps in counts.items():
+            torch._foreach_add_(steps, flags[device].eq(0).long() if device in flags else 1)
+
+    def _flags(self, given):
+        """What says for each device whether to leave the step out; counts it there."""
+        devices, flags = set(), {id(flag): flag for flag in given if flag is not None}
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    self._update(parameter, group, clip_factor)
-        return loss
+                    devices.add(parameter.device)
+                    if (flag := _flag_of(parameter.grad)) is not None:
+                        flags[id(flag)] = flag
+        found = {device: _sum_of_flags(flags.values(), device) for device in devices} if flags else {}
+        for device, flag in found.items():
+            if device not in self._skipped:
+                self._skipped[device] = torch.zeros((), dtype=torch.int64, device=device)
+            self._skipped[device] += flag.ne(0)
+        return found
 
-    def _update(self, parameter, group, clip_factor):
+    def _update(self, parameter, number, clip_factor, skip):
         if parameter.grad.is_sparse:
             raise ValueError("AdamW: sparse gradients are not supported")
-        state = self._prepare(parameter, group)
+        group, state = self.param_groups[number], self.state[parameter]
         master = state.get("master")
         target = parameter if master is None else master
         tensors = [_flat(_like(t, target)) for t in (target, parameter.grad, state["exp_avg"], state["exp_avg_sq"])]
@@ -79,46 +150,76 @@ class AdamW(Optimizer):
             raise ValueError("AdamW: a parameter whose memory has gaps is not supported; make it contiguous")
         beta1, beta2 = group["betas"]
         numbers = {"beta1": beta1, "beta2": beta2, "eps": group["eps"], "weight_decay": group["weight_decay"]}
-        if group["capturable"]:
-            state["step"] += 1
-            if not (parameter.is_cuda and torch.cuda.is_current_stream_capturing()):
-                state["lr"].fill_(group["lr"])
-            place = {"device_lr": state["lr"], "device_step": state["step"]}
+        place = {}
+        if isinstance(state["step"], torch.Tensor):
+            place = {"device_lr": self._device_rate(parameter, number, state), "device_step": state["step"], "skip": skip}
         else:
-            state["step"] += 1
             numbers |= {"lr": float(group["lr"]), "step": state["step"]}
-            place = {}
         copy = None if master is None else _flat(parameter)
+        if clip_factor is not None:
+            clip_factor = clip_factor.to(parameter.device, torch.float32)
         ops.adamw_step(*tensors, copy, clip_factor, **place, **numbers)
         torch.autograd.graph.increment_version(parameter)
+
+    def _device_rate(self, parameter, number, state):
+        """The learning rate on the device: a parameter's own if a graph may be replayed with it, else one for the group."""
+        group = self.param_groups[number]
+        if group["capturable"]:
+            if not (parameter.is_cuda and torch.cuda.is_current_stream_capturing()):
+                state["lr"].fill_(group["lr"])
+            return state["lr"]
+        rate, key = float(group["lr"]), (number, parameter.device)
+        if self._rates.get(key, (None, None))[0] != rate:
+            self._rates[key] = rate, torch.full((), rate, dtype=torch.float32, device=parameter.device)
+        return self._rates[key][1]
+
+
+def _norm(tensors, max_norm):
+    """(norm, clip_factor, nonfinite) of a list of tensors, one at least."""
+    groups = {}
+    for tensor in tensors:
+        groups.setdefault((tensor.dtype, tensor.device), []).append(tensor.contiguous())
+    wanted = {"max_norm": max_norm, "with_clip_factor": True, "with_nonfinite": True}
+    found = [ops.global_norm(group, **wanted) for group in groups.values()]
+    if len(found) == 1:
+        return found[0]
+    first = found[0][0].device
+    return ops.global_norm([norm.to(first) for norm, _, _ in found], **wanted)
 
 
 def global_norm(tensors, max_norm=float("inf")):
     """(norm, clip_factor) of a list of tensors: the norm of all their elements, and min(1, max_norm / (norm + 1e-6))."""
-    groups = {}
-    for tensor in tensors:
-        groups.setdefault((tensor.dtype, tensor.device), []).append(tensor.contiguous())
-    if not groups:
-        return torch.zeros(()), torch.ones(())
-    found = [ops.global_norm(group, max_norm=max_norm, with_clip_factor=True)[:2] for group in groups.values()]
-    if len(found) == 1:
-        return found[0]
-    first = found[0][0].device
-    norm = torch.stack([norm.to(first) for norm, _ in found]).square().sum().sqrt()
-    return norm, (max_norm / (norm + 1e-6)).clamp(max=1.0)
+    tensors = list(tensors)
+    return _norm(tensors, max_norm)[:2] if tensors else (torch.zeros(()), torch.ones(()))
+
+
+def _set_flag(gradient, flag):
+    """Notes on a gradient, for AdamW.step, whether the norm it was clipped by was not finite."""
+    gradient._ligerdsl_nonfinite = (flag, gradient._version)
+
+
+def _flag_of(gradient):
+    """That note, unless the gradient has been changed since: then it says nothing of what is there now."""
+    flag, version = getattr(gradient, "_ligerdsl_nonfinite", (None, None))
+    return flag if version == gradient._version else None
 
 
 @torch.no_grad()
 def clip_grad_norm_(parameters, max_norm):
-    """Scales gradients so that their common norm is at most max_norm; returns the norm before. Nothing is waited for."""
+    """Scales gradients so that their common norm is at most max_norm; returns the norm before. Nothing is waited for. If the norm is NaN
+    or infinite, the gradients stay as they are, and the next step of AdamW is left out."""
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    norm, factor = global_norm(gradients, max_norm)
+    if not gradients:
+        return torch.zeros(())
+    norm, factor, nonfinite = _norm(gradients, max_norm)
+    factor = torch.where(nonfinite.ne(0), 1.0, factor)
     for tensor in gradients:
         flat = _flat(tensor)
         if flat is None:
             tensor.mul_(factor.to(tensor.device))
-            continue
-        arrays.scale(flat, factor.to(tensor.device), out=flat)
-        torch.autograd.graph.increment_version(tensor)
+        else:
+            arrays.scale(flat, factor.to(tensor.device), out=flat)
+            torch.autograd.graph.increment_version(tensor)
+        _set_flag(tensor, nonfinite)
     return norm
