@@ -209,6 +209,13 @@ void KernelMatmul::add_blocks(const BoundTensor& a, int64_t block_shift, const M
   kernel.step->run(views.data(), &block_shift, kernels::matmul_tiles(kernel.config, c.rows, c.cols), stream);
 }
 
+bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
+                             std::initializer_list<int64_t> widths) {
+  if (!kernels::has_fast_products(machine, type)) return false;
+  const auto is_aligned = [&](int64_t size) { return size % vector_width(type) == 0; };
+  return !is_aligned(classes) && std::ranges::all_of(widths, is_aligned);
+}
+
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds) {
   if (choice != LIGERDSL_PRODUCTS_KERNELS) try {
       return {context.matmul(), nullptr};

@@ -2,6 +2,7 @@
 // runtime::Matmul without a library of the device's maker.
 #pragma once
 
+#include <initializer_list>
 #include <memory>
 #include <vector>
 
@@ -85,5 +86,12 @@ struct Products {
   std::shared_ptr<const KernelMatmul> kernels;
 };
 Products products_of(Context& context, int32_t choice, const std::vector<ProductKind>& kinds);
+
+// Returns true if the library's own kernels multiply a head of these sizes faster than cuBLASLt does. cuBLASLt has fast
+// kernels only for m, n and k that are multiples of 8: with V = 50,257 its three products took 4.9 times as long as with
+// V = 50,304. The own kernels load operands by TMA, which fills with zeros what lies outside, so V may be any number.
+// Rows of x and of the weight must begin at multiples of 16 bytes, which is why each of `widths` must be a multiple of 8.
+bool own_products_are_faster(const kernels::Machine& machine, DType type, int64_t classes,
+                             std::initializer_list<int64_t> widths);
 
 }  // namespace ligerdsl::lib

@@ -50,8 +50,8 @@ An f32 weight with 16-bit x: on a GPU it is rounded to dtype in the workspace, 2
 leaves no room for that beside large chunks, in blocks, for each product of a chunk anew, whose parts of d_x are added in f32. A CPU takes
 it as it is.
 Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes cuBLASLt or CBLAS where it is found, and the library's own
-kernels where it is not, unless an environment variable names one; and whatever is found or named, these on a GPU with wgmma (sm_90a) in
-bf16 for losses alone and where they may use d_weight's memory, if neither lse is written nor read; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
+kernels where it is not, unless an environment variable names one; and whatever is found or named, these on a GPU with wgmma (sm_90a): in
+16 bits where V is no multiple of 8 and H is one, for which cuBLASLt is several times slower, and in bf16 for losses alone and where they may use d_weight's memory, if neither lse is written nor read; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
 no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any),
 but exponentials relative to the label's logit, and without gradients not those either: then 8 to 20 bytes a row and tile of classes. There
 stretches of ignored rows are not multiplied (tiles of 128 rows, or 64 in f32 on a GPU, that have no others), but where they are a second time or from an lse. In

@@ -190,15 +190,22 @@ class FusedLinearCrossEntropy final : public OpPlan {
     return chunks_.layout(call.sizes[op::dim_N],
                           d_weight.present && (d_weight.dims[0] == 1 || d_weight.strides[0] == d_weight.dims[1]));
   }
-  // Under a limit that logits do not fit, products of the library's own make what a library of the device's maker would make a
-  // third slower. Losses alone take 2 % longer, in hundredths of the memory. What writes or reads an lse stays with that
-  // library whatever else it is asked for, as an lse of logits that were not rounded is not one of those that were.
+  // AUTO takes the library's own products where they are faster than those of cuBLASLt:
+  // * V is no multiple of 8 (own_products_are_faster). The rule depends on sizes alone, so a call that writes an lse and
+  //   the call that reads it agree.
+  // * A limit of memory lets d_weight's memory hold exponentials. With stored logits the call would take a third longer.
+  // * Losses alone. They take 2 % longer, in hundredths of the memory.
+  // The last two do not hold for calls that write or read an lse: an lse of logits that were not rounded is not the lse
+  // of logits that were.
   int32_t choice_of_products() const {
+    if (d_.products != LIGERDSL_PRODUCTS_AUTO) return d_.products;
+    const kernels::Machine machine = context_->machine();
+    if (own_products_are_faster(machine, product_type_, d_.n_classes, {d_.n_cols})) return LIGERDSL_PRODUCTS_KERNELS;
     const bool has_lse = from_lse_ || d_.with_lse, losses_alone = !with_gradient(d_),
                limited = d_.max_workspace_bytes < kDefaultLogits && may_use_d_weight(d_, product_type_);
-    const bool own = d_.products == LIGERDSL_PRODUCTS_AUTO && !has_lse && has_exponentials() &&
-                     (losses_alone || limited) && kernels::has_fast_products(context_->machine(), product_type_);
-    return own ? LIGERDSL_PRODUCTS_KERNELS : d_.products;
+    const bool own = !has_lse && has_exponentials() && (losses_alone || limited) &&
+                     kernels::has_fast_products(machine, product_type_);
+    return own ? LIGERDSL_PRODUCTS_KERNELS : LIGERDSL_PRODUCTS_AUTO;
   }
   bool in_blocks() const { return takes_exponentials() && may_use_d_weight(d_, product_type_); }
 

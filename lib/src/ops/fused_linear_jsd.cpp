@@ -105,7 +105,7 @@ class FusedLinearJsd final : public OpPlan {
         d_(d),
         type_(dtype_of(d.dtype)),
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
-        products_(products_of(*context, d.products, product_kinds())),
+        products_(products_of(*context, choice_of_products(), product_kinds())),
         matmul_(products_.matmul),
         chunks_(chunk_options(d, product_type_, few_rows(context->machine()), matmul_->workspace_bytes())) {
     check_product_width("n_classes", d_.n_classes);
@@ -222,6 +222,13 @@ class FusedLinearJsd final : public OpPlan {
       Step& step = of_chunk ? rows_ : takes("labels") ? count_ : finish_;
       step.emplace(*context_, recorded, names);
     }
+  }
+
+  int32_t choice_of_products() const {
+    const bool own =
+        d_.products == LIGERDSL_PRODUCTS_AUTO &&
+        own_products_are_faster(context_->machine(), product_type_, d_.n_classes, {d_.n_cols, d_.n_target_cols});
+    return own ? LIGERDSL_PRODUCTS_KERNELS : d_.products;
   }
 
   std::vector<ProductKind> product_kinds() const {
