@@ -316,8 +316,11 @@ void rows(KernelBuilder& k, const Meta& m) {
     const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
     if (!m.with_gradient) return;
     store_gradient(f, f);
-    // A factor of 0 does not undo what is no number.
-    k.if_(ignored && others != others, [&] { stored->clear(place); });
+    // A factor of 0 does not undo what is no number. `others` leaves out the column that ignore_index may name.
+    k.if_(ignored && of_tile.tile.counts, [&] {
+      k.if_(label >= 0 && label < m.classes, [&] { stored->store(place, label, k.constant(0, m.type)); });
+      k.if_(!(others < INFINITY), [&] { stored->clear(place); });
+    });
   };
   k.if_(counted, count, fill);
 }

@@ -8,8 +8,8 @@
 // with its gradient, in two passes. Every pass goes the other way through the row, so that it begins with what the caches
 // hold, and shared memory keeps what fits for the last two.
 //
-// Bytes, s = sizeof(type): n V s read twice for each pass that finds nothing in the caches, and n V s written. One pass,
-// 3 n V s in all, where a row fits a tile. By element and pass 2 exponentials, and in the last two passes of jsd a logarithm.
+// Bytes, s = sizeof(logits_type): n V s read twice for each pass that finds nothing in the caches, and n V sizeof(type)
+// written. One pass where a row fits a tile. By element and pass 2 exponentials, and in the last two passes of jsd a logarithm.
 #include "kernels/logit_divergence.h"
 
 #include <numbers>
@@ -21,13 +21,14 @@ namespace ligerdsl::kernels {
 namespace {
 
 struct Arguments {
-  View row_loss, logits, target_logits, labels, d_loss, counts;
+  View row_loss, logits, target_logits, d_logits, labels, d_loss, counts;
   Scalar ignore_index, rows, temperature;
 
   Arguments(KernelBuilder& k, const LogitDivergenceMeta& m) {
     if (m.with_loss) row_loss = k.view("row_loss", f32, {dyn});
-    logits = k.view("logits", m.type, {dyn, m.classes});
-    target_logits = k.view("target_logits", m.type, {dyn, m.classes});
+    logits = k.view("logits", m.logits_type(), {dyn, m.classes});
+    target_logits = k.view("target_logits", m.logits_type(), {dyn, m.classes});
+    if (m.with_gradient) d_logits = m.in_place() ? logits : k.view("d_logits", m.type, {dyn, m.classes});
     if (m.has_labels) labels = index_view(k, "labels", m.label_type);
     if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {1});
     if (needs_counts(m)) counts = k.view("counts", f32, {4});
@@ -50,10 +51,6 @@ class Logits {
   Scalar blocks() const { return kept_.blocks(); }
   Tile load(const Scalar& b) const { return as_lanes(tiles_.load({row_, b}, options())); }
   Tile load_kept(const Scalar& b) const { return as_lanes(kept_.load(b)); }
-  void store(const Scalar& b, TileArg d) const { tiles_.store({row_, b}, d); }
-  void store(const Scalar& b, const Tile& d) const {
-    tiles_.store({row_, b}, TileArg(d.to(m_.type).reshape({m_.block})));
-  }
 
  private:
   static LoadOptions options() { return {.pad = -INFINITY}; }
@@ -65,15 +62,32 @@ class Logits {
   Resident kept_;
 };
 
+// The gradient of a row of logits, in the same blocks.
+class Gradient {
+ public:
+  Gradient(const LogitDivergenceMeta& m, const Arguments& args, const Scalar& row) : m_(m), row_(row) {
+    if (m.with_gradient) tiles_ = args.d_logits.partition({squeeze, m.block});
+  }
+  void store(const Scalar& b, const Tile& d) const {
+    tiles_.store({row_, b}, TileArg(d.to(m_.type).reshape({m_.block})));
+  }
+
+ private:
+  const LogitDivergenceMeta& m_;
+  Scalar row_;
+  Partition tiles_;
+};
+
 class CountedRow {
  public:
   CountedRow(KernelBuilder& k, const LogitDivergenceMeta& m, const Arguments& args, const Logits& student,
-             const Logits& teacher, const Scalar& row)
+             const Logits& teacher, const Gradient& result, const Scalar& row)
       : k_(k),
         m_(m),
         args_(args),
         student_(student),
         teacher_(teacher),
+        result_(result),
         row_(row),
         terms_(k, terms_of(m), m.relative_log) {
     scale_ = k.constant(1.0f, f32);
@@ -115,7 +129,7 @@ class CountedRow {
     auto [losses] = k_.for_range(0, n, 1, carry(zeros), [&](Scalar i, Tile losses) {
       const Scalar b = n - 1 - i;
       const DivergenceTerm term = term_of(b);
-      student_.store(b, gradient(term));
+      result_.store(b, gradient(term));
       return carry(early ? losses + m_.lanes.sum(term.loss) : losses);
     });
     if (early) store_loss(losses);
@@ -144,7 +158,7 @@ class CountedRow {
     store_loss(term.loss);
     if (!m_.with_gradient) return;
     if (m_.kind != Divergence::forward_kl) slopes_ = sum(term.gradient) / sum(term.q);
-    student_.store(first, gradient(term));
+    result_.store(first, gradient(term));
   }
 
   Tile logarithm(const Tile& z, const Scalar& lse) const { return fma(z, scale_, -lse); }
@@ -167,6 +181,7 @@ class CountedRow {
   const LogitDivergenceMeta& m_;
   const Arguments& args_;
   const Logits &student_, &teacher_;
+  const Gradient& result_;
   Scalar row_;
   DivergenceTerms terms_;
   Scalar scale_, share_, factor_;
@@ -186,7 +201,8 @@ void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m) {
   Scalar row = k.program_id(0);
   assume(row < args.logits.dim(0));  // a program for each row
   const Logits student(m, args.logits, row), teacher(m, args.target_logits, row);
-  CountedRow counted(k, m, args, student, teacher, row);
+  const Gradient result(m, args, row);
+  CountedRow counted(k, m, args, student, teacher, result, row);
   if (!m.has_labels) return counted.run();
   Scalar label = args.labels.load({row}).to(i64);
   k.if_(
@@ -194,7 +210,7 @@ void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m) {
       [&] {
         if (m.with_loss) args.row_loss.store({row}, 0.0f);
         if (!m.with_gradient) return;
-        k.for_range(0, student.blocks(), 1, [&](Scalar b) { student.store(b, TileArg(k.zeros({m.block}, m.type))); });
+        k.for_range(0, student.blocks(), 1, [&](Scalar b) { result.store(b, k.zeros({m.block}, f32)); });
       });
 }
 

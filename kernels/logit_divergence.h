@@ -1,5 +1,5 @@
 // Divergences between softmaxes of rows of logits, a student's and a teacher's, with the gradient of the student's
-// logits in their place: what runs between the products of fused_linear_jsd.
+// logits: what runs between the products of fused_linear_jsd.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace ligerdsl::kernels {
 
 struct LogitDivergenceOptions {
   int64_t classes = 32000;            // V
-  DType type = f32;                   // of both logits
+  DType type = f32;                   // of the gradient, and of both logits unless these are f32
+  bool f32_logits = false;            // logits are f32 although the gradient has 16 bits
   Divergence kind = Divergence::jsd;  // forward_kl, reverse_kl or jsd
   Reduction reduction = Reduction::batchmean;
   bool tempered = false;    // logits are divided by a temperature
@@ -24,10 +25,15 @@ struct LogitDivergenceOptions {
   bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
   DType d_loss_type = f32;
 
+  DType logits_type() const { return f32_logits ? f32 : type; }
+  // True if the gradient overwrites the student's logits, which needs one type for both.
+  bool in_place() const { return logits_type() == type; }
+
   template <class V>
   void visit(V&& v) {
     v("classes", classes);
     v("type", type);
+    v("f32_logits", f32_logits);
     v("kind", kind, {"kl", "forward_kl", "reverse_kl", "jsd", "tvd"});
     v("reduction", reduction, {"none", "mean", "sum", "batchmean"});
     v("tempered", tempered);
@@ -52,8 +58,8 @@ struct LogitDivergenceMeta : LogitDivergenceOptions {
 bool needs_counts(const LogitDivergenceOptions& o);
 
 // One program per row. Arguments, those in brackets as the options say:
-//   [row_loss] [n] f32: the rows' parts of the reduced loss; logits [n, V] type: the student's, in place their gradient
-//   if it is wanted; target_logits [n, V] type; [labels] [n]; [d_loss] [1]; [counts]; [ignore_index] i64; [rows] i64, of
+//   [row_loss] [n] f32: the rows' parts of the reduced loss; logits [n, V] logits_type: the student's; target_logits
+//   [n, V] logits_type; the gradient if it is wanted, in the place of logits or as [d_logits] [n, V] type; [labels] [n]; [d_loss] [1]; [counts]; [ignore_index] i64; [rows] i64, of
 //   the whole batch: without labels, not of a sum; [beta] f32: jsd; [temperature] f32.
 void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m);
 

@@ -10,8 +10,9 @@ constexpr int64_t kWidest = 8192;  // columns of the widest rows that are one ti
 
 // A thread has two vectors of each row.
 RowConfig heuristic(const Machine& machine, const LogitDivergenceOptions& o) {
-  if (tile_width(o.classes) <= kWidest) return {.num_warps = warps_for(tile_width(o.classes), o.type, 2, 16)};
-  RowConfig config = rows_in_blocks(o.type, kRowBlock, machine.is_gpu() ? 2 : 4);
+  const DType type = o.logits_type();
+  if (tile_width(o.classes) <= kWidest) return {.num_warps = warps_for(tile_width(o.classes), type, 2, 16)};
+  RowConfig config = rows_in_blocks(type, kRowBlock, machine.is_gpu() ? 2 : 4);
   config.num_warps = std::min(config.num_warps, 16);
   return config;
 }
@@ -23,16 +24,18 @@ std::string valid(const Machine& machine, const LogitDivergenceOptions& o, const
   if (config.rows != 1) return "a tile is of one row; use rows=1";
   if (config.keep == Keep::cluster) return "rows are not shared among CTAs; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
-  return refused(machine, o.type, o.classes, config);
+  if (o.f32_logits && size_of(o.type) != 2)
+    return "f32_logits expects a gradient of 16 bits; use type=bf16 or f16";
+  return refused(machine, o.logits_type(), o.classes, config);
 }
 
 Operation build(const Machine& machine, const LogitDivergenceOptions& o, const RowConfig& config) {
   LogitDivergenceMeta meta{o};
   meta.relative_log = !machine.is_gpu();
   meta.looped = !config.whole();
-  meta.block = config.columns(o.type, o.classes);
-  meta.lanes =
-      meta.looped ? block_lanes(machine, o.type, meta.block, config.num_warps) : BlockLanes{.lanes = meta.block};
+  meta.block = config.columns(o.logits_type(), o.classes);
+  meta.lanes = meta.looped ? block_lanes(machine, o.logits_type(), meta.block, config.num_warps)
+                           : BlockLanes{.lanes = meta.block};
   // Counts and sums are those of cross-entropy.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
@@ -51,7 +54,8 @@ Operation build(const Machine& machine, const LogitDivergenceOptions& o, const R
 }
 
 Cost cost(const LogitDivergenceOptions& o, int64_t rows) {
-  return {static_cast<double>((o.with_gradient ? 3 : 2) * o.classes * size_of(o.type)) * static_cast<double>(rows)};
+  const int64_t of_class = 2 * size_of(o.logits_type()) + (o.with_gradient ? size_of(o.type) : 0);
+  return {static_cast<double>(of_class * o.classes) * static_cast<double>(rows)};
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 // matmul_finish adds in order.
 #include "kernels/matmul.h"
 
+#include "kernels/index_view.h"
 #include "kernels/product_tiles.h"
 #include "kernels/program_tile.h"
 #include "kernels/row_tiles.h"
@@ -76,7 +77,7 @@ void some_of(KernelBuilder& k, const MatmulMeta& m, const ProductTiles& tiles, c
   if (m.some_depth) {
     const View depth = k.view("depth", i32, {2});
     const auto turn = [&](const Scalar& at) { return at.to(i64) / m.tile_k; };
-    first = turn(depth.load({0}));
+    first = min(turn(depth.load({0})), end);
     end = min(cdiv(depth.load({1}).to(i64), m.tile_k), end);
   }
   std::optional<View> places;
@@ -88,6 +89,25 @@ void some_of(KernelBuilder& k, const MatmulMeta& m, const ProductTiles& tiles, c
     of_a.row = rows.place;
     finish.store(tiles.sums(of_a, first, where(rows.counts, end, none)), m.tile_m, m.tile_n, tile, of_a.row);
   });
+}
+
+// Selects zeros in ignored rows of b: 0 times a number that is no number is none either. Mostly no row needs it, and
+// every program ends at once.
+void of_counted_rows(KernelBuilder& k, const MatmulMeta& m, const ProductTiles& tiles, const Finish& finish) {
+  const View depth = k.view("depth", i32, {2});
+  const Partition labels = index_view(k, "labels", m.label_type).partition({m.tile_k});
+  const Scalar ignore_index = k.scalar("ignore_index", i64);
+  const Shape shape{m.tile_k, m.tile_n};
+  const auto make = [&](const ProductTiles::Place& tile) {
+    const Tile sums = sums_of_turns(
+        k, m, k.constant(0, i64), tiles.turns(), [&](const Scalar& turn) { return tiles.left(tile, turn); },
+        [&](const Scalar& turn) {
+          const Tile counts = labels.load({turn}).to(i64) != ignore_index;
+          return where(counts.expand_dims(1).broadcast_to(shape), tiles.right(tile, turn), k.zeros(shape, m.type));
+        });
+    finish.store(sums, m.tile_m, m.tile_n, tile, tile.row);
+  };
+  k.if_(depth.load({0}) > 0, [&] { tiles.each_place(make); });
 }
 
 }  // namespace
@@ -109,6 +129,7 @@ void matmul(KernelBuilder& k, const MatmulMeta& m) {
   const View& made = split ? *partials : finish->c();
   const Scalar rows = made.dim(first_dim), cols = made.dim(first_dim + 1);
   const ProductTiles tiles(k, m, a, b, rows, cols);
+  if (m.ignores_rows) return of_counted_rows(k, m, tiles, *finish);
   if (m.some_depth || m.row_tiles) return some_of(k, m, tiles, *finish);
   if (!split)
     return tiles.each([&](const ProductTiles::Place& tile, const Tile& sums) {

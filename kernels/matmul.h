@@ -41,6 +41,10 @@ struct MatmulOptions {
   // Rows of a and of row_scale stand in tiles where row_tiles.h says; tiles none of whose rows counts are not multiplied.
   bool row_tiles = false;
   bool some_depth = false;  // a device's numbers say which part of K is multiplied
+  // Does what matmul with some_depth leaves out if ignored rows of b hold something else than finite numbers: K is all
+  // multiplied, with zeros in these rows. Nothing is done otherwise.
+  bool ignores_rows = false;
+  DType label_type = i64;
 
   int64_t known(int64_t size) const { return any_size ? dyn : size; }
   bool transposed_a() const { return factors == Factors::tn || factors == Factors::tt; }
@@ -91,7 +95,8 @@ struct MatmulMeta : MatmulOptions {
 // [N, K]; with splits partials [splits, M, N] f32, else c [M, N], bias [N] where there is one, a_scale [M] and b_scale [N] f32
 // of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and outer_cols [N] f32,
 // f32 scalars alpha and beta where they count (beta not where it is 1); with row_tiles places [tiles of rows] i32; with some_depth
-// depth [2] i32, where K begins, at a multiple of tile_k, and ends. Nothing overlaps.
+// depth [2] i32, where K begins, at a multiple of tile_k, and ends; with ignores_rows depth, which does nothing unless
+// K begins behind 0, labels [K] and ignore_index i64. Nothing overlaps.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
 // Arguments: partials, and what matmul has without splits beside a and b.

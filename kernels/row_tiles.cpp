@@ -2,8 +2,12 @@
 // its own. Every program reads all labels, which is why a chunk has no more than some ten thousand rows.
 #include "kernels/row_tiles.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "kernels/index_view.h"
 #include "kernels/record.h"
+#include "kernels/tile_shape.h"
 
 namespace ligerdsl::kernels {
 namespace {
@@ -48,7 +52,35 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
   });
 }
 
+struct CheckMeta {
+  DType type = bf16, label_type = i64;
+  int64_t cols = 4096, block = 1024;
+};
+
+void check_ignored_rows(KernelBuilder& k, const CheckMeta& m) {
+  constexpr int32_t kBehindAll = 1 << 30;
+  const View depth = k.view("depth", i32, {2}), x = k.view("x", m.type, {dyn, m.cols});
+  const View labels = index_view(k, "labels", m.label_type);
+  const Scalar ignore_index = k.scalar("ignore_index", i64), row = k.program_id(0);
+  const Partition blocks = x.partition({squeeze, m.block});
+  k.if_(labels.load({row}).to(i64) == ignore_index, [&] {
+    const auto [found] = k.for_range(0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, i32)),
+                                     [&](const Scalar& b, const Tile& found) {
+                                       const Tile is_finite = abs(blocks.load({row, b}).to(f32)) < INFINITY;
+                                       return carry(where(is_finite, found, 1));
+                                     });
+    atomic_max(depth.ptr(), kBehindAll, reduce_max(found) > 0);
+  });
+}
+
 }  // namespace
+
+Step check_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type) {
+  CheckMeta meta{.type = type, .label_type = label_type, .cols = cols};
+  meta.block = std::min<int64_t>(tile_width(cols), machine.is_gpu() ? 1024 : 4096);
+  return record_step("check_ignored_rows", type, &check_ignored_rows, meta,
+                     library_launch(Size::rows(), warps_for(meta.block, type, 1, 8)));
+}
 
 Step row_tiles(DType label_type, int64_t rows) {
   return record_step("row_tiles", label_type, &row_tiles, Meta{label_type, rows}, library_launch(Size::rows(), 8));

@@ -15,6 +15,11 @@ namespace ligerdsl::kernels {
 // ignore_index i64: the label of rows that do not count.
 Step row_tiles(DType label_type, int64_t rows);
 
+// Rows: rows of x. Leaves out all of K (kernels/matmul.h: some_depth) if an ignored row of x holds something else than
+// finite numbers, for then ignores_rows multiplies. Arguments: depth [2] i32, from {0, the largest number}; x [n, H] type; labels
+// [n]; ignore_index i64.
+Step check_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type);
+
 // The tiles that count, one behind the other.
 // Arguments: tile_at, counted.
 class CountedTiles {

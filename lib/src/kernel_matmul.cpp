@@ -19,13 +19,14 @@ constexpr int64_t kColumnsOfTile = 32;
 using runtime::Matrix;
 using runtime::Product;
 
-enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kPlaces, kDepth, kViews };
+enum View : int { kA, kB, kC, kRowScale, kOuterRows, kOuterCols, kPlaces, kDepth, kLabels, kViews };
 
 void set_factors(const KernelMatmul::Factors& factors, std::array<BoundTensor, kViews>* views) {
   if (factors.row_scale) (*views)[kRowScale] = *factors.row_scale;
   if (factors.outer_rows) (*views)[kOuterRows] = *factors.outer_rows, (*views)[kOuterCols] = *factors.outer_cols;
   if (factors.places) (*views)[kPlaces] = *factors.places;
   if (factors.depth) (*views)[kDepth] = *factors.depth;
+  if (factors.labels) (*views)[kLabels] = *factors.labels;
 }
 
 kernels::Factors factors_of(Product product) {
@@ -68,7 +69,9 @@ kernels::MatmulOptions options_of(const ProductKind& kind, int64_t most_rows) {
           .most_rows = most_rows,
           .in_blocks = kind.in_blocks,
           .row_tiles = kind.tile_rows > 0 && kind.product != Product::tn,
-          .some_depth = kind.tile_rows > 0 && kind.product == Product::tn};
+          .some_depth = kind.tile_rows > 0 && kind.product == Product::tn,
+          .ignores_rows = kind.ignores_rows,
+          .label_type = kind.label_type};
 }
 
 // A path that somebody set is one that is meant.
@@ -90,8 +93,12 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
       d_weight{.product = Product::tn, .type = type, .tile_rows = h.tile_rows, .cols = h.cols, .width = h.classes};
   std::vector<ProductKind> kinds;
   if (h.logits)
-    kinds.push_back(
-        {.product = Product::nt, .type = type, .result = type, .pads = true, .cols = h.classes, .width = h.cols});
+    kinds.push_back({.product = Product::nt,
+                     .type = type,
+                     .result = h.logits_type,
+                     .pads = true,
+                     .cols = h.classes,
+                     .width = h.cols});
   const auto add = [&](ProductKind kind, DType result, bool adds, bool outer) {
     kind.result = result;
     kind.adds = adds;
@@ -112,6 +119,13 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
     for (const bool adds : {false, true}) add(d_weight, f32, adds, outer);
     if (h.in_blocks && h.d_weight_type != f32 && !outer) add(d_weight, h.d_weight_type, true, false);
   }
+  if (h.tile_rows == 0 || !h.by_vocabulary || h.type != type) return kinds;
+  ProductKind ignoring = d_weight;
+  ignoring.ignores_rows = true, ignoring.label_type = h.label_type, ignoring.ignore_index = h.ignore_index;
+  ignoring.result = f32, ignoring.adds = true;
+  kinds.push_back(ignoring);
+  ignoring.result = type;
+  if (h.d_weight_type == type && type != f32) kinds.push_back(ignoring);
   return kinds;
 }
 
@@ -126,8 +140,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
     const std::vector<int64_t> most_rows = kernels::few_rows(machine, many);
     if (most_rows.empty()) continue;
     const kernels::MatmulOptions few = options_of(kind, most_rows.back());
-    if (kernels::one_cta_product(machine, few).tile_n < kernels_.back().config.tile_n)
-      add_kernel(context, kind, few);
+    if (kernels::one_cta_product(machine, few).tile_n < kernels_.back().config.tile_n) add_kernel(context, kind, few);
   }
 }
 
@@ -136,6 +149,10 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const k
   config.splits = 1;
   // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
   config.persistent = config.persistent && config.adds_in_memory;
+  if (options.ignores_rows) {  // rows that are mostly none: few programs find that out at once
+    config.tensor_copies = config.tensor_stores = false;
+    config.persistent = context.machine().is_gpu();
+  }
   if ((options.row_tiles && config.tile_m != kind.tile_rows) || (options.some_depth && kind.tile_rows % config.tile_k))
     fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
   kernels_.push_back(
@@ -148,8 +165,10 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const k
                                                         {"outer_rows", kOuterRows},
                                                         {"outer_cols", kOuterCols},
                                                         {"places", kPlaces},
-                                                        {"depth", kDepth}},
-                                              .numbers = {{"block_shift", 0}}})});
+                                                        {"depth", kDepth},
+                                                        {"labels", kLabels}},
+                                              .numbers = {{"block_shift", 0}},
+                                              .integers = {{"ignore_index", kind.ignore_index}}})});
 }
 
 void KernelMatmul::add_launchers(std::vector<const Launcher*>* all) const {
@@ -161,8 +180,8 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
   const auto fits = [&](const Kernel& kernel) {
     const ProductKind& kind = kernel.kind;
     return kind.product == product && kind.type == type && kind.result == c.type && kind.adds == adds &&
-           kind.in_blocks == in_blocks && kind.row_scale == (factors.row_scale != nullptr) &&
-           kind.outer == (factors.outer_rows != nullptr) &&
+           kind.in_blocks == in_blocks && kind.ignores_rows == (factors.labels != nullptr) &&
+           kind.row_scale == (factors.row_scale != nullptr) && kind.outer == (factors.outer_rows != nullptr) &&
            (kind.tile_rows > 0) == (factors.places != nullptr || factors.depth != nullptr);
   };
   const Kernel* best = nullptr;

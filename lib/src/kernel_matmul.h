@@ -24,6 +24,10 @@ struct ProductKind {
   bool pads = false;       // what is between a row of c and the next may be written, up to a whole vector
   // Not 0: tiles of so many rows (of K in d^T x) are left out as kernels/row_tiles.h says.
   int64_t tile_rows = 0;
+  // Multiplies where ignored rows of b are left out (kernels/matmul.h); what makes their labels.
+  bool ignores_rows = false;
+  DType label_type = i64;
+  int64_t ignore_index = 0;
   int64_t cols, width;  // usual sizes of c's rows and of a's in memory, for the schedule
 };
 
@@ -31,7 +35,8 @@ struct ProductKind {
 struct HeadProducts {
   int64_t classes, cols;
   DType type, product_type;  // of x, of what is multiplied
-  bool adds_up_d_x;          // may be made in f32, as a sum of several products
+  DType logits_type;
+  bool adds_up_d_x;  // may be made in f32, as a sum of several products
   bool with_d_x, with_d_weight;
   DType d_weight_type;
   bool logits = true;         // are multiplied as they are
@@ -40,6 +45,8 @@ struct HeadProducts {
   bool outer = false;         // with numbers of rows and columns added to d_x and d_weight
   bool in_blocks = false;     // d of d_x lies in blocks
   bool by_vocabulary = true;  // d_weight may be made so, as it is
+  DType label_type = i64;     // of by_vocabulary with tile_rows; likewise the next
+  int64_t ignore_index = 0;
 };
 std::vector<ProductKind> head_products(const HeadProducts& head);
 
@@ -53,6 +60,7 @@ class KernelMatmul final : public runtime::Matmul {
   struct Factors {
     const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
     const BoundTensor *places = nullptr, *depth = nullptr;
+    const BoundTensor* labels = nullptr;  // with depth: what ignores_rows takes
   };
   void multiply_with(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
                      const Factors& factors, bool add, const runtime::Matrix& c, runtime::Stream stream) const;

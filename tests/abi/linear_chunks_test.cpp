@@ -51,6 +51,53 @@ TEST(LinearChunks, DefaultIsBoundedWhateverTheRows) {
   }
 }
 
+// Without d_x a chunk's copy of x has memory of its own, and a block's of classes has so always.
+TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
+  for (const bool with_d_x : {false, true}) {
+    for (const DType type : {f32, bf16}) {
+      for (const int64_t limit : {64 * kMiB, 300 * kMiB, 2000 * kMiB}) {
+        LinearChunkOptions options = head();
+        options.with_d_x = with_d_x, options.d_weight_type = type, options.max_workspace_bytes = limit;
+        const LinearLayout without = LinearChunks(options).layout(8192);
+        options.ignores_rows = true;
+        const LinearLayout l = LinearChunks(options).layout(8192);
+        EXPECT_LE(l.bytes, static_cast<size_t>(limit));
+        EXPECT_EQ(l.by_vocabulary, without.by_vocabulary);
+        if (with_d_x && !l.by_vocabulary) {
+          EXPECT_EQ(l.bytes, without.bytes);
+          continue;
+        }
+        const auto copied = static_cast<size_t>((l.by_vocabulary ? l.block_rows : l.chunk) * options.cols * 2),
+                   logits = static_cast<size_t>(
+                       (l.by_vocabulary ? l.block_rows * l.block_stride : l.chunk * l.logits_stride) * 2);
+        EXPECT_GE(l.x, l.logits + logits);
+        EXPECT_LE(l.x + copied, l.bytes);
+        if (l.by_vocabulary && l.add_up_d_weight) {
+          EXPECT_GE(l.x, l.d_weight + static_cast<size_t>(l.columns * options.cols * 4));
+        }
+      }
+    }
+  }
+}
+
+// Both logits of a chunk in 1 GiB, and their gradient of 16 bits in a quarter of that.
+TEST(LinearChunks, F32LogitsOfTwoHeads) {
+  LinearChunkOptions options = head();
+  options.target_cols = 4096, options.keeps_x = false, options.f32_logits = true;
+  const LinearLayout l = LinearChunks(options).layout(4096);
+  EXPECT_EQ(l.chunk, 1024);
+  EXPECT_LE(l.bytes, static_cast<size_t>(1024 * kMiB + 256 * kMiB + 32 * kMiB + 100000));
+  const auto logits = static_cast<size_t>(1024 * 128256 * 4);
+  EXPECT_GE(l.target_logits, l.logits + logits);
+  EXPECT_GE(l.d_logits, l.target_logits + logits);
+  EXPECT_LE(l.d_logits + logits / 2, l.bytes);
+  options.max_workspace_bytes = 300 * kMiB;
+  EXPECT_LE(LinearChunks(options).layout(4096).bytes, static_cast<size_t>(300 * kMiB));
+  options.product_type = options.type = options.weight_type = f32;
+  const LinearLayout in_place = LinearChunks(options).layout(4096);
+  EXPECT_EQ(in_place.d_logits, in_place.logits);
+}
+
 TEST(LinearChunks, DefaultChunks) {
   const LinearChunks chunks(head());
   EXPECT_EQ(chunks.layout(1000).chunk, 1000);  // as many as there are

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <ostream>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,8 @@ struct Case {
   std::vector<std::string> settings;
 };
 
-// All of them, small, with `rows` rows.
-std::vector<Case> cases(int64_t rows);
+// All of them, small, with `rows` rows; then those of `more`, which are written alike.
+std::vector<Case> cases(int64_t rows, std::span<const char* const> more = {});
 
 // Letters, digits and underscores: a name for GoogleTest.
 std::string name_of(const Case& which);

@@ -21,12 +21,20 @@ struct Trial {
   MetaValues config;  // other than the heuristic's
   std::vector<int64_t> labels;
   Values upstream{1.0};
-  Tensor logits, target, loss, before;
+  Tensor logits, target, loss, before, d_logits;
 
   Trial(Divergence kind, DType type, int64_t n, int64_t cols, int64_t gap = 0, double spread = 2)
       : o{.classes = cols, .type = type, .kind = kind, .with_gradient = true}, n(n) {
     logits = random_rows(type, n, cols, 1, gap, spread);
     target = random_rows(type, n, cols, 2, gap, spread);
+    d_logits = Tensor::rows(type, n, cols, gap);
+  }
+  // Logits of f32 with a gradient of 16 bits.
+  Trial& with_f32_logits(double spread) {
+    o.f32_logits = true;
+    logits = random_rows(f32, n, o.classes, 1, 0, spread);
+    target = random_rows(f32, n, o.classes, 2, 0, spread);
+    return *this;
   }
   Trial& ignoring() {
     o.has_labels = true;
@@ -53,6 +61,7 @@ struct Trial {
                   Arguments()
                       .tensor("logits", logits)
                       .tensor("target_logits", target)
+                      .tensor("d_logits", d_logits)
                       .tensor("labels", label_tensor)
                       .tensor("d_loss", Tensor(o.d_loss_type, {1}).fill(upstream))
                       .tensor("loss", loss)
@@ -84,15 +93,16 @@ struct Trial {
       EXPECT_TRUE(close_loss(loss.values(), {right.loss}, o.loss_type == f32 ? 5e-6 : 8e-3)) << "loss";
     }
     if (o.with_gradient) {
-      EXPECT_TRUE(close_normwise(logits.values(), right.d_logits,
+      EXPECT_TRUE(close_normwise((o.in_place() ? logits : d_logits).values(), right.d_logits,
                                  o.type == f32   ? 5e-6
                                  : o.type == f16 ? 1e-3
                                                  : 4e-3))
           << "gradient";
-    } else {
+    }
+    if (!o.with_gradient || !o.in_place()) {
       EXPECT_TRUE(logits.same_bits(before));
     }
-    for (const Tensor& t : {loss, logits, target}) EXPECT_TRUE(t.untouched_outside());
+    for (const Tensor& t : {loss, logits, target, d_logits}) EXPECT_TRUE(t.untouched_outside());
   }
 };
 
@@ -106,6 +116,13 @@ TEST(LogitDivergence, WidthsAndTypes) {
       }
     }
   }
+}
+
+TEST(LogitDivergence, F32LogitsGiveA16BitGradient) {
+  for (Divergence kind : kKinds)
+    for (DType type : {bf16, f16})
+      for (int64_t cols : affordable({41, 256, 9000}, 3))
+        Trial(kind, type, 3, cols, gap_of(cols)).ignoring().upstreamed().with_f32_logits(2).check();
 }
 
 TEST(LogitDivergence, ReductionsLabelsAndUpstream) {

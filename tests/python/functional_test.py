@@ -201,6 +201,23 @@ def test_frozen_head_makes_no_gradient_of_it():
     assert w.grad is None and ligerdsl.calls("fused_linear_cross_entropy") == before + 1
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
+@pytest.mark.parametrize("reduction", ["mean", "none"])  # gradients made in the forward, and in the backward
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_ignored_rows_of_the_fused_head_may_hold_anything(dtype, reduction, value):
+    x, w, labels = head()
+    labels[1::3] = -100
+    results = []
+    for content in (0.0, value):
+        rows = x.detach().to(dtype)
+        rows[1::3] = content
+        wanted = rows.requires_grad_(), w.detach().to(dtype).requires_grad_()
+        loss = lt.fused_linear_cross_entropy(*wanted, labels, reduction=reduction)
+        results.append([loss, *torch.autograd.grad(loss.sum(), wanted)])
+    for zeros, poisoned in zip(*results):
+        assert torch.equal(zeros, poisoned)
+
+
 def test_limit_of_the_workspace():
     x, w, labels = head()
     with pytest.raises(ligerdsl.InvalidArgument, match="max_workspace_bytes"):

@@ -28,7 +28,7 @@ OPS = [
        """logits = x weight^T + bias, then loss, z_loss, accuracy, predictions and entropy as cross_entropy defines them, with n, W and
 sum w taken over all rows. With d = d_logits of cross_entropy, d_loss and d_entropy as there:
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
-Where d_weight is wanted, x of ignored rows must be finite: 0 times it is added.
+x of ignored rows may hold anything, NaN included: the results are those of zeros there.
 """ + fused_linear.chunks("logits") + """; a
 batch that fits one chunk has all its logits in the workspace.
 d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed in the caller's memory, otherwise several chunks

@@ -12,11 +12,12 @@ log softmax Z as input and log softmax T as target, over classes V, with its bet
 d_loss, and d = (D - softmax(Z) sum over c of D_c) / temperature, the gradient of x weight^T:
   d_x = d weight;  d_weight = d^T x.  The teacher, target_x and target_weight, has no gradient; its width T may be another.
 SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none. labels:
-rows with ignore_index do not count, their loss and their part of d are 0; where d_weight is wanted their x must be finite (0 * x is added).
+rows with ignore_index do not count, their loss and their part of d are 0, and their x and target_x may hold anything, NaN included.
+Both logits are f32 and never rounded to dtype; d is rounded once, to dtype on a GPU.
 """ + fused_linear.chunks("both logits") + """: chunk_rows
 if it is not 0, else as many rows as max_workspace_bytes leaves room for, all the workspace counted, INVALID_ARGUMENT from execute and no
-workspace size when not even one row fits; 0 = chunks whose logits take at most 1 GiB together, and a single chunk where that takes no more
-memory than several with their sums.
+workspace size when not even one row fits; 0 = chunks whose logits, f32, take at most 1 GiB together, to which a 16-bit d adds a quarter, and a single
+chunk where that takes no more memory than several with their sums.
 d_weight is summed in f32 and rounded once; as f32 it is summed in the caller's memory, otherwise several chunks need f32 sums in the
 workspace, 4 V H bytes. """ + fused_linear.EACH_GRADIENT + """ d_loss is read on the device; a later
 upstream gradient: scale.

@@ -64,6 +64,7 @@ void ExponentialProducts::multiply_d_weight(const Call& call, const Views& v, bo
 
 void ExponentialProducts::add_rows(const Call& call, const Views& v, bool add) const {
   multiply(call, v, Product::tn, kX, {.depth = &v[kAllDepth]}, add, kDWeight);
+  if (x_is_given_) multiply(call, v, Product::tn, kX, {.depth = &v[kAllDepth], .labels = &v[kLabels]}, true, kDWeight);
 }
 
 }  // namespace ligerdsl::lib::head

@@ -12,7 +12,12 @@ class ExponentialProducts {
  public:
   // smooths: the products add what smoothing does.
   ExponentialProducts(const KernelMatmul& products, const Desc& d, DType type, bool smooths, bool in_blocks)
-      : products_(products), classes_(d.n_classes), type_(type), smooths_(smooths), in_blocks_(in_blocks) {}
+      : products_(products),
+        classes_(d.n_classes),
+        type_(type),
+        smooths_(smooths),
+        in_blocks_(in_blocks),
+        x_is_given_(dtype_of(d.dtype) == type) {}
 
   // The views of a chunk of `count` rows that show its blocks, where it has some.
   void select(const LinearLayout& layout, int64_t count, Views* views) const;
@@ -23,7 +28,7 @@ class ExponentialProducts {
   void multiply_d_x(const Call& call, const LinearLayout& layout, bool add, Views* views) const;
   // d_weight [+]= e^T (f x).
   void multiply_d_weight(const Call& call, const Views& views, bool add) const;
-  // d_weight [+]= d^T x of rows whose gradient v[kLogits] is.
+  // d_weight [+]= d^T x of rows whose gradient v[kLogits] is, with zeros in ignored rows of x.
   void add_rows(const Call& call, const Views& views, bool add) const;
 
  private:
@@ -35,6 +40,7 @@ class ExponentialProducts {
   int64_t classes_;
   DType type_;
   bool smooths_, in_blocks_;
+  bool x_is_given_;  // kX is the caller's; a copy has zeros in ignored rows
 };
 
 }  // namespace ligerdsl::lib::head

@@ -6,8 +6,8 @@
 //     z = x w^T;  z = d(loss)/dz in place, and the rows' losses;  d_bias += sum of rows of z;  d_w += z^T x;  d_x = z w
 //   loss = sum of the rows' losses
 //
-// d_weight comes before d_x, so that d_x may overwrite x. Where chunks would be too small to add to d_w for each
-// (linear_chunks.h), the loop keeps the rows' log-sum-exp instead, and a second one follows, for which x must remain:
+// d_weight comes before d_x, so that d_x may overwrite x. The memory of d_x first holds the copy of x that z^T x takes
+// (counted_x.h). Where chunks would be too small to add to d_w for each (linear_chunks.h), the loop keeps the rows' log-sum-exp instead, and a second one follows, for which x must remain:
 //
 //   for every block of the vocabulary, for many rows at a time:
 //     z = x w_block^T;  z = d(loss)/dz in place;  d_w_block += z^T x
@@ -44,8 +44,10 @@
 #include "kernels/cross_entropy_columns.h"
 #include "kernels/cross_entropy_config.h"
 #include "kernels/reduce_partials.h"
+#include "kernels/row_tiles.h"
 #include "kernels/target_counts.h"
 #include "lib/src/kernel_matmul.h"
+#include "lib/src/ops/counted_x.h"
 #include "lib/src/ops/exponential_products.h"
 #include "lib/src/ops/gradients_from_lse.h"
 #include "lib/src/ops/head_exponentials.h"
@@ -76,7 +78,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
         product_type_(context->machine().is_gpu() ? type_ : DType::f32),
         products_(products_of(*context, choice_of_products(), product_kinds())),
         matmul_(products_.matmul),
-        chunks_(chunk_options_of(matmul_->workspace_bytes())),
+        chunks_(stored_chunk_options()),
         weight_(*context, d, weight_type(d), product_type_) {
     check_product_width("n_classes", d_.n_classes);
     check_product_width("n_cols", d_.n_cols);
@@ -136,6 +138,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (chunks_.needs_rows(layout)) run_chunks(call, layout, layout.rows_in_front, rows, &views);
     if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
     if (round_d_bias_) round_d_bias_->run(views.data(), nullptr, 1, call.stream);
+    if (layout.by_vocabulary) check_ignored_rows(call, layout, layout.in_d_weight ? rows - layout.chunk : rows, views);
     if (layout.in_d_weight) {
       run_blocks_in_place(call, layout, views);
     } else if (layout.by_vocabulary) {
@@ -149,11 +152,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   std::vector<const Launcher*> launchers() const override {
     std::vector<const Launcher*> all;
-    for (const auto* step :
-         {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &weight_.step(), &convert_x_,
-          &round_d_x_, &round_d_weight_, &zero_d_weight_, &zero_d_bias_, &label_logit_, &columns_}) {
+    for (const auto* step : {&count_, &rows_, &finish_, &first_d_bias_, &next_d_bias_, &round_d_bias_, &weight_.step(),
+                             &convert_x_, &check_ignored_rows_, &round_d_x_, &round_d_weight_, &zero_d_weight_,
+                             &zero_d_bias_, &label_logit_, &columns_}) {
       if (*step) all.push_back((*step)->launcher());
     }
+    if (counted_x_) counted_x_->add_launchers(&all);
     if (exponentials_) exponentials_->add_launchers(&all);
     if (smoothing_) smoothing_->add_launchers(&all);
     if (gradients_) gradients_->add_launchers(&all);
@@ -183,6 +187,12 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   LinearChunkOptions chunk_options_of(size_t product_workspace) const {
     return chunk_options(d_, from_lse_, product_type_, few_rows(context_->machine()), product_workspace);
+  }
+  // Options of a plan that stores logits or their gradient.
+  LinearChunkOptions stored_chunk_options() const {
+    LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
+    chunks.ignores_rows = true;
+    return chunks;
   }
 
   LinearLayout layout_of(const Call& call) const {
@@ -222,6 +232,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .cols = d_.n_cols,
                           .type = type_,
                           .product_type = product_type_,
+                          .logits_type = product_type_,
                           .adds_up_d_x = type_ != product_type_ || weight_type(d_) != product_type_,
                           .with_d_x = d_.with_d_x != 0,
                           .with_d_weight = d_.d_weight_dtype != 0,
@@ -231,7 +242,9 @@ class FusedLinearCrossEntropy final : public OpPlan {
                           .tile_rows = takes_exponentials() ? tile_rows() : 0,
                           .outer = smooths(),
                           .in_blocks = in_blocks(),
-                          .by_vocabulary = LinearChunks(chunk_options_of(0)).may_go_by_vocabulary()});
+                          .by_vocabulary = LinearChunks(chunk_options_of(0)).may_go_by_vocabulary(),
+                          .label_type = dtype_of(d_.label_dtype),
+                          .ignore_index = d_.ignore_index});
   }
 
   // Of the product that makes exponentials.
@@ -242,7 +255,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
 
   void prepare_chunks(int64_t rows, const LinearLayout& layout) const {
     for (const Part& chunk : parts(rows, layout.chunk)) {
-      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, convert_x_.has_value());
+      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, convert_x_ || (counted_x_ && !d_.with_d_x));
       for (const Part& classes : parts(d_.n_classes, layout.weight_rows)) {
         const Matrix z = logits_at(chunk.size, classes, layout.logits_stride), weight = weight_.at(classes, layout);
         matmul_->prepare(Product::nt, x, weight, z);
@@ -257,7 +270,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void prepare_blocks(int64_t rows, const LinearLayout& layout) const {
     for (const Part& block : parts(d_.n_classes, layout.columns)) {
       for (const Part& some : parts(rows, layout.block_rows)) {
-        const Matrix x = rows_at(product_type_, some, d_.n_cols, convert_x_.has_value());
+        const Matrix x = rows_at(product_type_, some, d_.n_cols, convert_x_ || counted_x_);
         for (const Part& classes : parts(block.size, layout.weight_rows))
           matmul_->prepare(Product::nt, x, weight_.at({block.first + classes.first, classes.size}, layout),
                            logits_at(some.size, classes, layout.block_stride));
@@ -385,7 +398,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     const auto zero = [&](int32_t type, int64_t cols, View out) {
       return zero_step(*context_, dtype_of(type), cols, out);
     };
-    if (product_type_ != type_) convert_x_ = convert(type_, product_type_, d_.n_cols, kXGiven, kX);
+    make_x();
     if (d_.with_d_x && type_ != DType::f32 && (convert_x_ || weight_.converts()))
       round_d_x_ = convert(DType::f32, type_, d_.n_cols, kDX, kDXWanted);
     if (d_.d_weight_dtype != 0) {
@@ -398,6 +411,32 @@ class FusedLinearCrossEntropy final : public OpPlan {
         round_d_bias_ = convert(DType::f32, dtype_of(d_.d_bias_dtype), d_.n_classes, kDBiasSums, kDBiasWanted);
       if (!d_.accumulate) zero_d_bias_ = zero(d_.d_bias_dtype, d_.n_classes, kDBiasWanted);
     }
+  }
+
+  // x as products take it. z^T x sees zeros in ignored rows. Exponentials are multiplied with x times a factor, which has
+  // zeros there, but where classes go block by block.
+  void make_x() {
+    const bool zeros = d_.d_weight_dtype != 0;
+    const CountedX::Views views{kXGiven, kX, kLabels};
+    const CountedX::Rows rows{d_.n_cols, dtype_of(d_.label_dtype), d_.ignore_index};
+    if (product_type_ != type_) {
+      convert_x_ = zeros ? CountedX::convert(*context_, views, rows, type_, product_type_)
+                         : convert_step(*context_, type_, product_type_, d_.n_cols, kXGiven, kX);
+    } else if (zeros && !exponentials_) {
+      counted_x_.emplace(*context_, views, rows, type_, d_.with_d_x && d_.in_place);
+    } else if (zeros && chunks_.may_go_by_vocabulary()) {
+      check_ignored_rows_ = step(kernels::check_ignored_rows(context_->machine(), type_, d_.n_cols, rows.label_type),
+                                 {.views = {{"depth", kAllDepth}, {"x", kX}, {"labels", kLabels}}});
+    }
+  }
+  // The memory of a chunk's d_x holds the copy first. If d_x overwrites x, x becomes that copy.
+  void count_x(const Call& call, const LinearLayout& layout, int64_t rows, Views* views) const {
+    if (!counted_x_ || layout.by_vocabulary) return;
+    const BoundTensor place = d_.with_d_x ? (*views)[kDXWanted] : x_in_workspace(call, layout, rows);
+    counted_x_->run(views->data(), place, rows, call.stream);
+  }
+  BoundTensor x_in_workspace(const Call& call, const LinearLayout& layout, int64_t rows) const {
+    return make_view(call.workspace + layout.x, product_type_, rows, d_.n_cols, d_.n_cols);
   }
 
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const {
@@ -447,7 +486,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void select_rows(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
     v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
-    v[kX] = convert_x_ ? make_view(call.workspace + layout.x, product_type_, count, d_.n_cols, d_.n_cols) : v[kXGiven];
+    v[kX] = convert_x_ ? x_in_workspace(call, layout, count) : v[kXGiven];
     v[kLabels] = rows_of(v[kAllLabels], first, count);
     v[kLse] = rows_of(v[kAllLse], first, count);
     v[kLabelLogit] = rows_of(v[kAllLabelLogit], first, count);
@@ -501,6 +540,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
     if (exponential_products_) exponential_products_->select(layout, count, views);
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+    count_x(call, layout, count, &v);
     if (exponentials_)
       exponentials_->run(call, layout, weight_, first, &v);
     else
@@ -565,6 +605,13 @@ class FusedLinearCrossEntropy final : public OpPlan {
     for (int64_t block = blocks - 1; block >= 0; --block) run_block_in_place(call, layout, block, views);
   }
 
+  // Whether products with x of the first `rows` rows, which are multiplied by blocks of classes, must not read ignored ones.
+  void check_ignored_rows(const Call& call, const LinearLayout& layout, int64_t rows, Views v) const {
+    if (!check_ignored_rows_ || rows <= 0) return;
+    select_rows(call, layout, 0, rows, &v);
+    check_ignored_rows_->run(v.data(), nullptr, rows, call.stream);
+  }
+
   // d_weight of a block of classes, of whose exponentials those of the last chunk are still there.
   void run_block_in_place(const Call& call, const LinearLayout& layout, int64_t block, Views v) const {
     const int64_t first_column = block * layout.columns, rows = layout.rows,
@@ -610,6 +657,11 @@ class FusedLinearCrossEntropy final : public OpPlan {
       select_rows(call, layout, first, count, views);
       v[kLogits] = make_view(logits, product_type_, count, columns, layout.block_stride);
       if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+      if (counted_x_) {
+        v[kX] = x_in_workspace(call, layout, count);
+        // A copy of all rows serves every block.
+        if (first_column == 0 || at_once < rows) counted_x_->run(v.data(), v[kX], count, call.stream);
+      }
       if (gradients_) {
         gradients_->run(call, layout, weight_, first, first_column, views);
       } else {
@@ -642,7 +694,8 @@ class FusedLinearCrossEntropy final : public OpPlan {
   HeadWeight weight_;
   Step count_, rows_, finish_;
   Step first_d_bias_, next_d_bias_, round_d_bias_;
-  Step convert_x_, round_d_x_, round_d_weight_;
+  Step convert_x_, check_ignored_rows_, round_d_x_, round_d_weight_;
+  std::optional<CountedX> counted_x_;  // where neither convert_x_ nor a factor makes zeros
   Step zero_d_weight_, zero_d_bias_;
   Step label_logit_, columns_;
   std::optional<HeadExponentials> exponentials_;  // where logits are not stored; likewise the next

@@ -3,16 +3,21 @@
 //
 //   counts over all labels, where there are any
 //   for every chunk of rows:
-//     z = x w^T;  t = target_x target_w^T;  z = d(loss)/dz in place, and the rows' losses;  d_w += z^T x;  d_x = z w
+//     z = x w^T;  t = target_x target_w^T;  d = d(loss)/dz, and the rows' losses;  d_w += d^T x;  d_x = d w
 //   loss = sum of the rows' losses
 //
-// d_weight comes before d_x, so that d_x may overwrite x. On a CPU products are f32: x, target_x, both weights and d_x of
-// other types are converted on the way, and logits stay f32.
+// d_weight comes before d_x, so that d_x may overwrite x. The memory of d_x first holds the copy of x that d^T x takes
+// (counted_x.h).
+//
+// Logits are f32 whatever the operands' type: the divergence is a difference of what depends on both logits, which
+// rounded ones spoil. d is rounded once, to the products' type. If that is f32, d overwrites z. On a CPU
+// products are f32: x, target_x, both weights and d_x of other types are converted on the way.
 #include <array>
 #include <optional>
 
 #include "kernels/logit_divergence_config.h"
 #include "lib/src/kernel_matmul.h"
+#include "lib/src/ops/counted_x.h"
 #include "lib/src/ops/cross_entropy_options.h"
 #include "lib/src/ops/head_report.h"
 #include "lib/src/ops/linear_plan.h"
@@ -28,10 +33,11 @@ using runtime::Product;
 
 // Views that kernels see. A view of a chunk is set anew for every chunk.
 enum View : int {
-  kLogits,  // of the chunk, then their gradient
+  kLogits,  // of the chunk
   kTargetLogits,
-  kX,       // of the chunk, as products take it; likewise the target's
-  kXGiven,  // of the chunk, as the caller has it
+  kDLogits,  // of the chunk, maybe in the place of kLogits
+  kX,        // of the chunk, as products take it; likewise the target's
+  kXGiven,   // of the chunk, as the caller has it
   kTargetX,
   kTargetXGiven,
   kWeight,
@@ -66,6 +72,7 @@ kernels::LogitDivergenceOptions kernel_options(const Desc& d, DType product_type
   using kernels::Divergence;
   return {.classes = d.n_classes,
           .type = product_type,
+          .f32_logits = product_type != DType::f32,
           .kind = d.beta == 0   ? Divergence::forward_kl
                   : d.beta == 1 ? Divergence::reverse_kl
                                 : Divergence::jsd,
@@ -87,8 +94,10 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
           .type = dtype_of(d.dtype),
           .weight_type = dtype_of(d.dtype),
           .product_type = product_type,
+          .f32_logits = true,
           .with_d_x = d.with_d_x != 0,
           .with_d_weight = d.d_weight_dtype != 0,
+          .ignores_rows = d.label_dtype != 0,
           .d_weight_type = dtype_of(d.d_weight_dtype),
           .product_workspace = product_workspace,
           .few_rows = few_rows,
@@ -126,8 +135,8 @@ class FusedLinearJsd final : public OpPlan {
   }
 
   std::string refusal(int64_t rows) const override {
-    // Two sets of logits, and of the copies of rows and weights.
-    return refuse_linear(rows, 2 * d_.n_classes, d_.n_cols + d_.n_target_cols);
+    // Two sets of logits, a gradient, and copies of rows and weights.
+    return refuse_linear(rows, 3 * d_.n_classes, d_.n_cols + d_.n_target_cols);
   }
 
   size_t workspace_bytes(int64_t rows) const override {
@@ -142,18 +151,19 @@ class FusedLinearJsd final : public OpPlan {
     if (rows == 0) return;
     const LinearLayout layout = chunks_.layout(rows);
     const Part classes{0, d_.n_classes};
-    const bool copies = convert_x_.has_value();
+    const bool copies = convert_x_.has_value(), counted = copies || (counted_x_ && !d_.with_d_x);
     const DType sums = layout.add_up_d_weight ? DType::f32 : dtype_of(d_.d_weight_dtype);
     for (const Part& chunk : parts(rows, layout.chunk)) {
-      const Matrix z{nullptr, product_type_, chunk.size, d_.n_classes, layout.logits_stride};
-      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, copies);
+      const Matrix z{nullptr, DType::f32, chunk.size, d_.n_classes, layout.logits_stride},
+          d{nullptr, product_type_, chunk.size, d_.n_classes, layout.logits_stride};
+      const Matrix x = rows_at(product_type_, chunk, d_.n_cols, counted);
       const Matrix weight = rows_at(product_type_, classes, d_.n_cols, true);
       matmul_->prepare(Product::nt, x, weight, z);
       matmul_->prepare(Product::nt, rows_at(product_type_, chunk, d_.n_target_cols, copies),
                        rows_at(product_type_, classes, d_.n_target_cols, true), z);
-      if (d_.d_weight_dtype != 0) matmul_->prepare(Product::tn, z, x, rows_at(sums, classes, d_.n_cols, true));
+      if (d_.d_weight_dtype != 0) matmul_->prepare(Product::tn, d, x, rows_at(sums, classes, d_.n_cols, true));
       if (d_.with_d_x)
-        matmul_->prepare(Product::nn, z, weight,
+        matmul_->prepare(Product::nn, d, weight,
                          rows_at(layout.add_up_d_x ? DType::f32 : type_, chunk, d_.n_cols, layout.add_up_d_x));
     }
   }
@@ -177,6 +187,7 @@ class FusedLinearJsd final : public OpPlan {
     for (const Step* step : {&count_, &rows_, &finish_, &convert_weight_, &convert_target_weight_, &convert_x_,
                              &convert_target_x_, &round_d_x_, &round_d_weight_, &zero_d_weight_})
       if (*step) all.push_back((*step)->launcher());
+    if (counted_x_) counted_x_->add_launchers(&all);
     if (products_.kernels) products_.kernels->add_launchers(&all);
     return all;
   }
@@ -190,7 +201,7 @@ class FusedLinearJsd final : public OpPlan {
                      .with_d_weight = d_.d_weight_dtype != 0,
                      .with_d_bias = false,
                      .from_lse = false,
-                     .product_type = product_type_,
+                     .product_type = DType::f32,
                      .classes = d_.n_classes,
                      .cols = d_.n_cols,
                      .target_cols = d_.n_target_cols},
@@ -211,6 +222,7 @@ class FusedLinearJsd final : public OpPlan {
       const bool of_chunk = takes("logits");
       StepNames names{.views = {{"logits", kLogits},
                                 {"target_logits", kTargetLogits},
+                                {"d_logits", kDLogits},
                                 {"labels", of_chunk ? kLabels : kAllLabels},
                                 {"d_loss", kDLoss},
                                 {"counts", kCounts},
@@ -236,20 +248,27 @@ class FusedLinearJsd final : public OpPlan {
                           .cols = d_.n_cols,
                           .type = type_,
                           .product_type = product_type_,
+                          .logits_type = DType::f32,
                           .adds_up_d_x = type_ != product_type_,
                           .with_d_x = d_.with_d_x != 0,
                           .with_d_weight = d_.d_weight_dtype != 0,
                           .d_weight_type = dtype_of(d_.d_weight_dtype)});
   }
 
+  // d^T x sees zeros in ignored rows of x.
   void make_conversions() {
+    const bool zeros = d_.d_weight_dtype != 0 && d_.label_dtype != 0;
+    const CountedX::Views views{kXGiven, kX, kLabels};
+    const CountedX::Rows rows{d_.n_cols, dtype_of(d_.label_dtype, DType::i64), d_.ignore_index};
+    if (zeros && product_type_ == type_) counted_x_.emplace(*context_, views, rows, type_, d_.with_d_x && d_.in_place);
     if (product_type_ != type_) {
       const auto convert = [&](int64_t cols, View in, View out) {
         return convert_step(*context_, type_, product_type_, cols, in, out);
       };
       convert_weight_ = convert(d_.n_cols, kWeightGiven, kWeight);
       convert_target_weight_ = convert(d_.n_target_cols, kTargetWeightGiven, kTargetWeight);
-      convert_x_ = convert(d_.n_cols, kXGiven, kX);
+      convert_x_ =
+          zeros ? CountedX::convert(*context_, views, rows, type_, product_type_) : convert(d_.n_cols, kXGiven, kX);
       convert_target_x_ = convert(d_.n_target_cols, kTargetXGiven, kTargetX);
       if (d_.with_d_x) round_d_x_ = convert_step(*context_, DType::f32, type_, d_.n_cols, kDX, kDXWanted);
     }
@@ -284,6 +303,14 @@ class FusedLinearJsd final : public OpPlan {
     return v;
   }
 
+  // The memory of a chunk's d_x holds the copy first. If d_x overwrites x, x becomes that copy.
+  void count_x(const Call& call, const LinearLayout& layout, int64_t rows, Views* views) const {
+    if (!counted_x_) return;
+    const BoundTensor place =
+        d_.with_d_x ? (*views)[kDXWanted] : make_view(call.workspace + layout.x, type_, rows, d_.n_cols, d_.n_cols);
+    counted_x_->run(views->data(), place, rows, call.stream);
+  }
+
   void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
     std::byte* const memory = call.workspace;
@@ -291,28 +318,30 @@ class FusedLinearJsd final : public OpPlan {
       matmul_->multiply(product, matrix(v[a]), matrix(v[b]), add ? 1.0f : 0.0f, matrix(v[c]), memory + layout.products,
                         call.stream);
     };
-    const auto logits_at = [&](size_t at) {
-      return make_view(memory + at, product_type_, count, d_.n_classes, layout.logits_stride);
+    const auto logits_at = [&](size_t at, DType type) {
+      return make_view(memory + at, type, count, d_.n_classes, layout.logits_stride);
     };
     v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
     v[kX] = copy_of(call, v[kXGiven], layout.x);
     v[kTargetXGiven] = rows_of(call.tensors[op::k_target_x], first, count);
     v[kTargetX] = copy_of(call, v[kTargetXGiven], layout.target_x);
-    v[kLogits] = logits_at(layout.logits);
-    v[kTargetLogits] = logits_at(layout.target_logits);
+    v[kLogits] = logits_at(layout.logits, DType::f32);
+    v[kTargetLogits] = logits_at(layout.target_logits, DType::f32);
+    v[kDLogits] = logits_at(layout.d_logits, product_type_);
     v[kLabels] = rows_of(v[kAllLabels], first, count);
     v[kRowLoss] = rows_of(v[kAllRowLoss], first, count);
     v[kDXWanted] = rows_of(call.tensors[op::k_d_x], first, count);
     v[kDX] = layout.add_up_d_x ? make_view(memory + layout.d_x, DType::f32, count, d_.n_cols, d_.n_cols) : v[kDXWanted];
 
     if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+    count_x(call, layout, count, &v);
     if (convert_target_x_) convert_target_x_->run(v.data(), nullptr, count, call.stream);
     multiply(Product::nt, kX, kWeight, false, kLogits);
     multiply(Product::nt, kTargetX, kTargetWeight, false, kTargetLogits);
     const int64_t all_rows = call.sizes[op::dim_N];
     rows_->run(v.data(), &all_rows, count, call.stream);
-    if (d_.d_weight_dtype != 0) multiply(Product::tn, kLogits, kX, d_.accumulate || first > 0, kDWeight);
-    if (d_.with_d_x) multiply(Product::nn, kLogits, kWeight, false, kDX);
+    if (d_.d_weight_dtype != 0) multiply(Product::tn, kDLogits, kX, d_.accumulate || first > 0, kDWeight);
+    if (d_.with_d_x) multiply(Product::nn, kDLogits, kWeight, false, kDX);
     if (round_d_x_) round_d_x_->run(v.data(), nullptr, count, call.stream);
   }
 
@@ -331,6 +360,7 @@ class FusedLinearJsd final : public OpPlan {
   Step count_, rows_, finish_;
   Step convert_weight_, convert_target_weight_, convert_x_, convert_target_x_, round_d_x_, round_d_weight_;
   Step zero_d_weight_;
+  std::optional<CountedX> counted_x_;  // where convert_x_ makes no zeros
 };
 
 }  // namespace

@@ -59,12 +59,12 @@ int64_t LinearChunks::tiles() const {
 }
 
 int64_t LinearChunks::bytes_of_row() const {
-  int64_t elements = stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) : 0;
-  if (converts()) elements += o_.cols + o_.target_cols;
+  const int64_t logits = stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) * size_of_logit() : 0;
+  const int64_t elements = (d_is_apart() ? logits_stride() : 0) + (converts() ? o_.cols + o_.target_cols : 0);
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
   const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // a tile has rows enough
-  return elements * size_of(o_.product_type) + numbers * size_of(DType::f32) +
+  return logits + elements * size_of(o_.product_type) + numbers * size_of(DType::f32) +
          std::max(bytes_of_numbers(), bytes_of_scaled_x()) + of_place;
 }
 
@@ -86,7 +86,8 @@ int64_t LinearChunks::sums_of(int64_t rows, int64_t chunk) const {
   return needed ? o_.classes * o_.cols : 0;
 }
 
-LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const {
+LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums,
+                                 int64_t x_rows) const {
   LinearLayout l;
   l.chunk = chunk;
   l.logits_stride = logits_stride();
@@ -122,10 +123,11 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   for (size_t* const of_tile : {&l.places, &l.tile_at})
     *of_tile = take(ceil_div(exponentials, o_.tile_rows), DType::i32);
   l.counted = take(exponentials > 0 ? kCounted : 0, DType::i32);
-  l.x = take(converts() ? chunk * o_.cols : 0, type);
+  l.x = take((converts() ? chunk : x_rows) * o_.cols, type);
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
   l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
   l.target_logits = take(o_.target_cols > 0 ? logits_bytes : 0, DType::i8);
+  l.d_logits = d_is_apart() ? take(chunk * logits_stride(), type) : l.logits;
   l.target_x = take(converts() ? chunk * o_.target_cols : 0, type);
   l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
   l.d_weight = take(d_weight_sums, DType::f32);
@@ -144,14 +146,16 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   const bool limited = o_.max_workspace_bytes > 0;
   // By default numbers of tiles come on top of the logits' share.
   const bool whole = limited || !stores_logits() || o_.tile_columns == 0;
-  const int64_t of_row = whole ? bytes_of_row() : logits_stride() * size_of(o_.product_type);
+  const int64_t of_x = !by_vocabulary && copies_x_of_chunk() ? o_.cols * size_of(o_.product_type) : 0;
+  const int64_t of_row = (whole ? bytes_of_row() : logits_stride() * size_of(o_.product_type)) + of_x;
   const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
   const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
   const int64_t most_rows = o_.tile_columns > 0 ? kMostRows : rows;
-  int64_t room = kDefaultLogits;
+  // The default does not count a gradient apart, a quarter of both logits.
+  int64_t room = kDefaultLogits + (d_is_apart() ? kDefaultLogits / 4 : 0);
   if (limited) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
-           (kChunkBuffers + (o_.target_cols > 0 ? kTargetBuffers : 0) +
+           (kChunkBuffers + (d_is_apart() ? 1 : 0) + (o_.target_cols > 0 ? kTargetBuffers : 0) +
             (o_.tile_columns > 0 ? kRowNumbers + kTileBuffers + o_.tile_numbers + 1 : 0)) *
                signed_bytes(kWorkspaceAlign);
     if (rows <= most_rows && rows * of_row <= room) return rows;
@@ -175,8 +179,8 @@ int64_t LinearChunks::chunk_of(int64_t rows) const {
 
 LinearLayout LinearChunks::by_rows(int64_t rows) const {
   const int64_t chunk = chunk_of(rows);
-  const int64_t logits = stores_logits() ? chunk * logits_stride() * size_of(o_.product_type) : 0;
-  return place(rows, chunk, logits, sums_of(rows, chunk));
+  const int64_t logits = stores_logits() ? chunk * logits_stride() * size_of_logit() : 0;
+  return place(rows, chunk, logits, sums_of(rows, chunk), copies_x_of_chunk() ? chunk : 0);
 }
 
 // All rows under every block where that leaves blocks of many columns: then each is one product, and needs no sums.
@@ -185,24 +189,26 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   const int64_t size = size_of(o_.product_type);
   const int64_t room = aligned(chunk * logits_stride() * size);
   LinearLayout block;
-  int64_t logits = 0, sums = 0;
+  int64_t logits = 0, sums = 0, x = 0;
   for (int64_t most = rows <= 2 * kBlockRows ? rows : kBlockRows; most > 0; most /= 2) {
     block.block_rows = converts() ? std::min(most, chunk) : most;  // x is converted where a chunk's is
     block.add_up_d_weight = o_.d_weight_type != DType::f32 && (converts() || block.block_rows < rows);
     const int64_t of_column = block.block_rows * size + (block.add_up_d_weight ? o_.cols * 4 : 0);
-    block.columns = whole_tiles(std::clamp<int64_t>(room / of_column, 1, o_.classes));
+    x = copies_x_of_block() ? aligned(block.block_rows * o_.cols * size) : 0;
+    block.columns = whole_tiles(std::clamp<int64_t>((room - x) / of_column, 1, o_.classes));
     block.block_stride = round_up(block.columns, kRowAlign / size);
     logits = aligned(block.block_rows * block.block_stride * size);
     sums = block.add_up_d_weight ? aligned(block.columns * o_.cols * 4) : 0;
-    if (logits + sums <= room && (block.columns >= kChunkAlign || block.columns == o_.classes)) break;
+    if (logits + sums + x <= room && (block.columns >= kChunkAlign || block.columns == o_.classes)) break;
   }
-  LinearLayout l = place(rows, chunk, std::max(room, logits + sums), 0);
+  LinearLayout l = place(rows, chunk, std::max(room, logits + sums + x), 0);
   l.by_vocabulary = true;
   l.columns = block.columns;
   l.block_rows = block.block_rows;
   l.block_stride = block.block_stride;
   l.add_up_d_weight = block.add_up_d_weight;
   l.d_weight = l.logits + static_cast<size_t>(logits);
+  if (x > 0) l.x = l.d_weight + static_cast<size_t>(sums);
   return l;
 }
 

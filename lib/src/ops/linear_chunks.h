@@ -34,7 +34,11 @@ struct LinearChunkOptions {
   DType type = DType::f32;          // of the caller's tensors
   DType weight_type = DType::f32;   // of the caller's weight
   DType product_type = DType::f32;  // of the matrix products: `type` unless the device multiplies in f32 only
+  bool f32_logits = false;          // logits are f32 although products are of 16 bits; their gradient is apart
   bool with_d_x = false, with_d_weight = false, with_d_bias = false;
+  // d_weight is a product of x as it is, in which rows may be ignored: the product takes a copy of x that has zeros in
+  // these rows. The memory of d_x holds a chunk's copy if d_x is wanted.
+  bool ignores_rows = false;
   DType d_weight_type = DType::f32, d_bias_type = DType::f32;
   size_t product_workspace = 0;  // bytes that a matrix product needs
   int64_t few_rows = 0;          // chunks of fewer rows take longer than multiplying the logits twice
@@ -65,8 +69,9 @@ struct LinearLayout {
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
   size_t lse = 0, label_logit = 0, entropy = 0;                       // f32, where d_weight may go by vocabulary
   size_t products = 0;
-  size_t logits = 0;                // [chunk, V] of the product type
-  size_t x = 0, weight = 0;         // copies in the product type, where it is not the caller's
+  size_t logits = 0;                // [chunk, V] of the product type, or f32
+  size_t d_logits = 0;              // [chunk, V] of the product type, where logits are f32 and it is not
+  size_t x = 0, weight = 0;         // copies in the product type where it is not the caller's; x also for ignores_rows
   size_t d_x = 0;                   // of a chunk, f32: where d_x is not, and products are, or it is a sum of several
   size_t d_weight = 0, d_bias = 0;  // f32 sums
   size_t base = 0, again = 0, factor = 0, smooth = 0;                   // [chunk] of a chunk's exponentials
@@ -142,12 +147,18 @@ class LinearChunks {
   int64_t time_of(int64_t rows, int64_t columns, int64_t depth) const;
   int64_t most_in_d_weight() const { return o_.cols * size_of(o_.d_weight_type) / size_of(o_.product_type); }
   double more_time(const LinearLayout& layout, int64_t rows) const;
-  LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums) const;
+  LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums,
+                     int64_t x_rows = 0) const;
   int64_t sums_of(int64_t rows, int64_t chunk) const;
   int64_t chunk_of(int64_t rows) const;
   int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
-  int64_t bytes_of_row() const;                                                                      // of a chunk
+  bool d_is_apart() const { return o_.f32_logits && o_.product_type != DType::f32 && with_gradient(); }
+  int64_t size_of_logit() const { return size_of(o_.f32_logits ? DType::f32 : o_.product_type); }
+  int64_t bytes_of_row() const;  // of a chunk
+  // A copy of x that is not one of a conversion: of a chunk that adds to d_weight, of rows under a block.
+  bool copies_x_of_chunk() const { return copies_x_of_block() && !o_.with_d_x; }
+  bool copies_x_of_block() const { return o_.ignores_rows && o_.with_d_weight && !converts(); }
   int64_t bytes_of_numbers() const;                                                                  // of a row's tiles
   int64_t bytes_of_scaled_x() const { return scales_x() ? o_.cols * size_of(o_.product_type) : 0; }  // of a row
   int64_t weight_block(int64_t fixed) const;
