@@ -1,11 +1,7 @@
 #include "runtime/dump.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <cerrno>
 
 #include "program/print.h"
@@ -16,6 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/options.h"
 #include "runtime/resource_remarks.h"
+#include "runtime/safe_open.h"
 #include "runtime/stage_files.h"
 
 namespace ligerdsl::runtime {
@@ -70,35 +67,14 @@ std::string content_of(const Subject& of, std::string_view stage) {
   return of.device.emit(of.program, options, std::string(stage));
 }
 
-// Under another name first: whoever reads or writes `path` at this moment has all of one content. A process of another
-// machine, or one that is gone, may have had this one's number.
-bool write_at_once(const std::string& path, const std::string& content) {
-  static std::atomic<uint32_t> number{0};
-  std::string fresh;
-  int fd = -1;
-  do {
-    fresh = path + ".new-" + std::to_string(getpid()) + "-" + std::to_string(++number);
-    fd = open(fresh.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  } while (fd < 0 && errno == EEXIST);
-  {
-    const File file(fd);
-    if (!file.good()) return false;
-    if (write_all(file.get(), content) && rename(fresh.c_str(), path.c_str()) == 0) return true;
-  }
-  const int error = errno;
-  unlink(fresh.c_str());
-  errno = error;
-  return false;
-}
-
 bool same_folder(const std::string& a, const std::string& b) {
   struct stat x {
   }, y{};
   return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-// What comes behind the first stage that fails would fail as well.
-void dump_to(const std::string& folder, const Subject& of) {
+// After the first stage that fails, the later ones would fail as well. `at` is the opened folder.
+void dump_to(const std::string& folder, int at, const Subject& of) {
   for (const std::string& name : options().dump) {
     const char* file = stage(name).file(of.options.target);
     if (file == nullptr) continue;
@@ -107,7 +83,7 @@ void dump_to(const std::string& folder, const Subject& of) {
       const std::string content = content_of(of, name);
       if (content.empty() && name != "remarks") continue;
       if (of.kernel == nullptr && name == "remarks") continue;
-      if (write_at_once(path, content)) {
+      if (replace_file(at, file, content, 0666)) {
         log(LogLevel::info, "wrote " + path);
         continue;
       }
@@ -133,10 +109,11 @@ void dump_stages_of(Device& device, std::string_view program, const program::Com
   const std::string entry = name_of(of);
   if (entry.find(wanted.dump_filter) == std::string::npos) return;
   const std::string folder = wanted.dump_dir + "/" + variant_folder(entry, program, options);
-  if (const PathFailure failure = make_directories(folder, 0777)) {
-    return log_once(
-        LogLevel::warning, "dump dir",
-        "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir + "\" cannot be used, so nothing is dumped: " + failure.text());
+  std::string problem;
+  const File at(open_folder(folder, 0777, &problem));
+  if (!at.good()) {
+    return log_once(LogLevel::warning, "dump dir",
+                    "LIGERDSL_DUMP_DIR \"" + wanted.dump_dir + "\" cannot be used, so nothing is dumped: " + problem);
   }
   if (!wanted.override_dir.empty() && same_folder(wanted.dump_dir, wanted.override_dir)) {
     return log_once(LogLevel::warning, "dump dir",
@@ -144,7 +121,7 @@ void dump_stages_of(Device& device, std::string_view program, const program::Com
                         "\" is LIGERDSL_OVERRIDE_DIR, where a dump would be run in "
                         "place of what the compiler makes, so nothing is dumped");
   }
-  dump_to(folder, of);
+  dump_to(folder, at.get(), of);
 } catch (const std::exception& error) {
   log_quietly(LogLevel::warning, "LIGERDSL_DUMP", error);
 }

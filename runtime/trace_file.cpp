@@ -1,21 +1,20 @@
 #include "runtime/trace_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
-#include <thread>
 
+#include "runtime/file_lock.h"
 #include "runtime/files.h"
 #include "runtime/log.h"
+#include "runtime/safe_open.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -68,34 +67,6 @@ std::string text_of(const TraceEvent& event, const std::string& whose) {
   return text + "}}";
 }
 
-// Of other threads and processes: it belongs to the opened file, not to the process. Given back by hand, for a child
-// that is forked meanwhile has the opened file too.
-class FileLock {
- public:
-  // Waits for it, `patience` at most.
-  FileLock(int fd, std::chrono::milliseconds patience) : fd_(fd) {
-    const auto until = std::chrono::steady_clock::now() + patience;
-    for (std::chrono::microseconds pause{20};; pause = std::min(2 * pause, kLongestPause)) {
-      locked_ = flock(fd, LOCK_EX | LOCK_NB) == 0;
-      error_ = locked_ ? 0 : errno;
-      if (!is_anothers() || std::chrono::steady_clock::now() >= until) return;
-      std::this_thread::sleep_for(pause);
-    }
-  }
-  ~FileLock() {
-    if (locked_) flock(fd_, LOCK_UN);
-  }
-  FileLock(const FileLock&) = delete;
-  bool locked() const { return locked_; }
-  bool is_anothers() const { return error_ == EWOULDBLOCK || error_ == EINTR; }
-  int error() const { return error_; }
-
- private:
-  static constexpr std::chrono::microseconds kLongestPause{1000};
-  int fd_, error_ = 0;
-  bool locked_ = false;
-};
-
 std::string whose_text() {
   return R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" + std::to_string(syscall(SYS_gettid));
 }
@@ -145,8 +116,9 @@ std::string TraceFile::append(int fd, const std::string& text) const {
 // Opened for each of them, so that the lock is this thread's. Why the text is lost; null where it is written, and where
 // nothing will be any more.
 const char* TraceFile::write(const std::string& text) {
-  const File file(open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0666));
-  if (!file.good()) return stop(locate_failure(path_, errno).text());
+  std::string problem;
+  const File file(open_to_write(path_, O_RDWR | O_CREAT | O_NONBLOCK, 0666, &problem));
+  if (!file.good()) return stop(problem);
   struct stat info {};
   if (fstat(file.get(), &info) == 0 && !S_ISREG(info.st_mode)) return stop("it is no regular file");
   const FileLock lock(file.get(), patient_.load(std::memory_order_relaxed) ? kPatience : std::chrono::milliseconds(0));
