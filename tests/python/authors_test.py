@@ -1,6 +1,9 @@
 """Kernels of a shared object that an author built: LIGERDSL_AUTHOR_KERNELS names examples/author_kernels's."""
 
 import os
+import shutil
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -8,11 +11,12 @@ import pytest
 import ligerdsl
 
 PATH = os.environ.get("LIGERDSL_AUTHOR_KERNELS", "")
-pytestmark = pytest.mark.skipif(not PATH, reason="LIGERDSL_AUTHOR_KERNELS is not set")
 
 
 @pytest.fixture(scope="module")
 def kernels():
+    if not PATH:
+        pytest.skip("LIGERDSL_AUTHOR_KERNELS is not set")
     return ligerdsl.load(PATH)
 
 
@@ -50,6 +54,89 @@ def test_no_such_file_and_no_kernels():
         ligerdsl.load("/nonexistent/libmine.so")
     with pytest.raises(ligerdsl.InvalidArgument, match="LIGERDSL_EXPORT_KERNELS"):
         ligerdsl.load(ligerdsl.library.PATH)
+
+
+# A shared object with a table in C. TABLE and FUNCTIONS are replaced.
+SOURCE = """
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+typedef struct { char* data; size_t size; } bytes;
+static bytes copy(const char* text) { bytes b = {strdup(text), strlen(text)}; return b; }
+static size_t count(void) { return 1; }
+static int32_t describe(size_t i, bytes* name, bytes* description, bytes* fields, bytes* error) {
+  *name = copy("mine"), *description = copy("a kernel"), *fields = copy("block\\tint\\t64\\t\\n");
+  return 0;
+}
+static int32_t record(size_t i, const char* settings, bytes* program, bytes* error) { *error = copy("error: recorded without a target"); return 1; }
+static int32_t launch(size_t i, const char* settings, const void* arguments, size_t n, void* out, bytes* error) {
+  *error = copy("error: launched without a target");
+  return 1;
+}
+static void free_bytes(bytes b) { free(b.data); }
+static int32_t record_for(size_t i, const char* s, const void* t, size_t n, bytes* program, bytes* error) { return 1; }
+static int32_t launch_for(size_t i, const char* s, const void* t, size_t n, const void* a, size_t k, void* out, bytes* error) { return 1; }
+static size_t endless(void) { return (size_t)-1; }
+static int32_t describe_nothing(size_t i, bytes* name, bytes* description, bytes* fields, bytes* error) { return 0; }
+static int32_t describe_short(size_t i, bytes* name, bytes* description, bytes* fields, bytes* error) { *fields = copy("block"); return 0; }
+static int32_t describe_size(size_t i, bytes* name, bytes* description, bytes* fields, bytes* error) { name->size = 1 << 30; return 0; }
+static int32_t fail(size_t i, bytes* name, bytes* description, bytes* fields, bytes* error) { return 1; }
+static const struct { uint32_t version, size; void* functions[7]; } table = TABLE;
+const void* ligerdsl_author_entry(void) { return ENTRY; }
+"""
+WHOLE = ["count", "describe", "record", "launch", "free_bytes", "record_for", "launch_for"]
+
+
+def built(folder, functions, version=2, size=64, entry="&table"):
+    """A shared object with this table."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        pytest.skip("needs a C compiler")
+    source, made = folder / "kernels.c", folder / "kernels.so"
+    table = "{%d, %d, {%s}}" % (version, size, ", ".join(f"(void*){name}" for name in functions))
+    source.write_text(SOURCE.replace("TABLE", table).replace("ENTRY", entry))
+    subprocess.run([compiler, "-shared", "-fPIC", "-w", "-o", made, source], check=True)
+    return made
+
+
+def outcome(code, *arguments):
+    """What a process of its own prints: a crash is a failure, and ends only that."""
+    environment = dict(os.environ, PYTHONPATH=os.environ.get("LIGERDSL_PYTHON_PATH", ""))
+    text = "import sys, numpy, ligerdsl\ntry:\n" + "".join(f"    {line}\n" for line in code.splitlines())
+    text += "except ligerdsl.InvalidArgument as error:\n    print('InvalidArgument:', error)"
+    ran = subprocess.run([sys.executable, "-c", text, *map(str, arguments)], env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, f"exit status {ran.returncode}: {ran.stderr}"
+    return ran.stdout
+
+
+@pytest.mark.parametrize("missing", ["count", "describe", "record", "launch", "free_bytes"])
+def test_a_table_without_a_function_is_refused(tmp_path, missing):
+    path = built(tmp_path, ["0" if name == missing else name for name in WHOLE])
+    printed = outcome("ligerdsl.load(sys.argv[1])", path)
+    assert f"the table of kernels has no function {missing}; export the kernels with LIGERDSL_EXPORT_KERNELS()" in printed
+
+
+@pytest.mark.parametrize("size, functions", [(48, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:6] + ["0"])])
+def test_functions_that_take_a_target_may_be_missing(tmp_path, size, functions):
+    """Then those without one are called, as author.h says."""
+    path = built(tmp_path, functions, size=size)
+    printed = outcome("ligerdsl.load(sys.argv[1])['mine'](x=numpy.zeros(3, 'f'))", path)
+    assert "launched without a target" in printed
+
+
+@pytest.mark.parametrize("changes, words", [
+    ({"entry": "0"}, "ligerdsl_author_entry() returned NULL"), ({"version": 1}, "is of version 1, this package reads version 2"),
+    ({"size": 24}, "has no function record, launch, free_bytes"), ({"functions": ["endless", *WHOLE[1:]]}, "expected at most 65536"),
+    ({"functions": ["count", "describe_short", *WHOLE[2:]]}, "expected a field's name, type and default"),
+    ({"functions": ["count", "fail", *WHOLE[2:]]}, "failed and gave no message")])
+def test_tables_that_say_what_cannot_be(tmp_path, changes, words):
+    assert words in outcome("ligerdsl.load(sys.argv[1])", built(tmp_path, **{"functions": WHOLE, **changes}))
+
+
+@pytest.mark.parametrize("describe", ["describe_nothing", "describe_size"])
+def test_bytes_that_are_null_are_empty(tmp_path, describe):
+    path = built(tmp_path, ["count", describe, *WHOLE[2:]])
+    assert outcome("print(list(ligerdsl.load(sys.argv[1])))", path) == "['']\n"
 
 
 def test_as_an_operator_of_torch_with_autograd(kernels):

@@ -1,7 +1,10 @@
 """The package where torch is not: NumPy's arrays, errors, authors' kernels."""
 
+import ctypes
 import json
 import os
+import re
+import resource
 import subprocess
 import sys
 
@@ -179,6 +182,67 @@ def test_any_array_with_dlpack():
     for device in (3, None, (1,), ("a", "b")):
         with pytest.raises((TypeError, ValueError)):
             ops.softmax_forward(Exported(x, device), y=y)
+
+
+class _Managed(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32 * 2), ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8),
+                ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p),
+                ("byte_offset", ctypes.c_uint64), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Described:
+    """An array whose DLPack description is what the test says. It has 4 x 8 elements of f32."""
+
+    def __init__(self, **fields):
+        self.memory = np.zeros((4, 8), np.float32)
+        self.shape, self.strides = np.array(fields.pop("shape", (4, 8)), np.int64), np.array(fields.pop("strides", (8, 1)), np.int64)
+        self.tensor = _Managed(self.memory.ctypes.data, (1, 0), 2, 2, 32, 1, self.shape.ctypes.data, self.strides.ctypes.data, 0, None, None)
+        for name, value in fields.items():
+            setattr(self.tensor, name, value)
+
+    def __dlpack_device__(self):
+        return (1, 0)
+
+    def __dlpack__(self, **options):
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+@pytest.mark.parametrize("fields, words", [
+    ({"ndim": 2**31 - 1}, "expected 0 to 16 dimensions, got 2147483647"), ({"ndim": -1}, "expected 0 to 16 dimensions, got -1"),
+    ({"ndim": -2**31}, "expected 0 to 16 dimensions"), ({"ndim": 17}, "expected 0 to 16 dimensions, got 17"),
+    ({"shape_pointer": None}, "expected 2 sizes, got a shape that is NULL"), ({"shape": (4, -8)}, "expected sizes of 0 or more, got -8"),
+    ({"shape": (-2**63, 8)}, "expected sizes of 0 or more"), ({"lanes": 4}, "expected elements of 1 lane, got 4"),
+    ({"lanes": 0}, "expected elements of 1 lane, got 0"), ({"data": None}, "data is NULL"), ({"bits": 33}, "33 bits"), ({"code": 17}, "dtype"),
+    ({"device": (ctypes.c_int32 * 2)(2, 0)}, "__dlpack__ did not"), ({"shape": (2**60, 8)}, "elements"), ({"strides": (2**62, 1)}, "strides"),
+    ({"byte_offset": 2**63}, "byte_offset")])
+def test_descriptions_that_cannot_be(fields, words):
+    """Each is refused in a sentence, by operations, by what looks at arrays, and by what checks them; no memory is taken for it."""
+    from ligerdsl import _bind
+    array = Described(**{name: value for name, value in fields.items() if name != "shape_pointer"})
+    if "shape_pointer" in fields:
+        array.tensor.shape = None
+    with pytest.raises((InvalidArgument, ValueError, TypeError), match=re.escape(words)):
+        ops.softmax_forward(array, y=np.empty((4, 8), np.float32))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for look in (_bind.look, ligerdsl.check):
+        try:
+            look(array)
+        except (InvalidArgument, ValueError, TypeError) as error:
+            assert len(str(error)) < 300
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**18  # kilobytes
+
+
+@pytest.mark.parametrize("fields, shape", [({"strides_pointer": None}, (4, 8)), ({"shape": (0, 8), "data": None}, (0, 8)), ({"ndim": 0}, ())])
+def test_descriptions_that_are_odd_and_right(fields, shape):
+    from ligerdsl import _bind
+    array = Described(**{name: value for name, value in fields.items() if name != "strides_pointer"})
+    if "strides_pointer" in fields:
+        array.tensor.strides = None
+    assert _bind.look(array)[3] == shape
+    if shape:
+        ops.softmax_forward(array, y=np.empty(shape, np.float32))
 
 
 def test_fork():

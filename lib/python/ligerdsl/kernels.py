@@ -45,11 +45,15 @@ class _Table(c.Structure):
     _fields_ = [("version", c.c_uint32), ("struct_size", c.c_uint32)] + _FUNCTIONS
 
 
+MOST_KERNELS = 65536  # of one shared object; a larger count is not believed
+_REQUIRED = ("count", "describe", "record", "launch", "free_bytes")  # the functions that the first tables of this version have
+
+
 class _Library:
     """The functions of one shared object."""
 
     def __init__(self, path):
-        path = os.fspath(path)
+        self.path = path = os.fspath(path)
         try:
             self.handle = c.CDLL(path if "/" in path else "./" + path)
         except OSError as error:
@@ -59,36 +63,59 @@ class _Library:
         except AttributeError:
             raise InvalidArgument(f"load: {path} has no kernels; a file of it needs LIGERDSL_EXPORT_KERNELS();") from None
         entry.restype = c.POINTER(_Table)
-        self.table = entry().contents
+        table = entry()
+        if not table:
+            raise InvalidArgument(f"load: {path}: ligerdsl_author_entry() returned NULL, expected a table; export the kernels with "
+                                  "LIGERDSL_EXPORT_KERNELS();")
+        self.table = table.contents
         if self.table.version != AUTHOR_VERSION:
             raise InvalidArgument(f"load: {path} is of version {self.table.version}, this package reads version {AUTHOR_VERSION}; "
                                   "build it with this library's headers")
-        if self.table.struct_size < c.sizeof(_Table):
-            raise InvalidArgument(f"load: {path} was built with older headers; build it again")
+        missing = [name for name in _REQUIRED if not self._has(name)]
+        if missing:
+            raise InvalidArgument(f"load: {path}: the table of kernels has no function {', '.join(missing)}; export the kernels with "
+                                  "LIGERDSL_EXPORT_KERNELS();")
+        self.takes_targets = self._has("record_for") and self._has("launch_for")
+
+    def _has(self, name):
+        """True if the table reaches as far as this function, and has it."""
+        field = getattr(_Table, name)
+        return self.table.struct_size >= field.offset + field.size and bool(getattr(self.table, name))
+
+    def count(self):
+        count = self.table.count()
+        if count > MOST_KERNELS:
+            raise InvalidArgument(f"load: {self.path}: the table says that it has {count} kernels, expected at most {MOST_KERNELS}")
+        return count
 
     def take(self, given):
-        value = c.string_at(given.data, given.size) if given.size else b""
+        value = c.string_at(given.data, given.size) if given.data and given.size else b""
         self.table.free_bytes(given)
         return value
 
     def check(self, status, error):
         if status:
-            raise InvalidArgument(self.take(error).decode(errors="replace").removeprefix("error: "))
+            text = self.take(error).decode(errors="replace").removeprefix("error: ")
+            raise InvalidArgument(text or f"{self.path}: the kernel's function failed and gave no message")
 
     def describe(self, index):
         name, description, fields, error = _Bytes(), _Bytes(), _Bytes(), _Bytes()
         self.check(self.table.describe(index, name, description, fields, error), error)
-        return [self.take(each).decode() for each in (name, description, fields)]
+        return [self.take(each).decode(errors="replace") for each in (name, description, fields)]
 
     def record(self, index, settings, target):
         program, error = _Bytes(), _Bytes()
-        self.check(self.table.record_for(index, settings.encode(), target, len(target), program, error), error)
+        place = (target, len(target)) if self.takes_targets else ()
+        function = self.table.record_for if self.takes_targets else self.table.record
+        self.check(function(index, settings.encode(), *place, program, error), error)
         return self.take(program)
 
     def launch(self, index, settings, target, arguments):
         launch, error = _Launch(c.sizeof(_Launch)), _Bytes()
         array = (_Argument * len(arguments))(*arguments)
-        self.check(self.table.launch_for(index, settings.encode(), target, len(target), array, len(arguments), launch, error), error)
+        place = (target, len(target)) if self.takes_targets else ()
+        function = self.table.launch_for if self.takes_targets else self.table.launch
+        self.check(function(index, settings.encode(), *place, array, len(arguments), launch, error), error)
         return launch
 
 
@@ -130,7 +157,12 @@ class Kernel:
     def __init__(self, owner, index):
         self._owner, self._index = owner, index
         self.name, self.description, fields = owner.describe(index)
-        self.fields = {line.split("\t")[0]: line.split("\t")[2] for line in fields.splitlines()}  # with their defaults
+        lines = [line.split("\t") for line in fields.splitlines()]
+        short = next((line for line in lines if len(line) < 3), None)
+        if short is not None:
+            raise InvalidArgument(f"load: {owner.path}: kernel '{self.name}': expected a field's name, type and default between tabs, got "
+                                  f"{short!r}")
+        self.fields = {line[0]: line[2] for line in lines}  # with their defaults
         self._programs, self._kernels, self._launches = {}, {}, {}
 
     def __repr__(self):
@@ -189,5 +221,5 @@ def _zero(like):
 def load(path):
     """The kernels of a shared object, by their names."""
     owner = _Library(path)
-    kernels = [Kernel(owner, index) for index in range(owner.table.count())]
+    kernels = [Kernel(owner, index) for index in range(owner.count())]
     return {kernel.name: kernel for kernel in kernels}

@@ -300,7 +300,11 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
     return fail(PyExc_TypeError, where, name, "__dlpack__ gave no capsule of a tensor");
   }
   out->owner = capsule;  // frees the description when it goes
-  return 1;
+  const int32_t type = out->tensor.device.type;
+  if (type == DLPACK_CPU || type == DLPACK_CUDA_HOST) return 1;
+  bind_release(out);
+  return fail(PyExc_ValueError, where, name,
+              "__dlpack_device__ said that the array is on a CPU, and __dlpack__ did not");
 }
 
 /* The exchange API and data_ptr() say nothing of a negation that torch has put off. */
@@ -350,6 +354,30 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
   }
 }
 
+/* Checks that what another library filled in can be read at all: the number of dimensions, the shape, the elements. NULL
+ * strides are those of a contiguous array. */
+static int check_layout(const ligerdsl_tensor_t* tensor, const char* where, const char* name) {
+  if (tensor->ndim < 0 || tensor->ndim > BIND_MAX_RANK) {
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected 0 to %i dimensions, got %i", where, name, BIND_MAX_RANK,
+                 (int)tensor->ndim);
+    return 0;
+  }
+  if (tensor->ndim > 0 && !tensor->shape) {
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected %i sizes, got a shape that is NULL", where, name,
+                 (int)tensor->ndim);
+    return 0;
+  }
+  for (int i = 0; i < tensor->ndim; ++i) {
+    if (tensor->shape[i] >= 0) continue;
+    PyErr_Format(PyExc_ValueError, "%s: `%s`: expected sizes of 0 or more, got %lli in dimension %i", where, name,
+                 (long long)tensor->shape[i], i);
+    return 0;
+  }
+  if (tensor->dtype.lanes == 1) return 1;
+  PyErr_Format(PyExc_TypeError, "%s: `%s`: expected elements of 1 lane, got %i", where, name, (int)tensor->dtype.lanes);
+  return 0;
+}
+
 /* No system maps memory there: it is an offset into storage that was given back, as a view of it still has it. */
 enum { LOWEST_ADDRESS = 1 << 16 };
 
@@ -366,6 +394,10 @@ static int describe(PyObject* array, const char* where, const char* name, int is
   if (may_be_negated && !refuse_negated(array, where, name)) return 0;
   if (!fill(&kind, array, where, name, out)) {
     if (!PyErr_Occurred()) fail(PyExc_TypeError, where, name, "its library gave no description");
+    return 0;
+  }
+  if (!check_layout(&out->tensor, where, name)) {
+    bind_release(out);
     return 0;
   }
   if (out->tensor.data && (uintptr_t)out->tensor.data < LOWEST_ADDRESS) {
@@ -418,11 +450,11 @@ PyObject* bind_look(PyObject* self, PyObject* array) {
   if (!bind_describe(array, "look", "array", &described)) return NULL;
   const ligerdsl_tensor_t* t = &described.tensor;
   PyObject *shape = PyTuple_New(t->ndim), *strides = PyTuple_New(t->ndim);
-  int64_t contiguous = 1;
+  uint64_t contiguous = 1; /* unsigned: sizes of another library may overflow it */
   for (int i = t->ndim - 1; shape && strides && i >= 0; --i) {
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(t->shape[i]));
-    PyTuple_SetItem(strides, i, PyLong_FromLongLong(t->strides ? t->strides[i] : contiguous));
-    contiguous *= t->shape[i];
+    PyTuple_SetItem(strides, i, PyLong_FromLongLong(t->strides ? t->strides[i] : (int64_t)contiguous));
+    contiguous *= (uint64_t)t->shape[i];
   }
   PyObject* result = NULL;
   if (shape && strides)
