@@ -134,18 +134,18 @@ class Surface:
         fused = self.fields.get("fused")
         if fused and not t.given:  # out of gate, or half of gate_up
             whole = f"(*gate_up.shape[:-1], gate_up.shape[-1] // 2)"
-            return f"{dialect.like('gate')} if gate_up is None else {dialect.empty('gate_up', whole, 'gate_up.dtype')}"
+            return f"{dialect.like(self.input('gate'))} if gate_up is None else {dialect.empty('gate_up', whole, 'gate_up.dtype')}"
         dtype = self.dtype(t, dialect)
         source = self.source(t)
         if source and source.dtype == t.dtype:
-            return dialect.like(source.name)
+            return dialect.like(source)
         if source:
-            return dialect.like_but(source.name, dtype)
+            return dialect.like_but(source, dtype)
         made = dialect.empty(self.anchor(), self.shape(t), dtype)
         before = self.outputs[:self.outputs.index(t)]
         flags = [f.name for f in self.flags]
         twin = next((o for o in before if (o.shape, o.dtype) == (t.shape, t.dtype) and self.condition(o) in flags), None)
-        return f"({dialect.like(twin.name)} if {self.condition(twin)} else {made})" if twin and dialect.twins else made
+        return f"({dialect.like(twin)} if {self.condition(twin)} else {made})" if twin and dialect.twins else made
 
     def anchor(self):
         """An input that says which library and device an output is of."""
@@ -236,11 +236,11 @@ class Arrays:
 
     twins = False
 
-    def like(self, name):
-        return f"empty_like({name})"
+    def like(self, tensor):
+        return f"empty_like({tensor.name})"
 
-    def like_but(self, name, dtype):
-        return self.empty(name, f"{name}.shape", dtype)
+    def like_but(self, tensor, dtype):
+        return self.empty(tensor.name, f"{tensor.name}.shape", dtype)
 
     def empty(self, name, shape, dtype):
         return f"empty({name}, {shape}, {dtype})"
@@ -254,11 +254,11 @@ class Torch:
 
     twins = True  # a result like another one is made from that
 
-    def like(self, name):
-        return f"empty_like({name})"
+    def like(self, tensor):
+        return f"empty_like({tensor.name})"
 
-    def like_but(self, name, dtype):
-        return f"empty_like({name}, dtype={dtype})"
+    def like_but(self, tensor, dtype):
+        return f"empty_like({tensor.name}, dtype={dtype})"
 
     def empty(self, name, shape, dtype):
         if shape != "()" and shape.startswith("(") and not shape.endswith("else ())"):
@@ -269,6 +269,21 @@ class Torch:
 
     def dtype(self, name):
         return {"f32": "float32", "i64": "int64", "i32": "int32"}[name]
+
+
+class Fake(Torch):
+    """Results have the strides that the operator gives them, also where it copies an input first."""
+
+    def like(self, tensor):
+        return f"_like({self.arguments(tensor)})"
+
+    def like_but(self, tensor, dtype):
+        return f"_like({self.arguments(tensor)}, dtype={dtype})"
+
+    def arguments(self, tensor):
+        specs = tensor.shape.split()
+        columns = len(specs) - specs[0].endswith("*")
+        return f"{tensor.name}, {columns}" + (", True" if tensor.any_stride else "")
 
 
 def emit_enums():
@@ -394,6 +409,25 @@ def dtypes_of(s, accumulate):
     return [f for f in s.dtypes if f.name in made]
 
 
+def allocations(s, made, dialect):
+    lines = []
+    for t in made:
+        condition = s.condition(t)
+        lines.append(f"    {t.name} = {s.made(t, dialect)}" + (f" if {condition} else None" if condition else ""))
+    return lines
+
+
+def copying_call(s, name, positional, named, call):
+    """The call, and the function once more with copies where the library refuses the strides of tensors that are only read."""
+    read = [t.name for t in s.inputs if t not in s.mutated]
+    if s.list or not read:
+        return ["    " + call]
+    rest = [p.split("=")[0] for p in positional + named]
+    pairs = lambda names: "{" + ", ".join(f'"{n}": {n}' for n in names) + "}"
+    again = f"return _retried(error, {name}, {pairs(read)}, {pairs([n for n in rest if n not in read])})"
+    return ["    try:", f"        {call}", "    except _InvalidArgument as error:", f"        {again}"]
+
+
 def torch_function(s, accumulate):
     """The operation on torch's tensors: a direct call, then what torch.library needs."""
     op, suffix = s.op, "_" if accumulate else ""
@@ -406,13 +440,9 @@ def torch_function(s, accumulate):
         named = [n for n in named if n.split("=")[0] in kept]
     out = ["", *function(s, name, positional, named)]
     out += [f'    """{op.brief}{", added to what the gradients hold" if accumulate else ""}: see ligerdsl.ops.{op.name}."""']
-    allocations = []
-    for t in made:
-        condition = s.condition(t)
-        expression = s.made(t, Torch())
-        allocations.append(f"    {t.name} = {expression}" + (f" if {condition} else None" if condition else ""))
     given = lambda n: "1" if n == "accumulate" and accumulate else "0" if n == "accumulate" else n
-    out += allocations + [f"    _bind.{op.name}({s.call(given)})", returned([t.name for t in made]), ""]
+    out += allocations(s, made, Torch()) + copying_call(s, name, positional, named, f"_bind.{op.name}({s.call(given)})")
+    out += [returned([t.name for t in made]), ""]
     by_name = lambda parts: [p.split("=")[0] for p in parts]
     call = ", ".join(by_name(positional) + [f"{n}={n}" for n in by_name(named)])
     results = [f"_or_empty({t.name}, {s.anchor()})" if s.condition(t) else t.name for t in made]
@@ -421,7 +451,7 @@ def torch_function(s, accumulate):
         out += [f"    {', '.join(t.name for t in made)} = {name}({call})", returned(results), ""]
     else:
         out += [f"    {name}({call})", ""]
-    out += ["", *function(s, f"_fake_{name}", positional, named), *allocations, returned(results), ""]
+    out += ["", *function(s, f"_fake_{name}", positional, named), *allocations(s, made, Fake()), returned(results), ""]
     out += [f'_register("{name}", "{schema(s, accumulate)}", _operator_{name}, _fake_{name})', ""]
     return out
 
@@ -431,7 +461,8 @@ def emit_torch(ops):
            "torch.compile, fake tensors and modes. Without autograd; what is not wanted is None from the function, and an empty tensor from the",
            'operator. NAME_ adds to gradients that are given. Generated from lib/codegen/ops.py."""', "",
            "from torch import empty_like, float32, int32, int64", "", "from .. import _bind",
-           "from .register import or_empty as _or_empty, register as _register", ""]
+           "from ..errors import InvalidArgument as _InvalidArgument", "from .copies import retried as _retried",
+           "from .register import like as _like, or_empty as _or_empty, register as _register", ""]
     for op in ops:
         s = Surface(op)
         out += torch_function(s, False)

@@ -85,8 +85,16 @@ def results(function, tensors, upstream=None):
 @pytest.fixture
 def own_ways(monkeypatch):
     """The Functions' own forward and backward, with nothing else."""
+    class Own(dict):
+        """apply() of the Function that a twin of `direct` is made from."""
+
+        def get(self, function):
+            return super(torch.autograd.Function, own.get(function, function)).apply
+
     def use():
-        monkeypatch.setattr(dispatch, "_transforms_active", lambda: True)
+        monkeypatch.setattr(dispatch, "_applies", Own())
+
+    own = {twin: twin.__mro__[1] for _, kind, _ in CASES.values() for twin in kind.__subclasses__()}
     return use
 
 
@@ -231,7 +239,7 @@ def test_an_output_without_a_gradient(counts):
 def test_second_derivatives_still_raise(name):
     function, _, make = CASES[name]
     tensors = [t for t in make(4)]
-    output = outputs_of(function(*tensors))[0].sum()
+    output = outputs_of(function(*tensors))[0].square().sum()
     gradient, = torch.autograd.grad(output, tensors[:1], create_graph=True)
     with pytest.raises(ligerdsl.NotSupported, match="has no gradient of its own"):
         gradient.sum().backward()
@@ -403,8 +411,6 @@ def test_main_grad(between):
 def test_errors_have_the_librarys_text():
     with pytest.raises(ligerdsl.InvalidArgument, match="`weight`: expected"):
         lt.rms_norm(leaf(2, 4), leaf(5))
-    with pytest.raises(ligerdsl.InvalidArgument, match="stride of 1"):
-        lt.rms_norm(leaf(4, 2).T, leaf(4))
     with pytest.raises(ligerdsl.InvalidArgument, match="bias_dtype"):
         lt.layer_norm(leaf(2, 4), leaf(4), leaf(4, dtype=torch.bfloat16))
     with pytest.raises(ligerdsl.LabelError):

@@ -45,6 +45,19 @@ def test_against_float64(name, dtype):
         torch.testing.assert_close(one.double().cpu(), other, **DTYPES[dtype])
 
 
+@pytest.mark.filterwarnings("ignore::ligerdsl.errors.CopyWarning")
+@pytest.mark.parametrize("name", CASES)
+def test_transposed_inputs_and_upstream_gradients_are_copied(name):
+    """The results are those of contiguous tensors."""
+    transposed = lambda t: t.mT.contiguous().mT if t.dim() > 1 else t
+    wanted, others = on_gpu(name)
+    outputs, found, upstream = run(CASES[name][0], wanted, others)
+    moved = [transposed(t.detach()).requires_grad_() for t in wanted]
+    ours, gradients, _ = run(CASES[name][0], moved, others, [transposed(u) for u in upstream])
+    for one, other in zip([*ours, *gradients], [*outputs, *found]):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
+
+
 def test_the_current_stream():
     x, stream = torch.randn(4096, 4096, device="cuda"), torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())

@@ -19,18 +19,16 @@ def x(*shape):
 
 @pytest.mark.parametrize("call, kind, words", [
     (lambda: lt.rms_norm(x(2, 4), x(5)), ligerdsl.InvalidArgument, "`weight`: expected"),
-    (lambda: lt.rms_norm(x(4, 2).T), ligerdsl.InvalidArgument, "stride of 1"),
-    (lambda: lt.rms_norm(x(4, 3, 2).transpose(0, 1)), ligerdsl.InvalidArgument, "evenly strided"),
     (lambda: lt.rms_norm(x(2, 4).double()), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.complex64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(torch.ones(2, 4, dtype=torch.int64)), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
     (lambda: lt.rms_norm(x(2, 4), casting="gemini"), ValueError, "expected one of llama, gemma, none"),
     (lambda: lt.rms_norm(x(2, 4), casting=None), TypeError, "expected one of llama, gemma, none, got None"),
     (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1]), reduction="max"), ValueError, "expected one of none, sum, mean"),
-    (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), (TypeError, ValueError), "cannot describe|on meta"),
-    (lambda: lt.rms_norm(x(2, 4).to_sparse()), (TypeError, RuntimeError), "storage|describe"),
+    (lambda: lt.rms_norm(torch.empty(2, 4, device="meta")), TypeError, "`x`: expected a tensor with memory, got one of the meta device"),
+    (lambda: lt.rms_norm(x(2, 4).to_sparse()), TypeError, r"got one of layout torch.sparse_coo; call to_dense\(\)"),
     (lambda: lt.rms_norm(torch._neg_view(x(2, 4))), ValueError, "resolve_neg"),
-    (lambda: lt.rms_norm([1.0]), (TypeError, AttributeError), "list"),
+    (lambda: lt.rms_norm([1.0]), TypeError, "expected a torch.Tensor, got a builtins.list"),
     (lambda: lt.swiglu(x(2, 4), x(2, 5)), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
     (lambda: lt.swiglu(x(2, 5)), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
     (lambda: lt.cross_entropy(x(2, 4), torch.tensor([0, 1, 2])), ligerdsl.InvalidArgument, "INVALID_SHAPE"),
@@ -50,6 +48,27 @@ def test_bad_input(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
     assert torch.allclose(lt.softmax(x(2, 4)).sum(-1), torch.ones(2))
+
+
+@pytest.mark.parametrize("gradients", [True, False])
+@pytest.mark.parametrize("name", CASES)
+def test_arrays_of_numpy_are_refused_in_a_sentence(name, gradients):
+    wanted, others = inputs_of(name)
+    for i in range(len(wanted)):
+        inputs = [t.detach().numpy() if i == j else t for j, t in enumerate(wanted)]
+        with torch.set_grad_enabled(gradients), pytest.raises(TypeError, match=r"expected a (torch\.T|t)ensor, got (a numpy\.)?ndarray"):
+            CASES[name][0](*inputs, *others)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_transforms_of_torch_func_are_refused_in_a_sentence(name):
+    wanted, others = inputs_of(name)
+    inputs = [t.detach() for t in wanted]
+    total = lambda *inputs: sum(o.sum() for o in outputs_of(CASES[name][0](*inputs, *others)))
+    for call in (lambda: torch.func.grad(total)(*inputs), lambda: torch.func.jacrev(total)(*inputs),
+                 lambda: torch.vmap(total)(*[torch.stack([t, t]) for t in inputs])):
+        with pytest.raises((ligerdsl.NotSupported, TypeError), match="transforms of torch.func .* are not supported; use torch.autograd.grad"):
+            call()
 
 
 def test_the_same_errors_through_the_operator():
@@ -152,7 +171,7 @@ def test_memory_that_was_given_back(call, kind, words):
     (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 1, 2])), ligerdsl.InvalidArgument, "`labels`: expected"),
     (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), x(2)), ligerdsl.InvalidArgument, "label_dtype"),
     (lambda a: lt.fused_linear_cross_entropy(a(2, 4), a(5, 4), torch.tensor([0, 5])), ligerdsl.LabelError, "row 1"),
-    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), torch.empty(5, 4, device="meta"), torch.tensor([0, 1])), (TypeError, ValueError), "cannot describe|on meta"),
+    (lambda a: lt.fused_linear_cross_entropy(a(2, 4), torch.empty(5, 4, device="meta"), torch.tensor([0, 1])), TypeError, "`weight`: expected a tensor with memory"),
     (lambda a: lt.fused_linear_cross_entropy(a(2, 4).double(), a(5, 4).double(), torch.tensor([0, 1])), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
 ])
 def test_bad_input_where_gradients_are_wanted(call, kind, words):

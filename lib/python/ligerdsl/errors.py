@@ -31,6 +31,10 @@ class ExecutionError(Error):
     """A launch failed, or memory was not to be had."""
 
 
+class CopyWarning(UserWarning):
+    """A tensor was copied to be contiguous; ligerdsl.torch.config.copies counts."""
+
+
 CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}  # by the thousands of a status
 OWN_CLASSES = {2007: LabelError, 2010: BoundsError}  # by status
 

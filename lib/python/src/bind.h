@@ -56,7 +56,8 @@ int bind_describe_new(PyObject* tensor, const char* where, const char* name, Des
 void bind_release(Described* described);
 /* The stream that is current for the array's library. Returns 0 with an exception set. */
 int bind_stream(const Described* described, ligerdsl_stream_t* stream);
-/* set_torch(Tensor, Parameter, number of dispatch modes, raw stream of a device): when ligerdsl.torch is imported. */
+/* set_torch(Tensor, Parameter, number of dispatch modes, raw stream of a device, explanation): when ligerdsl.torch is
+ * imported. The last takes a tensor that cannot be described, and says why, or gives None. */
 PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* plain(*tensors): True where every argument is None or a torch.Tensor that nothing is wrapped around, and no dispatch
  * mode is active: memory that may be read behind torch's back. */
@@ -128,7 +129,8 @@ PyObject* bind_call_with(int operation, PyObject* const* args, Py_ssize_t n, con
 
 /* ---- direct.c: Functions of autograd without a frame of Python --------------------------------------------------------- */
 
-/* set_autograd(is_grad_enabled, empty_like, increment_version, float32): when ligerdsl.torch is imported. */
+/* set_autograd(is_grad_enabled, empty_like, increment_version, float32, count): when ligerdsl.torch is imported.
+ * count(operation, "gradient", tensor) counts a gradient that is copied to be contiguous. */
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n);
 /* set_main_grad(bool): gradients are added to parameters' main_grad, which the Functions' own backward does. */
 PyObject* bind_set_main_grad(PyObject* self, PyObject* on);

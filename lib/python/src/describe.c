@@ -16,13 +16,13 @@ static KnownType known_types[KNOWN_TYPES];
 static int next_known;
 
 static PyTypeObject *torch_tensor, *torch_parameter;
-static PyObject *torch_modes, *torch_raw_stream;
+static PyObject *torch_modes, *torch_raw_stream, *torch_explained;
 
 PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
-  if (n != 4 || !PyType_Check(args[0]) || !PyType_Check(args[1]) || !PyCallable_Check(args[2]) ||
-      (args[3] != Py_None && !PyCallable_Check(args[3]))) {
-    PyErr_SetString(PyExc_TypeError, "set_torch: expected two types and two functions");
+  if (n != 5 || !PyType_Check(args[0]) || !PyType_Check(args[1]) || !PyCallable_Check(args[2]) ||
+      (args[3] != Py_None && !PyCallable_Check(args[3])) || !PyCallable_Check(args[4])) {
+    PyErr_SetString(PyExc_TypeError, "set_torch: expected two types and three functions");
     return NULL;
   }
   for (Py_ssize_t i = 0; i < n; ++i) Py_INCREF(args[i]);  // for as long as the process
@@ -30,6 +30,7 @@ PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   torch_parameter = (PyTypeObject*)args[1];
   torch_modes = args[2];
   torch_raw_stream = args[3];
+  torch_explained = args[4];
   Py_RETURN_NONE;
 }
 
@@ -318,6 +319,24 @@ static int refuse_negated(PyObject* array, const char* where, const char* name) 
                  : 1;
 }
 
+/* Replaces torch's exception by a sentence on what the tensor is, if the package has one: a tensor of the meta device, of
+ * a transform of torch.func, a sparse one. */
+static void explain(PyObject* array, const char* where, const char* name) {
+  PyObject *type, *value, *traceback;
+  PyErr_Fetch(&type, &value, &traceback);
+  PyObject* text = PyObject_CallFunctionObjArgs(torch_explained, array, NULL);
+  PyErr_Clear();
+  if (!text || !PyUnicode_Check(text)) {
+    PyErr_Restore(type, value, traceback);
+  } else {
+    PyErr_Format(PyExc_TypeError, "%s: `%s`: %U", where, name, text);
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(traceback);
+  }
+  Py_XDECREF(text);
+}
+
 /* torch's own exceptions are pages long where it has a stack to show. */
 static int shorten(const char* where, const char* name) {
   PyObject *type = NULL, *value = NULL, *traceback = NULL;
@@ -394,6 +413,7 @@ static int describe(PyObject* array, const char* where, const char* name, int is
   if (may_be_negated && !refuse_negated(array, where, name)) return 0;
   if (!fill(&kind, array, where, name, out)) {
     if (!PyErr_Occurred()) fail(PyExc_TypeError, where, name, "its library gave no description");
+    if (out->from_torch && torch_explained) explain(array, where, name);
     return 0;
   }
   if (!check_layout(&out->tensor, where, name)) {

@@ -62,7 +62,7 @@ typedef struct {
 static Plan** plans;
 static int n_plans, room_for_plans;
 
-static PyObject *grad_enabled, *empty_like, *increment_version, *kwargs_f32, *zero;
+static PyObject *grad_enabled, *empty_like, *increment_version, *count_copy, *kwargs_f32, *zero;
 static PyObject *name_numbers, *name_spent, *name_save, *name_saved, *name_needs, *name_keep_none, *name_new_empty,
     *name_shape, *name_contiguous, *name_stride, *minus_one;
 int bind_main_grad;
@@ -322,6 +322,13 @@ static int has_columns_together(PyObject* tensor) {
   return value == -1 && PyErr_Occurred() ? -1 : value == 1;
 }
 
+static int tell_of_copy(const Plan* plan, PyObject* tensor) {
+  const char* operation = bind_operations[plan->backward_steps[0].operation].name;
+  PyObject* nothing = PyObject_CallFunction(count_copy, "ssO", operation, "gradient", tensor);
+  Py_XDECREF(nothing);
+  return nothing != NULL;
+}
+
 /* Gradients as the kernels take them: autograd may give one element for all of them, with strides of 0. */
 static int read_gradients(const Plan* plan, PyObject* const* gradients, Values* values) {
   for (int i = 0; i < plan->n_gradients; ++i) {
@@ -329,11 +336,13 @@ static int read_gradients(const Plan* plan, PyObject* const* gradients, Values* 
     int as_it_is = given == Py_None;
     if (!as_it_is && plan->flags & COLUMNS_TOGETHER) as_it_is = has_columns_together(given);
     if (as_it_is < 0) return 0;
+    PyObject* taken = given;
     if (as_it_is)
-      Py_INCREF(given);
-    else if (!(given = PyObject_CallMethodObjArgs(given, name_contiguous, NULL)))
+      Py_INCREF(taken);
+    else if (!(taken = PyObject_CallMethodObjArgs(given, name_contiguous, NULL)))
       return 0;
-    values->items[values->n++] = given;
+    values->items[values->n++] = taken;
+    if (taken != given && !tell_of_copy(plan, given)) return 0;
   }
   return 1;
 }
@@ -414,9 +423,10 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
 
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
-  if (n != 4 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2])) {
+  if (n != 5 || !PyCallable_Check(args[0]) || !PyCallable_Check(args[1]) || !PyCallable_Check(args[2]) ||
+      !PyCallable_Check(args[4])) {
     PyErr_SetString(PyExc_TypeError,
-                    "set_autograd: expected is_grad_enabled, empty_like, increment_version and float32");
+                    "set_autograd: expected is_grad_enabled, empty_like, increment_version, float32 and count");
     return NULL;
   }
   static const struct {
@@ -437,9 +447,11 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
   Py_INCREF(args[0]);
   Py_INCREF(args[1]);
   Py_INCREF(args[2]);
+  Py_INCREF(args[4]);
   grad_enabled = args[0];
   empty_like = args[1];
   increment_version = args[2];
+  count_copy = args[4];
   Py_RETURN_NONE;
 }
 

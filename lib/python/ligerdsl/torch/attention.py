@@ -28,7 +28,7 @@ class AttentionFunction(Function):
         if d_o is None:
             return None, None, None, *others
         q, k, v, o, lse, *bounds = ctx.saved_tensors
-        d_o = columns_together(d_o)
+        d_o = columns_together(d_o, "attention_varlen_backward" if bounds else "attention_backward")
         gradients = _operation(bounds, "backward", d_o, q, k, v, o, lse)(d_o, q, k, v, o, lse, *bounds, **ctx.numbers)
         return *(gradient if needed else None for gradient, needed in zip(gradients, ctx.needs_input_grad)), *others
 
@@ -61,7 +61,7 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
     if heads_dim == 1:
         q, k, v = (t.transpose(1, 2) for t in (q, k, v))
     q, k, v = as_autocast_has_it(q, k, v)
-    q, k, v = columns_together(q), columns_together(k), columns_together(v)
+    q, k, v = (columns_together(t, "attention_forward") for t in (q, k, v))
     if wants_grad(q, k, v):
         o, lse = call(AttentionFunction, q, k, v, numbers)
     else:
@@ -86,7 +86,7 @@ def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seql
     numbers = _numbers("attention_varlen", causal, window, softcap, scale)
     numbers |= {name: whole(name, longest) for name, longest in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k))}
     q, k, v = as_autocast_has_it(q, k, v)
-    q, k, v = columns_together(q), columns_together(k), columns_together(v)
+    q, k, v = (columns_together(t, "attention_varlen_forward") for t in (q, k, v))
     if wants_grad(q, k, v):
         o, lse = call(AttentionFunction, q, k, v, numbers, cu_seqlens_q, cu_seqlens_k)
     else:

@@ -9,9 +9,11 @@ class Config:
     """max_workspace_bytes: limit of what a fused head and loss takes beside its results; None: the library's own choice.
     check_labels: "lazy" (a LabelError or BoundsError comes with the next loss, backward or check() that knows of it; on a CPU
     at once), "sync" (waits for the GPU at each loss) or "off". main_grad: gradients of a parameter with an f32 `main_grad` are added there in backward, and its
-    `grad_added_to_main_grad` becomes True."""
+    `grad_added_to_main_grad` becomes True. copies: by operation, how many tensors were copied because the kernel does not take their
+    strides; copies_warned: operations whose first copy has warned."""
 
     def __init__(self):
+        self.copies, self.copies_warned = {}, set()
         self.max_workspace_bytes = None
         self._main_grad = False
         self._check_labels = "lazy"

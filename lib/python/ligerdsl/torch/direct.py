@@ -21,9 +21,10 @@ from torch import empty_like, float32, is_grad_enabled
 from torch.autograd.graph import increment_version
 
 from .. import _bind
+from . import copies
 
 _MAKERS = {maker: getattr(_bind, f"DIRECT_NEW_{maker.upper()}") for maker in ("like", "rows", "pair", "gated", "loss", "over")}
-_bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32)
+_bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32, copies.count)
 
 
 def _encoded(words, slots, numbers, inputs):

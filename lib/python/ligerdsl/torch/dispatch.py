@@ -11,8 +11,8 @@ from torch.autograd.graph import increment_version
 from torch.compiler import is_compiling
 
 from .. import _bind
-from ..errors import NotSupported
-from . import ops
+from ..errors import InvalidArgument, NotSupported
+from . import copies, ops, register
 from .config import config
 
 _plain = _bind.plain
@@ -25,6 +25,7 @@ def operations(*tensors):
         return _operators
     if _plain(*tensors):
         return ops
+    require_torch(tensors)
     if "torch.distributed.tensor" in sys.modules:
         _learn_sharding()
         _refuse_mixtures(tensors)
@@ -65,26 +66,55 @@ def wants_grad(*tensors):
     """ctx.needs_input_grad is True under no_grad, too; this is not."""
     if not is_grad_enabled():
         return False
-    for tensor in tensors:
-        if tensor is not None and tensor.requires_grad:
-            return True
+    try:
+        for tensor in tensors:
+            if tensor is not None and tensor.requires_grad:
+                return True
+    except AttributeError:
+        require_torch(tensors)
+        raise
     return False
 
 
-_transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
+def require_torch(arrays):
+    """Raises where one of these is neither a tensor nor None."""
+    for array in arrays:
+        if array is not None and not isinstance(array, torch.Tensor):
+            raise TypeError(f"expected a torch.Tensor, got a {type(array).__module__}.{type(array).__qualname__}; torch.as_tensor() makes "
+                            "one of it, and ligerdsl.ops takes other arrays as they are")
+
+
+def device_type(tensor):
+    """"cpu" or "cuda"."""
+    try:
+        return tensor.device.type
+    except AttributeError:
+        require_torch((tensor,))
+        raise
+
+
+_transforms_active = torch._C._are_functorch_transforms_active
 _applies = {}
 
 
 def call(function, *arguments, within=None):
-    """function.apply(*arguments), without what that looks for in each argument where none of torch.func's transforms is active; there it
-    is `within`, if given, that is called: the same Function as `direct` makes it."""
-    if is_compiling() or _transforms_active():
+    """function.apply(*arguments), without what that looks for in each argument. `within`, if given, is the same Function as `direct` makes
+    it, and is called in its place outside torch.compile. Tensors whose strides the kernel does not take are copied."""
+    if is_compiling():
         return function.apply(*arguments)
-    function = within or function
-    apply = _applies.get(function)
+    if _transforms_active():
+        raise NotSupported(f"{function.__name__.removesuffix('Function')}: {register.NO_TRANSFORMS}")
+    called = within or function
+    apply = _applies.get(called)
     if apply is None:
-        apply = _applies[function] = super(Function, function).apply
-    return apply(*arguments)
+        apply = _applies[called] = super(Function, called).apply
+    try:
+        return apply(*arguments)
+    except InvalidArgument as error:
+        arguments = copies.in_arguments(error, function, arguments)
+        if arguments is None:
+            raise
+    return call(function, *arguments, within=within)
 
 
 def choice(name, value, choices):
@@ -118,27 +148,32 @@ def names_of(enum):
     return {member.name.lower(): int(member) for member in enum}
 
 
-def gradient(tensor):
-    """A gradient as the kernels take it. autograd may give one element for all of them, with strides of 0."""
-    return None if tensor is None else tensor.contiguous()
+def gradient(tensor, operation):
+    """A gradient as the operation takes it. autograd may give one element for all of them, with strides of 0."""
+    return None if tensor is None else _contiguous(tensor, operation)
+
+
+def _contiguous(tensor, operation):
+    """Compiled, the copy is part of the graph, and is not counted."""
+    return tensor.contiguous() if is_compiling() else copies.contiguous(tensor, operation, "gradient")
 
 
 # Before, torch.compile allows no backward to ask for strides.
 _ASKS_FOR_STRIDES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 11)
 
 
-def columns_together(tensor):
+def columns_together(tensor, operation):
     """Heads may lie anywhere; the columns of one must be side by side."""
     if tensor is None:
         return None
     if is_compiling() and not _ASKS_FOR_STRIDES:
         return tensor.contiguous()
-    return tensor if tensor.stride(-1) == 1 else tensor.contiguous()
+    return tensor if tensor.stride(-1) == 1 else _contiguous(tensor, operation)
 
 
 def as_autocast_has_it(*tensors):
     """In autocast's dtype where that is on, as torch casts what it multiplies: all but f64."""
-    kind = tensors[0].device.type
+    kind = device_type(tensors[0])
     if not torch.is_autocast_enabled(kind):
         return tensors
     dtype = torch.get_autocast_dtype(kind)

@@ -7,7 +7,8 @@ from .. import ops as arrays
 from ..errors import NotSupported
 from .config import config
 from .direct import direct
-from .dispatch import added, call, choice, dtype_if, first_order, gradient, is_compiling, is_direct, is_first_backward, main_grad_of, operations, wants_grad
+from .dispatch import (added, call, choice, device_type, dtype_if, first_order, gradient, is_compiling, is_direct, is_first_backward, main_grad_of,
+                       operations, require_torch, wants_grad)
 from .losses import REDUCTIONS, LossOutput, mark, numbers_of, report_labels
 
 
@@ -60,16 +61,16 @@ class FusedLinearCrossEntropyFunction(Function):
                                                    "d_bias_dtype": dtype_if(needs_bias, bias)}
         loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, lse = operations(
             *inputs, factor).fused_linear_cross_entropy(*inputs, factor, **dict(zip(_NUMBERS, given)), **extras, **wanted)
-        if later:
-            ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if extras["with_entropy"] else None)
-        else:
-            made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))  # an operator's that is not made is empty
-            ctx.save_for_backward(weight, bias, grad_scale, *(tensor if needed else None for tensor, needed in made))
         mark(ctx, z_loss, accuracy, predictions, *(() if later and extras["with_entropy"] else (entropy,)))
         if inverse is not None:
             loss = loss * inverse
             z_loss = z_loss if z_loss is None else z_loss * inverse
             mark(ctx, z_loss)
+        if later:
+            ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if extras["with_entropy"] else None)
+        else:
+            made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))  # an operator's that is not made is empty
+            ctx.save_for_backward(weight, bias, grad_scale, *(tensor if needed else None for tensor, needed in made))
         return loss, z_loss, accuracy, predictions, entropy
 
     @staticmethod
@@ -93,7 +94,8 @@ class FusedLinearCrossEntropyFunction(Function):
                 d_loss = lse.new_zeros(labels.shape if numbers["reduction"] == REDUCTIONS["none"] else ())
             elif factor is not None:
                 d_loss = d_loss * factor
-            inputs = (x, weight, bias, labels, class_weight, lse, gradient(d_loss), None if d_entropy is None else entropy, gradient(d_entropy))
+            d_loss, d_entropy = (gradient(each, "fused_linear_cross_entropy_backward") for each in (d_loss, d_entropy))
+            inputs = (x, weight, bias, labels, class_weight, lse, d_loss, None if d_entropy is None else entropy, d_entropy)
             d_x, d_weight, d_bias = operations(*inputs).fused_linear_cross_entropy_backward(
                 *inputs, **numbers, with_d_x=needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
                 d_bias_dtype=dtype_if(needs_bias, bias))
@@ -120,7 +122,7 @@ _direct_head = direct(
 
 def under_autocast(x, *weights):
     """As torch.nn.functional.linear casts, but for an f32 weight, which the kernels take beside 16-bit x."""
-    kind = x.device.type
+    kind = device_type(x)
     if not torch.is_autocast_enabled(kind):
         return (x, *weights)
     dtype = torch.get_autocast_dtype(kind)
@@ -201,11 +203,12 @@ def fused_linear_jsd(x, weight, target_x, target_weight, labels=None, *, beta=0.
     """jsd of the softmaxes of a student's and a teacher's heads, whose logits never exist at once. The teacher has no gradient."""
     if reduction == "none":
         raise NotSupported("fused_linear_jsd: reduction: expected sum, mean or batchmean, got none")
+    require_torch((x, weight, target_x, target_weight))
     x, weight, target_x, target_weight = under_autocast(x, weight, target_x, target_weight)
     weight, target_x, target_weight = (tensor.to(x.dtype) for tensor in (weight, target_x, target_weight))
     numbers = {"reduction": choice("reduction", reduction, REDUCTIONS), "ignore_index": ignore_index, "beta": beta,
                "temperature": temperature or 0.0, "max_workspace_bytes": _limit(max_workspace_bytes), "chunk_rows": chunk_rows}
     target_x, target_weight = target_x.detach(), target_weight.detach()
     if wants_grad(x, weight):
-        return FusedLinearJSDFunction.apply(x, weight, target_x, target_weight, labels, numbers)
+        return call(FusedLinearJSDFunction, x, weight, target_x, target_weight, labels, numbers)
     return operations(x, weight, target_x, target_weight, labels).fused_linear_jsd(x, weight, target_x, target_weight, labels, **numbers)[0]

@@ -25,7 +25,7 @@ def _backward(ctx, name, d_out, in_place, numbers):
     if getattr(ctx, "spent", None) is not None:
         raise again
     gate, up, gate_up = ctx.saved_tensors
-    d_out = gradient(d_out)
+    d_out = gradient(d_out, name)
     if in_place and is_direct(d_out, gate, up, gate_up):
         if not is_first_backward(ctx):
             raise again

@@ -4,7 +4,7 @@ import torch
 from torch.autograd import Function
 
 from .. import ops as arrays
-from .dispatch import added, call, first_order, gradient, is_direct, main_grad_of, operations, wants_grad
+from .dispatch import added, call, device_type, first_order, gradient, is_direct, main_grad_of, operations, wants_grad
 
 
 def _product(x, weight, offsets, transposed):
@@ -40,7 +40,7 @@ class GroupedLinearFunction(Function):
     def backward(ctx, d_y):
         x, taken, weight, offsets = ctx.saved_tensors
         needs_x, needs_weight, *_ = ctx.needs_input_grad
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "grouped_matmul")
         d_weight = None
         if needs_weight:
             d_weight = _d_weight(*((d_y, x) if ctx.transposed else (x, d_y)), offsets, weight)
@@ -55,7 +55,7 @@ def grouped_linear(x, weight, offsets, *, transposed=True):
     read on the device; the host waits for nothing. Under autocast x and weight are cast as torch.nn.functional.linear does it; the weight's
     gradient is of its own dtype, not rounded to the cast's. Rows of no group give 0, and get a gradient of 0. Offsets that decrease or are
     beyond x's rows raise BoundsError, on a GPU later (ligerdsl.check)."""
-    casts = torch.is_autocast_enabled(x.device.type)
+    casts = torch.is_autocast_enabled(device_type(x))
     if casts:
         x = x.to(torch.get_autocast_dtype(x.device.type))
     if wants_grad(x, weight) and (casts or weight.dtype == x.dtype):

@@ -77,7 +77,8 @@ class CrossEntropyFunction(Function):
         if d_loss is None:
             d_loss = logits.new_zeros(labels.shape if numbers["reduction"] == 0 else (), dtype=d_entropy.dtype)
         results = operations(logits, labels, class_weight, d_loss, d_entropy).cross_entropy(
-            logits, labels, class_weight, gradient(d_entropy), gradient(d_loss), **numbers, with_d_logits=True, without_loss=True)
+            logits, labels, class_weight, gradient(d_entropy, "cross_entropy"), gradient(d_loss, "cross_entropy"), **numbers,
+            with_d_logits=True, without_loss=True)
         return results[5], None, None, None
 
 
@@ -112,7 +113,7 @@ class CrossEntropyInPlaceFunction(Function):
             raise NotSupported("cross_entropy: a second backward: with in_place=True the first one took the gradient; pass in_place=False")
         if d_loss is None:
             return None, None, None, None, None
-        arrays.scale(d_logits, gradient(d_loss), per_row=ctx.per_row, out=d_logits)
+        arrays.scale(d_logits, gradient(d_loss, "scale"), per_row=ctx.per_row, out=d_logits)
         return d_logits, None, None, None, None
 
 
@@ -129,7 +130,7 @@ def cross_entropy(logits, labels, *, class_weight=None, ignore_index=-100, reduc
             raise NotSupported("cross_entropy: entropy has no gradient with in_place=True")
         overwrite = in_place and is_direct(logits, labels, class_weight)
         if overwrite:
-            results = CrossEntropyInPlaceFunction.apply(logits, labels, class_weight, numbers, extras)
+            results = call(CrossEntropyInPlaceFunction, logits, labels, class_weight, numbers, extras)
         else:
             results = call(CrossEntropyFunction, logits, labels, class_weight, (*numbers.values(), extras),
                            within=None if any(extras.values()) else _direct_cross_entropy)
@@ -159,7 +160,7 @@ class DivergenceFunction(Function):
         input, target, labels = ctx.saved_tensors
         rest = () if ctx.name == "kl_div" else (labels,)
         results = getattr(operations(input, target, labels, d_loss), ctx.name)(
-            input, target, *rest, gradient(d_loss), with_d_input=True, without_loss=True, **ctx.numbers)
+            input, target, *rest, gradient(d_loss, ctx.name), with_d_input=True, without_loss=True, **ctx.numbers)
         return results[1], None, None, None, None
 
 
@@ -168,7 +169,7 @@ def _divergence(name, input, target, labels, reduction, numbers):
         raise NotSupported(f"{name}: target has no gradient; detach it")
     numbers["reduction"] = choice("reduction", reduction, REDUCTIONS)
     if wants_grad(input):
-        return DivergenceFunction.apply(input, target, labels, name, numbers)
+        return call(DivergenceFunction, input, target, labels, name, numbers)
     rest = () if name == "kl_div" else (labels,)
     return getattr(operations(input, target, labels), name)(input, target, *rest, **numbers)[0]
 

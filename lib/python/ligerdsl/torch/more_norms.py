@@ -3,7 +3,7 @@
 from torch.autograd import Function
 
 from ..enums import Casting
-from .dispatch import choice, dtype_if, first_order, gradient, names_of, operations, wants_grad
+from .dispatch import call, choice, dtype_if, first_order, gradient, names_of, operations, require_torch, wants_grad
 
 _CASTING = names_of(Casting)
 
@@ -21,7 +21,7 @@ class GroupNormFunction(Function):
     def backward(ctx, d_y):
         x, weight, bias, mean, rstd = ctx.saved_tensors
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "group_norm_backward")
         d_x, d_weight, d_bias = operations(d_y, x, weight, mean, rstd).group_norm_backward(
             d_y, x, weight, mean, rstd, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
             d_bias_dtype=dtype_if(needs_bias, bias))
@@ -30,9 +30,10 @@ class GroupNormFunction(Function):
 
 def group_norm(x, num_groups, weight, bias=None, eps=1e-5):
     """GroupNorm of [batch, channel, ...]."""
+    require_torch((x, weight, bias))
     flat = x.flatten(2) if x.dim() > 3 else x.unsqueeze(-1) if x.dim() == 2 else x
     if wants_grad(x, weight, bias):
-        y = GroupNormFunction.apply(flat, weight, bias, num_groups, eps)
+        y = call(GroupNormFunction, flat, weight, bias, num_groups, eps)
     else:
         y = operations(flat, weight, bias).group_norm_forward(flat, weight, bias, n_groups=num_groups, eps=eps)[0]
     return y.view(x.shape)
@@ -51,7 +52,7 @@ class PolyNormFunction(Function):
     def backward(ctx, d_y):
         x, weight, rstd = ctx.saved_tensors
         _, needs_weight, needs_bias, _ = ctx.needs_input_grad
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "poly_norm_backward")
         d_x, d_weight, d_bias = operations(d_y, x, weight, rstd).poly_norm_backward(
             d_y, x, weight, rstd, d_weight_dtype=dtype_if(needs_weight, weight), d_bias_dtype=ctx.bias_dtype if needs_bias else None)
         return d_x, d_weight if needs_weight else None, d_bias if needs_bias else None, None
@@ -60,7 +61,7 @@ class PolyNormFunction(Function):
 def poly_norm(x, weight, bias, eps=1e-6):
     """weight[0] * norm(x^3) + weight[1] * norm(x^2) + weight[2] * norm(x) + bias; bias has one element."""
     if wants_grad(x, weight, bias):
-        return PolyNormFunction.apply(x, weight, bias, eps)
+        return call(PolyNormFunction, x, weight, bias, eps)
     return operations(x, weight, bias).poly_norm_forward(x, weight, bias, eps=eps)[0]
 
 
@@ -75,7 +76,7 @@ class DyTFunction(Function):
     def backward(ctx, d_y):
         x, alpha, weight, bias = ctx.saved_tensors
         needs_x, needs_alpha, needs_weight, needs_bias = ctx.needs_input_grad
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "dyt_backward")
         d_x, d_alpha, d_weight, d_bias = operations(d_y, x, alpha, weight).dyt_backward(
             d_y, x, alpha, weight, without_d_x=not needs_x, d_alpha_dtype=dtype_if(needs_alpha, alpha),
             d_weight_dtype=dtype_if(needs_weight, weight), d_bias_dtype=dtype_if(needs_bias, bias))
@@ -86,7 +87,7 @@ class DyTFunction(Function):
 def dyt(x, alpha, weight, bias=None):
     """weight * tanh(alpha * x) + bias; alpha has one element."""
     if wants_grad(x, alpha, weight, bias):
-        return DyTFunction.apply(x, alpha, weight, bias)
+        return call(DyTFunction, x, alpha, weight, bias)
     return operations(x, alpha, weight, bias).dyt_forward(x, alpha, weight, bias)
 
 
@@ -104,7 +105,7 @@ class ModulatedRMSNormFunction(Function):
     def backward(ctx, d_y):
         x, weight, scale, shift, rstd = ctx.saved_tensors
         needs_x, needs_weight, needs_scale, needs_shift, *_ = ctx.needs_input_grad
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "modulated_rms_norm_backward")
         d_x, d_weight, d_scale, d_shift = operations(d_y, x, weight, scale, rstd).modulated_rms_norm_backward(
             d_y, x, weight, scale, rstd, **ctx.numbers, without_d_x=not needs_x, d_weight_dtype=dtype_if(needs_weight, weight),
             d_scale_dtype=dtype_if(needs_scale, scale), d_shift_dtype=dtype_if(needs_shift, shift))
@@ -116,6 +117,6 @@ def modulated_rms_norm(x, scale, shift=None, weight=None, eps=1e-6, *, offset=0.
     """rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]: row i of N takes row i // (N / K) of them."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight, scale, shift):
-        return ModulatedRMSNormFunction.apply(x, weight, scale, shift, eps, offset, casting)
+        return call(ModulatedRMSNormFunction, x, weight, scale, shift, eps, offset, casting)
     return operations(x, weight, scale, shift).modulated_rms_norm_forward(x, weight, scale, shift, eps=eps, offset=offset,
                                                                           casting=casting)[0]

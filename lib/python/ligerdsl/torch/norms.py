@@ -49,7 +49,7 @@ class RMSNormFunction(Function):
     @first_order
     def backward(ctx, d_y):
         x, weight, rstd = ctx.saved_tensors
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "rms_norm_backward")
         _, offset, casting, in_place = ctx.numbers
         needs_x, needs_weight, _ = ctx.needs_input_grad
         if in_place or config.main_grad:
@@ -100,7 +100,8 @@ class FusedAddRMSNormFunction(Function):
         _, offset, casting = ctx.numbers
         needs_x, needs_residual, needs_weight, *_ = ctx.needs_input_grad
         either = needs_x or needs_residual
-        inputs = (gradient(d_y), gradient(d_sum) if either else None, sum, weight, rstd)
+        d_y, d_sum = gradient(d_y, "fused_add_rms_norm_backward"), gradient(d_sum if either else None, "fused_add_rms_norm_backward")
+        inputs = (d_y, d_sum, sum, weight, rstd)
         if config.main_grad:
             d_x, (d_weight,) = _backward("fused_add_rms_norm_backward", inputs, [("weight", weight, needs_weight)], either,
                                          {"offset": offset, "casting": casting})
@@ -159,7 +160,7 @@ class LayerNormFunction(Function):
     def backward(ctx, d_y):
         x, weight, *rest = ctx.saved_tensors
         mean, rstd, *rest = _statistics(x, *rest)
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "layer_norm_backward")
         needs_x, needs_weight, needs_bias, _ = ctx.needs_input_grad
         if rest:
             bias, = rest
@@ -210,8 +211,8 @@ class FusedAddLayerNormFunction(Function):
         mean, rstd = _statistics(sum, *rest)
         needs_x, needs_residual, needs_weight, needs_bias, _ = ctx.needs_input_grad
         either = needs_x or needs_residual
-        d_x, (d_weight, d_bias) = _backward("fused_add_layer_norm_backward",
-                                            (gradient(d_y), gradient(d_sum) if either else None, sum, weight, mean, rstd),
+        d_y, d_sum = gradient(d_y, "fused_add_layer_norm_backward"), gradient(d_sum if either else None, "fused_add_layer_norm_backward")
+        d_x, (d_weight, d_bias) = _backward("fused_add_layer_norm_backward", (d_y, d_sum, sum, weight, mean, rstd),
                                             [("weight", weight, needs_weight), ("bias", bias, needs_bias)], either, {})
         return d_x if needs_x else None, d_x if needs_residual else None, d_weight, d_bias, None
 

@@ -7,10 +7,49 @@ from ..errors import NotSupported
 
 _library = torch.library.Library("ligerdsl", "DEF")
 
+NO_TRANSFORMS = ("transforms of torch.func (grad, vmap, jvp, jacrev) are not supported; use torch.autograd.grad, and one more leading "
+                 "dimension in place of vmap")
+_wraps = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", lambda tensor: False)
+
+
+def explained(tensor):
+    """Why a tensor has no memory to compute with, or None."""
+    if _wraps(tensor):
+        return NO_TRANSFORMS
+    if tensor.is_meta:
+        return "expected a tensor with memory, got one of the meta device; give it memory with to_empty(device=...) and load its values"
+    if tensor.layout is not torch.strided:
+        return f"expected a dense tensor, got one of layout {tensor.layout}; call to_dense()"
+    return None
+
+
 
 def or_empty(tensor, like):
     """Operators have a fixed number of results: one that is not made is empty."""
     return torch.empty(0, dtype=like.dtype, device=like.device) if tensor is None else tensor
+
+
+def is_taken(x, columns, any_stride=False):
+    """True if the library takes x without a copy. Its last `columns` dimensions may lie anywhere, those before are joined and must be evenly
+    strided; the last of all needs a stride of 1, unless any_stride. It is the rule of lib/src/bind.cpp."""
+    if x.is_contiguous() or x.numel() == 0:
+        return True
+    count, step = 1, 0
+    for size, stride in zip(reversed(x.shape[:x.dim() - columns]), reversed(x.stride()[:x.dim() - columns])):
+        if size != 1:
+            if count != 1 and stride != step * count:
+                return False
+            step = stride if count == 1 else step
+            count = count * size
+    size, stride = (x.shape[-1], x.stride(-1)) if columns else (count, step)
+    return any_stride or size == 1 or stride == 1
+
+
+def like(x, columns, any_stride=False, dtype=None):
+    """The fake of a result like x: it has x's strides where the library takes x, else those of the contiguous copy."""
+    if is_taken(x, columns, any_stride):
+        return torch.empty_like(x, dtype=dtype)
+    return torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
 
 
 def register(name, schema, operator, fake):
@@ -26,7 +65,7 @@ def _workspace(device):
 
 
 _bind.set_torch(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_stack,
-                getattr(torch._C, "_cuda_getCurrentRawStream", None))
+                getattr(torch._C, "_cuda_getCurrentRawStream", None), explained)
 _bind.set_workspace(_workspace)
 _raw = [getattr(torch._C, f"_cuda_{name}", None) for name in ("cudaCachingAllocator_raw_alloc", "cudaCachingAllocator_raw_delete", "getDevice")]
 if all(_raw):  # of torch with CUDA: the same memory without a tensor around it

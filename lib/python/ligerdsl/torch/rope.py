@@ -5,7 +5,7 @@ from torch.autograd import Function
 from ..enums import Rope
 from ..errors import NotSupported
 from .direct import direct
-from .dispatch import call, choice, columns_together, first_order, names_of, operations, wants_grad
+from .dispatch import call, choice, columns_together, first_order, names_of, operations, require_torch, wants_grad
 
 _LAYOUTS = names_of(Rope)
 
@@ -28,7 +28,7 @@ class RopeFunction(Function):
     @first_order
     def backward(ctx, d_q, d_k):
         cos, sin = ctx.saved_tensors
-        d_q, d_k = columns_together(d_q), columns_together(d_k)
+        d_q, d_k = columns_together(d_q, "rope"), columns_together(d_k, "rope")
         inverse = {**dict(zip(_NUMBERS, ctx.numbers)), "inverse": ctx.numbers[-1]}
         if d_q is None:
             d_k = None if d_k is None else operations(d_k, cos, sin).rope(d_k, None, cos, sin, **inverse)[0]
@@ -55,6 +55,7 @@ def rope(q, k, cos, sin=None, *, heads_dim=2, layout="half", rotary_dim=0, secti
     time, height, width = sections
     numbers = inverse, sin is None, choice("layout", layout, _LAYOUTS), rotary_dim, time, height, width
     if heads_dim == 1:
+        require_torch((q, k))
         q, k = q.transpose(1, 2), None if k is None else k.transpose(1, 2)
     if wants_grad(q, k):
         q_out, k_out = call(RopeFunction, q, k, cos, sin, (*numbers, not inverse), within=_direct_rope)

@@ -22,7 +22,7 @@ class SoftmaxFunction(Function):
     @first_order
     def backward(ctx, d_y):
         y, = ctx.saved_tensors
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "softmax_backward")
         scale, causal = ctx.numbers
         return operations(y, d_y).softmax_backward(y, d_y, scale=scale, causal=causal), None
 
@@ -49,7 +49,7 @@ class SparsemaxFunction(Function):
     @first_order
     def backward(ctx, d_y):
         y, = ctx.saved_tensors
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "sparsemax_backward")
         return operations(y, d_y).sparsemax_backward(y, d_y)
 
 
@@ -69,7 +69,7 @@ class ActivationFunction(Function):
     @first_order
     def backward(ctx, d_y):
         x, = ctx.saved_tensors
-        d_y = gradient(d_y)
+        d_y = gradient(d_y, "activation_backward")
         return operations(d_y, x).activation_backward(d_y, x, kind=ctx.numbers[0]), None
 
 
@@ -98,7 +98,7 @@ class DropoutFunction(Function):
         needs_x, needs_residual, *_ = ctx.needs_input_grad
         d_x = None
         if needs_x:
-            d_y = gradient(d_y)
+            d_y = gradient(d_y, "dropout_backward")
             d_x = operations(d_y).dropout_backward(d_y, p=p, seed=seed, offset=offset)
         return d_x, d_y if needs_residual else None, None, None, None
 
@@ -125,7 +125,7 @@ class BiasAddFunction(Function):
         needs_x, needs_bias = ctx.needs_input_grad
         d_bias = None
         if needs_bias:
-            rows = gradient(d_y)
+            rows = gradient(d_y, "bias_add_backward")
             d_bias = operations(rows).bias_add_backward(rows, d_bias_dtype=_sum_dtype(rows, ctx.bias_dtype)).to(ctx.bias_dtype)
         return d_y if needs_x else None, d_bias
 
@@ -155,7 +155,7 @@ class EmbeddingFunction(Function):
         n_rows, dtype = ctx.weight_like
         if ctx.padding_idx is not None:
             indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # adds nothing
-        d_out = gradient(d_out)
+        d_out = gradient(d_out, "embedding_backward")
         d_weight, _ = operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype, **ctx.shard)
         return None, d_weight, None, None, None
 

@@ -5,7 +5,7 @@ from torch.autograd import Function
 from torch.autograd.graph import increment_version
 
 from .. import ops as arrays
-from .dispatch import choice, first_order, gradient, is_direct, operations, wants_grad
+from .dispatch import call, choice, first_order, gradient, is_direct, operations, require_torch, wants_grad
 from .losses import REDUCTIONS, report_labels
 
 _REDUCTIONS = {name: REDUCTIONS[name] for name in ("none", "sum", "mean")}
@@ -24,7 +24,7 @@ class VocabParallelCrossEntropyFunction(Function):
     def backward(ctx, d_loss):
         report_labels()
         logits, labels, partials = ctx.saved_tensors
-        inputs = (logits, labels, partials, gradient(d_loss))
+        inputs = (logits, labels, partials, gradient(d_loss, "vocab_parallel_cross_entropy"))
         if ctx.in_place and is_direct(*inputs):
             arrays.vocab_parallel_cross_entropy(*inputs, **ctx.numbers, with_d_logits=True, without_loss=True, d_logits=logits)
             increment_version(logits)
@@ -74,6 +74,7 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
     label_smoothing is over all classes; shard_smoothing: over those of the rank, whose loss is its own then, and `shard` its place in
     partials; smooth_others: over classes other than the label. in_place: backward writes the gradient over the logits, which nothing
     else may use then."""
+    require_torch((logits, labels))
     world, rank = 1, 0
     if group is not None:
         if partials is not None:
@@ -91,5 +92,5 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
     numbers = {**of_rows, "reduction": choice("reduction", reduction, _REDUCTIONS), "label_smoothing": label_smoothing,
                "shard_smoothing": shard_smoothing, "smooth_others": smooth_others, "shard": rank if shard is None else shard}
     if wants_grad(logits):
-        return VocabParallelCrossEntropyFunction.apply(logits, labels, partials.detach(), numbers, in_place)
+        return call(VocabParallelCrossEntropyFunction, logits, labels, partials.detach(), numbers, in_place)
     return operations(logits, labels, partials).vocab_parallel_cross_entropy(logits, labels, partials, **numbers)[0]

@@ -1,0 +1,76 @@
+"""Contiguous copies of tensors whose strides the kernels do not take, as torch makes them. They are counted, and each operation warns once.
+
+The library says which tensor it refuses, so that a call without copies costs nothing more."""
+
+import functools
+import inspect
+import re
+import threading
+import warnings
+
+import torch
+
+from ..errors import CopyWarning
+from .config import config
+
+_INVALID_SHAPE = 2002
+_lock = threading.Lock()
+
+
+def count(operation, name, tensor):
+    """Counts one copy in config.copies. The first copy of each operation warns, unless the tensor is an expansion: the upstream gradient
+    of a sum is one, and nobody can pass it otherwise."""
+    with _lock:
+        config.copies[operation] = config.copies.get(operation, 0) + 1
+        expanded = any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape))
+        warns = not expanded and operation not in config.copies_warned
+        if warns:
+            config.copies_warned.add(operation)
+    if warns:
+        warnings.warn(f"{operation}: `{name}` {list(tensor.shape)} with strides {list(tensor.stride())} was copied, as the kernel takes rows "
+                      "that are contiguous and evenly strided; pass a contiguous tensor to save the copy. Later copies of this operation are "
+                      "counted in ligerdsl.torch.config.copies and do not warn.", CopyWarning, stacklevel=2)
+
+
+def contiguous(tensor, operation, name):
+    """The tensor, or its counted copy."""
+    made = tensor.contiguous()
+    if made is not tensor:
+        count(operation, name, tensor)
+    return made
+
+
+def _refused(error, tensors):
+    """The operation that failed, if the error says it, and names of the tensors to copy: the one that the error is about, or all that are
+    not contiguous where it is about a result. No names where strides cannot be the reason."""
+    if error.status != _INVALID_SHAPE:
+        return None, ()
+    scattered = [name for name, tensor in tensors.items() if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous()]
+    found = re.search(r"(?:(\w+): )?`(\w+)`", str(error))
+    operation, named = found.groups() if found else (None, None)
+    return operation, [named] if named in scattered else scattered
+
+
+def retried(error, function, tensors, numbers):
+    """function(**tensors, **numbers) with copies, or the error where there is nothing to copy. The tensors are only read by it."""
+    _, names = _refused(error, tensors)
+    if not names:
+        raise error
+    copied = {name: contiguous(tensors[name], function.__name__, name) for name in names}
+    return function(**{**tensors, **copied}, **numbers)
+
+
+@functools.cache
+def _names(function):
+    """What a Function calls the tensors and numbers that its apply() takes."""
+    return [parameter.name for parameter in inspect.signature(function.forward).parameters.values()][1:]
+
+
+def in_arguments(error, function, arguments):
+    """Arguments of a Function with copies that autograd knows of, or None where there is nothing to copy."""
+    tensors = dict(zip(_names(function), arguments))
+    operation, names = _refused(error, tensors)
+    if not names:
+        return None
+    operation = operation or function.__name__.removesuffix("Function")
+    return [contiguous(value, operation, name) if name in names else value for name, value in tensors.items()] + list(arguments[len(tensors):])
