@@ -203,12 +203,12 @@ def dtype_if(wanted, tensor):
 
 
 class SecondOrder(Function):
-    """Gradients as they are; differentiating them again is an error."""
+    """Returns `made` gradients as they are. They depend on all `sources`, through a node that raises when it is differentiated."""
 
     @staticmethod
-    def forward(ctx, name, *gradients):
+    def forward(ctx, name, made, *tensors):
         ctx.name = name
-        return tuple(gradient.view_as(gradient) for gradient in gradients)
+        return tuple(gradient.view_as(gradient) for gradient in tensors[:made])
 
     @staticmethod
     def backward(ctx, *gradients):
@@ -216,20 +216,50 @@ class SecondOrder(Function):
                            "behind it")
 
 
+class _UnpackedOnce:
+    """A ctx whose saved tensors can be read again: hooks of torch's checkpoints unpack them once only."""
+
+    __slots__ = ("_ctx", "_unpacked")
+
+    def __init__(self, ctx):
+        object.__setattr__(self, "_ctx", ctx)
+        object.__setattr__(self, "_unpacked", None)
+
+    @property
+    def saved_tensors(self):
+        if self._unpacked is None:
+            object.__setattr__(self, "_unpacked", self._ctx.saved_tensors)
+        return self._unpacked
+
+    def __getattr__(self, name):
+        return getattr(self._ctx, name)
+
+    def __setattr__(self, name, value):
+        setattr(self._ctx, name, value)
+
+
 def first_order(backward):
-    """For the backward of a Function whose kernels have no second derivative: asking for one raises, it is never left out."""
+    """Decorates the backward of a Function whose kernels have no second derivative: differentiating its gradients raises.
+
+    With create_graph=True every gradient depends on the gradients that came in and on the saved tensors, through SecondOrder. A Function
+    whose gradients depend on an input that it does not save must therefore save one of its outputs, which leads to all inputs.
+    torch.autograd.grad runs only nodes that lead to the inputs it is asked for, so a node without these sources would be left out."""
 
     @functools.wraps(backward)
     def checked(ctx, *gradients):
         if not is_grad_enabled() or is_compiling():
             return backward(ctx, *gradients)
+        unpacked = _UnpackedOnce(ctx)
         with no_grad():
-            results = backward(ctx, *gradients)
+            results = backward(unpacked, *gradients)
         results = results if isinstance(results, tuple) else (results,)
-        made = [result.detach().requires_grad_() for result in results if result is not None]
+        made = [result.detach() for result in results if result is not None]
         if not made:
             return results
-        marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"), *made))
+        sources = [tensor for tensor in (*gradients, *unpacked.saved_tensors) if tensor is not None and tensor.requires_grad]
+        if not sources:  # the gradient is the same whatever the inputs are
+            return results
+        marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"), len(made), *made, *sources))
         return tuple(None if result is None else next(marked) for result in results)
 
     return checked

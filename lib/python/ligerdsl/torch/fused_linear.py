@@ -68,9 +68,9 @@ class FusedLinearCrossEntropyFunction(Function):
             mark(ctx, z_loss)
         if later:
             ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if extras["with_entropy"] else None)
-        else:
+        else:  # the loss for first_order: x is not saved
             made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))  # an operator's that is not made is empty
-            ctx.save_for_backward(weight, bias, grad_scale, *(tensor if needed else None for tensor, needed in made))
+            ctx.save_for_backward(weight, bias, grad_scale, loss, *(tensor if needed else None for tensor, needed in made))
         return loss, z_loss, accuracy, predictions, entropy
 
     @staticmethod
@@ -101,8 +101,9 @@ class FusedLinearCrossEntropyFunction(Function):
                 d_bias_dtype=dtype_if(needs_bias, bias))
         else:
             factor = d_loss if factor is None else d_loss / factor
+            _, *made = rest
             d_x, d_weight, d_bias = (scaled(tensor, factor) if needed else None
-                                     for tensor, needed in zip(rest, (needs_x, needs_weight, needs_bias)))
+                                     for tensor, needed in zip(made, (needs_x, needs_weight, needs_bias)))
         return (d_x if needs_x else None, accumulated(weight, d_weight) if needs_weight else None,
                 accumulated(bias, d_bias) if needs_bias else None, *nothing)
 
@@ -114,7 +115,7 @@ _direct_head = direct(
     forward="fused_linear_cross_entropy x weight bias labels class_weight None loss=loss(x) None None None d_x=x?x d_weight=weight?weight "
             "d_bias=bias?bias None None None .ignore_index .reduction .label_smoothing .lse_square_scale .softcap .use_token_scaling 0 "
             ".max_workspace_bytes .chunk_rows .temperature 0 0",
-    saved="weight bias grad_scale d_x d_weight d_bias", returned="loss None None None None",
+    saved="weight bias grad_scale loss d_x d_weight d_bias", returned="loss None None None None",
     backward=["scale d_x?x d_loss scaled_x=over(d_x)?x 0", "scale d_weight?weight d_loss scaled_weight=over(d_weight)?weight 0",
               "scale d_bias?bias d_loss scaled_bias=over(d_bias)?bias 0"],
     gradients="scaled_x scaled_weight scaled_bias None None None None", labels=True)
@@ -184,7 +185,7 @@ class FusedLinearJSDFunction(Function):
         inputs = (x, weight, target_x, target_weight, labels)
         loss, d_x, d_weight = operations(*inputs).fused_linear_jsd(*inputs, **numbers, with_d_x=needs_x,
                                                                    d_weight_dtype=dtype_if(needs_weight, weight))
-        ctx.save_for_backward(weight, d_x, d_weight)
+        ctx.save_for_backward(weight, d_x, d_weight, loss)  # the loss for first_order: x is not saved
         return loss
 
     @staticmethod
@@ -192,7 +193,7 @@ class FusedLinearJSDFunction(Function):
     def backward(ctx, d_loss):
         spend(ctx, "fused_linear_jsd")
         needs_x, needs_weight, *_ = ctx.needs_input_grad
-        weight, d_x, d_weight = ctx.saved_tensors
+        weight, d_x, d_weight, _ = ctx.saved_tensors
         d_x = scaled(d_x, d_loss) if needs_x else None
         d_weight = accumulated(weight, scaled(d_weight, d_loss)) if needs_weight else None
         return d_x, d_weight, None, None, None, None

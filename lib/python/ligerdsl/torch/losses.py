@@ -100,6 +100,7 @@ class CrossEntropyInPlaceFunction(Function):
                                                                            d_logits=logits, **numbers, **extras)
         increment_version(logits)
         ctx.d_logits = logits.detach()
+        ctx.save_for_backward(loss)  # for first_order: the logits are not saved
         ctx.per_row = numbers["reduction"] == 0
         mark(ctx, z_loss, accuracy, predictions)
         return loss, z_loss, accuracy, predictions, None
