@@ -176,7 +176,8 @@ def test_an_operation_warns_once_and_not_of_expansions():
 
 
 @pytest.mark.parametrize("call", [
-    lambda x: lt.rms_norm(x, torch.randn(5)), lambda x: lt.swiglu(x, torch.randn(4, 9)), lambda x: lt.cross_entropy(x, torch.tensor([0, 1, 2]))])
+    lambda x: lt.rms_norm(x, torch.randn(5)), lambda x: lt.swiglu(x, torch.randn(4, 9)), lambda x: lt.cross_entropy(x, torch.tensor([0, 1, 2])),
+    lambda x: lt.linear(x, torch.randn(3, 9))])
 def test_a_shape_that_does_not_fit_is_still_an_error(call):
     for x in (torch.randn(4, 8), transposed(torch.randn(4, 8)), transposed(torch.randn(4, 8)).requires_grad_()):
         with pytest.raises(ligerdsl.InvalidArgument, match="expected"):
@@ -198,6 +199,8 @@ F = torch.nn.functional
     (lt.dyt, lambda x, a, w, b: w * torch.tanh(a * x) + b, [(8,), (1,), (8,), (8,)]),
     (lambda x: lt.dropout(x, 0.0, seed=1), lambda x: x * 1, [(8,)]),
     (lambda w: lt.embedding(torch.tensor(1), w), lambda w: F.embedding(torch.tensor(1), w), [(3, 8)]),
+    (lt.linear, F.linear, [(8,), (5, 8), (5,)]), (lt.matmul, torch.matmul, [(8,), (8,)]), (lt.matmul, torch.matmul, [(8,), (8, 5)]),
+    (lt.matmul, torch.matmul, [(5, 8), (8,)]), (lt.matmul, torch.matmul, [(2, 5, 8), (8,)]), (lt.matmul, torch.matmul, [(8,), (2, 8, 5)]),
     (lambda x: lt.cross_entropy(x, torch.tensor(3)), lambda x: F.cross_entropy(x, torch.tensor(3)), [(8,)]),
     (lambda x: lt.cross_entropy(x, torch.tensor(3), reduction="none"), lambda x: F.cross_entropy(x, torch.tensor(3), reduction="none"), [(8,)]),
     (lambda x, w: lt.fused_linear_cross_entropy(x, w, torch.tensor(3)), lambda x, w: F.cross_entropy(F.linear(x, w), torch.tensor(3)), [(8,), (5, 8)]),

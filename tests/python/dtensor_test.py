@@ -19,7 +19,9 @@ import ligerdsl.torch as lt
 from cases import CASES, LABELS, inputs_of, outputs_of
 from processes import COUNT, KIND, begin, end, spawn
 
-LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear", "grouped_linear of columns", "attention_varlen"}  # no sharding: see ligerdsl/torch/sharding.py
+# Functions without a sharding: see ligerdsl/torch/sharding.py.
+LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear", "grouped_linear of columns", "attention_varlen", "linear",
+         "linear and its activation", "linear and a ReLU", "matmul", "matmul of batches"}
 SUMS = {
     "cross_entropy, sum": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="sum"), lambda: [torch.randn(2, 3, 10)]),
     "cross_entropy, none": (lambda x: lt.cross_entropy(x, spread(LABELS), reduction="none"), lambda: [torch.randn(2, 3, 10)]),

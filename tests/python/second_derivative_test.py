@@ -39,6 +39,8 @@ MORE = {
     "a head behind a layer": (lambda x, w, l: lt.fused_linear_cross_entropy(torch.tanh(x), w, l),
                               lambda x, w, l: torch.nn.functional.cross_entropy((torch.tanh(x) @ w.T).flatten(0, 1), l.flatten()),
                               lambda: [tensor(2, 3, 16), tensor(10, 16)], lambda: [LABELS]),
+    "linear of a transposed weight": (lambda x, w: lt.linear(x, w.T), lambda x, w: x @ w, lambda: [tensor(4, 8), tensor(8, 6)], list),
+    "matmul of transposed factors": (lambda a, b: lt.matmul(a.T, b.T), lambda a, b: a.T @ b.T, lambda: [tensor(8, 4), tensor(6, 8)], list),
 }
 ALL = CASES | MORE
 
@@ -158,7 +160,7 @@ def test_hessian(name):
         torch.autograd.functional.hessian(total(ALL[name][0], others), tuple(inputs))
 
 
-@pytest.mark.parametrize("name", ["rms_norm", "swiglu", "attention", "fused_linear_cross_entropy"])
+@pytest.mark.parametrize("name", ["rms_norm", "swiglu", "attention", "fused_linear_cross_entropy", "linear"])
 def test_gradgradcheck(name):
     inputs, others = make(name)
     with pytest.raises(ligerdsl.NotSupported, match="its gradient has no gradient of its own"):

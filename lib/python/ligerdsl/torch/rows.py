@@ -126,11 +126,11 @@ class BiasAddFunction(Function):
         d_bias = None
         if needs_bias:
             rows = gradient(d_y, "bias_add_backward")
-            d_bias = operations(rows).bias_add_backward(rows, d_bias_dtype=_sum_dtype(rows, ctx.bias_dtype)).to(ctx.bias_dtype)
+            d_bias = operations(rows).bias_add_backward(rows, d_bias_dtype=sum_dtype(rows, ctx.bias_dtype)).to(ctx.bias_dtype)
         return d_y if needs_x else None, d_bias
 
 
-def _sum_dtype(rows, wanted):
+def sum_dtype(rows, wanted):
     """Sums of columns come in f32 or the rows' own dtype."""
     return wanted if wanted in (torch.float32, rows.dtype) else torch.float32
 

@@ -1,9 +1,9 @@
 """How operators of rows take DTensors: what may be sharded, and which gradients are then sums still to be made.
 
 Rows may be sharded along any of their leading dimensions, parameters are whole on every rank and their gradients Partial. Everything else
-torch brings into one of these forms by communication. What is not here (dropout, whose bits depend on where an element lies; heads whose vocabulary is
-sharded; jsd of heads; products of groups and attention of sequences, whose bounds count the rows of one rank) has no sharding, and torch
-says so."""
+torch brings into one of these forms by communication. What is not here has no sharding, and torch
+says so: dropout, whose bits depend on where an element lies; heads whose vocabulary is sharded; jsd of heads; linear and matmul, whose
+operators write into a given result; products of groups and attention of sequences, whose bounds count the rows of one rank."""
 
 import dataclasses
 import functools
