@@ -297,8 +297,13 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
   if (table->struct_size < kFirst || !table->count || !table->describe || !table->record || !table->launch ||
       !table->free_bytes)
     throw Error("error: the table of the kernels lacks functions; export them with LIGERDSL_EXPORT_KERNELS()");
+  constexpr size_t kMostKernels = 65536;  // ligerdsl/kernels.py has the same limit
+  const size_t count = table->count();
+  if (count > kMostKernels)
+    throw Error("error: the table says that it has " + std::to_string(count) + " kernels, expected at most " +
+                std::to_string(kMostKernels));
   std::vector<std::unique_ptr<AnyKernel>> kernels;
-  for (size_t i = 0; i < table->count(); ++i) kernels.push_back(std::make_unique<LoadedKernel>(table, i));
+  for (size_t i = 0; i < count; ++i) kernels.push_back(std::make_unique<LoadedKernel>(table, i));
   return kernels;
 }
 

@@ -280,6 +280,22 @@ TEST(Author, ATableWithoutAFunctionIsRejected) {
   }
 }
 
+TEST(Author, ATableWithoutFunctionsForATargetUsesTheOthers) {
+  ligerdsl_author_table table = *author_table();
+  table.record_for = nullptr;
+  table.launch_for = nullptr;
+  EXPECT_EQ(kernels_of(&table).size(), kernels_of(author_table()).size());
+  EXPECT_EQ(kernels_of(&table)[0]->program_bytes({}, std::nullopt),
+            kernels_of(author_table())[0]->program_bytes({}, std::nullopt));
+}
+
+TEST(Author, ACountThatCannotBeIsRejected) {
+  ligerdsl_author_table table = *author_table();
+  table.count = [] { return SIZE_MAX; };
+  EXPECT_EQ(message_of([&] { kernels_of(&table); }),
+            "error: the table says that it has 18446744073709551615 kernels, expected at most 65536");
+}
+
 // What a tool would have to guess: which of the two a setting means.
 TEST(Names, OfSettingsAreApart) {
   const auto apart = [](std::vector<MetaField> fields, std::vector<std::string> arguments) {
