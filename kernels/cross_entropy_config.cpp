@@ -40,7 +40,7 @@ int64_t columns_with_offset(const CrossEntropyOptions& o) {
   return o.classes + vector_width(o.type) - 1;
 }
 
-// Columns of a GPU's tile of a row that begins anywhere and is read element by element, a warp's neighbours together.
+// Columns of a GPU's tile of a row that begins anywhere and is read element by element, the lanes of a warp at contiguous places.
 // Vectors would need columns for an alignment offset and a power of two: 512 for 257 classes, where this takes 288. An
 // element of its own costs 5 of some 26 instructions more (loads, stores), so it must save a fifth of the columns. 0: it does not.
 int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o) {

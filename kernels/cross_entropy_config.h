@@ -13,7 +13,8 @@ struct CrossEntropyConfig : RowConfig {
   static constexpr int kProgramsOfShortRows = 256;
 
   bool prefetched = false;  // rows in blocks: the first pass loads a block ahead
-  int programs_per_sm = 0;  // whole rows: at most so many programs, which go from row to row; 0: one for every row
+  int programs_per_sm =
+      0;  // whole rows: most programs per SM, each of which takes several rows; 0: one program per row
 
   // Without the program.
   Launch launch(const Machine& machine) const;

@@ -1,8 +1,8 @@
 // Counts and sums over all rows of cross-entropy: the counts before its rows, the sums after them, in a fixed order.
 //
 // One program adds up few rows. It has little to do but wait for memory (some 40 GB/s on an H200), so it keeps three
-// tiles in flight beside the one that it adds. Many rows (kRowsOfOneProgram) take two launches: up to
-// kMostTotalPrograms programs add every so many-th tile and store one partial result each, then one program adds these.
+// tiles in flight while it adds a fourth. Many rows (kRowsOfOneProgram) take two launches: up to
+// kMostTotalPrograms = P programs add every P-th tile and store one partial result each, then one program adds these.
 #include "kernels/cross_entropy_totals.h"
 
 #include <optional>
@@ -18,7 +18,7 @@ Size partial_programs(const Size& rows) {
   return where_at_least(rows, kRowsOfOneProgram, min(kMostTotalPrograms, ceil_div(rows, kRowsOfTotalProgram)));
 }
 
-// The tiles that a program adds: all of them, or every so many-th.
+// The tiles that a program adds: all of them, or every step-th.
 struct Tiles {
   Scalar first, step;
 };

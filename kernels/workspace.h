@@ -1,4 +1,4 @@
-// Memory layout of an operation's scratch buffers: plans, and tests that stand in for them, make views by it.
+// Memory layout of an operation's scratch buffers. Plans make views by it, and so do the tests' backends.
 //
 // Rows are padded so that each begins where 16-byte accesses and TMA copies may begin: to whole vectors, and to whole
 // cache lines if a row fills one or more. A buffer of one dimension has no padding.

@@ -73,7 +73,7 @@ class Walk {
     at_ = folder;
   }
 
-  // True if `link` may be followed; its target then stands before the names that are left.
+  // True if `link` may be followed. Its target is then put before the names that are left.
   bool follow(int link, const struct stat& info) {
     if (info.st_uid != geteuid() && info.st_uid != 0)
       return refuse("\"" + names_.front() + "\" is a symbolic link of another user (uid " +

@@ -9,7 +9,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// A promise of nothing, which has no folder. The attribute tells it from the author's.
+// A promise of nothing, which has no folder. The attribute distinguishes it from one that the author wrote.
 constexpr llvm::StringLiteral kBoundAttr = "tile.kept_bound";
 
 bool pipelinesMatmuls(scf::ForOp loop) {

@@ -118,7 +118,7 @@ class Rows {
     for (const int64_t row : ignored_) put_integer(&bytes, labels.dtype, row, ignore_index);
     instance_.write(labels, bytes);
   }
-  // One row in front of the first group is of none, and two behind the last.
+  // No group has the first row and the last two rows.
   void cut(Slot& offsets, int64_t rows) {
     std::string bytes = instance_.read(offsets);
     const int64_t last = offsets.shape[0] - 1;

@@ -11,14 +11,14 @@
 
 /* ---- library.c: the functions of libligerdsl.so, found at run time ------------------------------------------------- */
 
-#define BIND_FUNCTIONS(X)                                                                                           \
-  X(ligerdsl_status_name)                                                                                           \
-  X(ligerdsl_last_error)                                                                                            \
-  X(ligerdsl_version)                                                                                               \
-  X(ligerdsl_build_info) X(ligerdsl_context_create) X(ligerdsl_context_poll) X(ligerdsl_context_check)              \
-      X(ligerdsl_context_target) X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) X(ligerdsl_buffer_free)         \
-          X(ligerdsl_buffer_fill) X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) X(ligerdsl_kernel_parameters) \
-              X(ligerdsl_kernel_destroy)
+#define BIND_FUNCTIONS(X)                                                                                  \
+  X(ligerdsl_status_name)                                                                                  \
+  X(ligerdsl_last_error)                                                                                   \
+  X(ligerdsl_version)                                                                                      \
+  X(ligerdsl_build_info)                                                                                   \
+  X(ligerdsl_context_create) X(ligerdsl_context_poll) X(ligerdsl_context_check) X(ligerdsl_context_target) \
+      X(ligerdsl_context_calls) X(ligerdsl_buffer_alloc) X(ligerdsl_buffer_free) X(ligerdsl_buffer_fill)   \
+          X(ligerdsl_kernel_create) X(ligerdsl_kernel_launch) X(ligerdsl_kernel_parameters) X(ligerdsl_kernel_destroy)
 typedef struct {
 #define BIND_POINTER(name) __typeof__(&name) name;
   BIND_FUNCTIONS(BIND_POINTER)
