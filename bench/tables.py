@@ -12,7 +12,7 @@ NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in
          "quack": "QuACK", "quack_logits": "QuACK, stored logits", "quack_tuned": "QuACK tuned", "quack_8192": "QuACK, chunks of 8,192",
          "quack_logits_8192": "QuACK, stored logits, chunks of 8,192", "liger_chunks": "Liger, chunks of 4,096 or more", "compile": "torch.compile",
          "compile_max": "torch.compile max", "torch": "PyTorch", "floor": "bare products", "copy": "copy",
-         "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
+         "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_apart": "libligerdsl, gradient apart", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB", "ligerdsl_64mb_dw16": "libligerdsl, 64 MB"}
 FAMILIES = {"liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
 FLCE = "fused_linear_cross_entropy"

@@ -120,6 +120,12 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
             "fwd": Pass(forward, lambda: {"loss": loss}, forward.workspace_bytes + nbytes(loss), forward.workspace_bytes),
             "full": Pass(full, lambda: {"loss": loss, "dx": x}, full.workspace_bytes + nbytes(loss), full.workspace_bytes)}, put_back(x))
 
+    def apart():  # the gradient in memory of its own
+        loss, dx = make.empty(1), torch.empty_like(x.detach())
+        full = context.plan("cross_entropy", n_classes=V, dtype=CODES[dtype], label_dtype="i64", softcap=softcap, label_smoothing=smoothing,
+                            with_d_logits=1).bind(M, logits=x, labels=labels, loss=loss, d_logits=dx)
+        return Contender({"full": Pass(full, lambda: {"loss": loss, "dx": dx}, full.workspace_bytes + nbytes(loss, dx), full.workspace_bytes)})
+
     def by_liger(function):
         return loss_passes(lambda x: function.apply(x, labels, None, -100, 0.0, smoothing, "mean", softcap or None, False)[0], x, put_back(x))
 
@@ -147,7 +153,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
              "dx_of_sum": lambda found: check_gradient(found[rows].double() / valid)}
     peers = {"liger": liger, "liger_cute": cute, **({} if softcap or smoothing else {"quack": quack})}
     return Case(kernel, (M, V), dtype, {"fwd": one, "full": 2 * one},
-                {"ligerdsl": ligerdsl, **peers,
+                {"ligerdsl": ligerdsl, "ligerdsl_apart": apart, **peers,
                  **by_compiler(reference, lambda f: loss_passes(lambda x: f(x, labels), x), repeated=False),
                  "torch": lambda: loss_passes(lambda x: reference(x, labels), x)}, exact)
 

@@ -120,7 +120,7 @@ class OperationPlan final : public OpPlan {
     Number rows;
   };
 
-  static constexpr size_t kMostBuckets = 6, kMostScratch = 8;
+  static constexpr size_t kMostBuckets = 6, kMostScratch = 12;
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;

@@ -242,12 +242,12 @@ class CaptureLinear : public Capture {
 
 TEST_F(CaptureLinear, OneChunk) {
   desc_.chunk_rows = kRows;
-  check(3);  // counts, rows, sum
+  check(4);  // counts; rows; x without its ignored rows; sum
 }
 
 TEST_F(CaptureLinear, ChunksOfRows) {
   desc_.chunk_rows = 8;
-  check(6);  // counts, four chunks, sum
+  check(2 + 4 * 2);  // counts and sum; of each chunk its rows, and x without its ignored rows
 }
 
 TEST_F(CaptureLinear, BackwardFromLse) {
@@ -267,7 +267,7 @@ TEST_F(CaptureLinear, BackwardFromLse) {
   args.d_loss = d_loss;
   args.d_x = d_x_;
   args.d_weight = d_weight_;
-  expect_launches(5, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts, four chunks
+  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts; two a chunk
 }
 
 // One launch rounds the weight.
@@ -277,10 +277,10 @@ TEST_F(CaptureLinear, WeightInF32) {
   desc_.chunk_rows = 8;
   x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
-  check(1 + 6);
+  check(1 + 2 + 4 * 2);
 }
 
-// Twice for every chunk in five blocks of 128 classes, and d_x, which they add up, is rounded.
+// Each of two chunks goes twice through five blocks of 128 classes. Then x loses its ignored rows and d_x is rounded.
 TEST_F(CaptureLinear, WeightInF32ByBlocks) {
   desc_.dtype = LIGERDSL_BF16;
   desc_.weight_dtype = LIGERDSL_F32;
@@ -288,13 +288,13 @@ TEST_F(CaptureLinear, WeightInF32ByBlocks) {
   desc_.max_workspace_bytes = (32 << 20) + 24000;  // 15 rows of logits take 17280, the weight would take 8320
   x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
-  check(2 + 2 * (5 + 1 + 5 + 1));
+  check(2 + 2 * (5 + 1 + 5 + 1 + 1));
 }
 
 TEST_F(CaptureLinear, BlocksOfTheVocabulary) {
   desc_.max_workspace_bytes = (32 << 20) + 24000;
   // Rows of logits take 2176 bytes: chunks of ten and less. 30 rows under 128 columns take 15360: five blocks.
-  check(2 + 3 + 5);
+  check(2 + 3 + 5 + 1);  // the last: x without its ignored rows, once for all blocks
 }
 
 TEST_F(Capture, LinearJsd) {
@@ -317,7 +317,7 @@ TEST_F(Capture, LinearJsd) {
   args.loss = loss;
   args.d_x = d_x;
   args.d_weight = d_weight;
-  expect_launches(6, FusedLinearJsdPlan(context_, desc), args, 30);  // counts, four chunks, sum
+  expect_launches(2 + 4 * 2, FusedLinearJsdPlan(context_, desc), args, 30);  // counts and sum; two a chunk
 }
 
 }  // namespace
