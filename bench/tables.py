@@ -11,10 +11,12 @@ NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in
          "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 sums",
          "quack": "QuACK", "quack_logits": "QuACK, stored logits", "quack_tuned": "QuACK tuned", "quack_8192": "QuACK, chunks of 8,192",
          "quack_logits_8192": "QuACK, stored logits, chunks of 8,192", "liger_chunks": "Liger, chunks of 4,096 or more", "compile": "torch.compile",
-         "compile_max": "torch.compile max", "torch": "PyTorch", "floor": "bare products", "copy": "copy",
-         "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_apart": "libligerdsl, gradient apart", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
+         "compile_max": "torch.compile max", "torch": "PyTorch", "flash4": "FlashAttention-4", "torch_cudnn": "PyTorch, cuDNN",
+         "torch_flash": "PyTorch, FlashAttention-2", "floor": "bare products", "copy": "copy",
+         "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_apart": "libligerdsl, gradient apart",
+         "ligerdsl_kernels": "libligerdsl, own products", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB", "ligerdsl_64mb_dw16": "libligerdsl, 64 MB"}
-FAMILIES = {"liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
+FAMILIES = {"flash": "FlashAttention-4", "liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
 FLCE = "fused_linear_cross_entropy"
 ERRORS = {"flce_deviation_1": "deviation 1", "flce_deviation_4": "4", "flce_deviation_12": "12", "flce_trained": "trained rows"}
 
