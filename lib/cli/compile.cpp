@@ -74,7 +74,7 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
   const std::string text = text_of(stage);
   if (text.empty()) {
     throw Failure(kUsage,
-                  fmt::format("--emit {}: compiling for {} has no stage of this name; `ligerdsl compile --help` lists "
+                  fmt::format("--emit {}: a compile for {} has no such stage; `ligerdsl compile --help` lists "
                               "the stages of each target",
                               stage, recorded.options.target == program::Target::cpu ? "cpu" : recorded.options.arch));
   }
