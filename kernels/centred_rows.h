@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/extreme_rows.h"
 #include "kernels/layer_norm.h"
 #include "kernels/moments.h"
 #include "ligerdsl/dsl.h"
@@ -125,7 +126,27 @@ class CentredRows {
   }
   Centre centre(const Scalar& eps) const {
     const auto [total, shift, low, m2] = moments();
-    return {total * (1.0 / m_.cols), shift, low, rsqrt(m2 * (1.0 / m_.cols) + eps)};
+    const Tile variance = m2 * (1.0 / m_.cols) + eps;
+    const Centre usual{total * (1.0 / m_.cols), shift, low, rsqrt(variance)};
+    return within_range(k_, m_, usual, variance, eps,
+                        [&](const Scalar& b) { return m_.looped ? input_.load(row_, b) : whole_; });
+  }
+
+  // `usual`, but for rows whose squares leave f32's range what they give when they are read again (extreme_rows.h).
+  template <class Load>
+  static Centre within_range(KernelBuilder& k, const Meta& m, const Centre& usual, const Tile& variance,
+                             const Scalar& eps, const Load& load) {
+    if (!squares_may_leave_range(m.type)) return usual;
+    const Tile extreme = out_of_range(variance) || !(abs(usual.mean) < INFINITY);
+    auto [mean, shift, low, rstd] = k.if_(
+        any(extreme),
+        [&] {
+          const auto [mean, low, rstd] = ExtremeRows(k, m.rows, m.cols, m.block, eps, load).centre();
+          return carry(where(extreme, mean, usual.mean), where(extreme, mean, usual.shift),
+                       where(extreme, low, usual.low), where(extreme, rstd, usual.rstd));
+        },
+        [&] { return carry(usual.mean, usual.shift, usual.low, usual.rstd); });
+    return {mean, shift, low, rstd};
   }
 
  private:

@@ -275,8 +275,10 @@ void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m) {
   const Tile low = sum(away, 1) * (1.0 / m.parts), apart = away - low.expand_dims(1);
   const Tile between = sum(apart * apart, 1) * (1.0 / m.parts);
   const Tile within = sum(parts(moments.squares), 1) * (1.0 / m.row());
-  const CentredGroups::Centre centre{sum(parts(moments.total), 1) * (1.0 / m.row()), shift, low,
-                                     rsqrt(within + between + eps)};
+  const Tile variance = within + between + eps;
+  const CentredGroups::Centre centre =
+      CentredGroups::within_range(k, m, {sum(parts(moments.total), 1) * (1.0 / m.row()), shift, low, rsqrt(variance)},
+                                  variance, eps, [&](const Scalar& part) { return x.load(row, part); });
   k.if_(b == 0, [&] { results.store_statistics(row, centre.mean, centre.rstd); });
   results.store(row, b, CentredGroups::Normalised(m, centre)(block), parameters);
 }

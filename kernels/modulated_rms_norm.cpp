@@ -75,8 +75,8 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
           if (d_x) {
             for (ModulatedRow& r : rows) r.gradient_y = r.d_y * factor;
             for (ModulatedRow& r : rows)
-              r.along = (sum_products(r.gradient_y, r.x, 1) * (-1.0 / m.cols)).expand_dims(1) * r.rstd * r.rstd * r.rstd;
-            for (const ModulatedRow& r : rows) d_x->store(r.row, 0, fma(r.x, r.along, r.gradient_y * r.rstd));
+              r.along = (sum_products(r.gradient_y, r.x, 1) * (-1.0 / m.cols)).expand_dims(1) * r.rstd * r.rstd;
+            for (const ModulatedRow& r : rows) d_x->store(r.row, 0, fma(r.x, r.along, r.gradient_y) * r.rstd);
           }
           for (const ModulatedRow& r : rows) {
             if (m.want_products()) products = fma(r.d_y, normalised(m, r.x, r.rstd), products);

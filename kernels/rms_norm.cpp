@@ -5,9 +5,13 @@
 //
 //   m = dy w';  dx = round_T(r (m - x r^2 mean(m x)));  dweight = sum over rows of dy n
 //
+// Rows whose squares leave f32's range take extreme_rows.h. The gradient multiplies by r one factor at a time: r^3 of a row of
+// size 1e-30 or 1e30 would leave the range where the result does not.
+//
 // Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per program.
 #include "kernels/rms_norm.h"
 
+#include "kernels/extreme_rows.h"
 #include "kernels/norm_rows.h"
 #include "kernels/rms_norm_rows.h"
 
@@ -39,8 +43,16 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
 
-  auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
-    Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
+  auto rstd_of = [&](const Tile& squares, const auto& load) {  // [rows], sums of x^2 -> [rows, 1]
+    const Tile mean_square = squares * (1.0 / m.cols) + eps;
+    Tile rstd = rsqrt(mean_square);
+    if (squares_may_leave_range(m.type)) {
+      const Tile extreme = out_of_range(mean_square), usual = rstd;
+      rstd = k.if_(
+          any(extreme),
+          [&] { return where(extreme, ExtremeRows(k, m.rows, m.cols, m.block, eps, load).rstd(), usual); },
+          [&] { return usual; });
+    }
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
   };
@@ -59,7 +71,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile x = input.load(row, 0);
     Tile w;
     if (m.has_weight && m.early_weight) w = weight.read(0);
-    Tile rstd = rstd_of(sum_products(x, x, 1));
+    Tile rstd = rstd_of(sum_products(x, x, 1), [&](const Scalar&) { return x; });
     if (m.has_weight && !m.early_weight) w = weight.read(0);
     finish(x, w, rstd, 0);
     return;
@@ -70,7 +82,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile x = kept.load(b);
     return carry(fma(x, x, acc));
   });
-  Tile rstd = rstd_of(sum(squares, 1));
+  Tile rstd = rstd_of(sum(squares, 1), [&](const Scalar& b) { return input.load(row, b); });
   // Last block first: it is the one that the caches still hold.
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
@@ -99,11 +111,11 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   const NormRows d_y(d_y_view, m), x_rows(x_view, m);
   Scalar cols = x_view.dim(1);
   auto load_rstd = [&](const Scalar& row) { return rstd_view.partition({m.rows}).load({row}).expand_dims(1); };
-  auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
-    return fma(x, correction, m_tile * rstd);  // correction = -r^3 mean(m x)
+  auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& along) {
+    return fma(x, along, m_tile) * rstd;  // along = -r^2 mean(m x)
   };
-  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
-    return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
+  auto along_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
+    return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd;
   };
 
   if (m.looped) {
@@ -121,10 +133,10 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     };
     auto [products] = k.for_range(0, blocks, 1, carry(k.zeros({m.rows, m.block}, f32)),
                                   [&](Scalar b, Tile acc) { return carry(fma(weighted(b), x_of(b), acc)); });
-    Tile correction = correction_of(sum(products, 1), rstd);
+    Tile along = along_of(sum(products, 1), rstd);
     k.for_range(0, blocks, 1, [&](Scalar i) {
       Scalar b = blocks - 1 - i;
-      d_x.store(row, b, gradient(x_of(b), weighted(b), rstd, correction));
+      d_x.store(row, b, gradient(x_of(b), weighted(b), rstd, along));
     });
     return;
   }
@@ -137,7 +149,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);
     Tile m_tile = !m.has_weight ? dy : dy * (m.reload_weight ? weight.load(0) : kept_weight);
-    d_x.store(row, 0, gradient(x, m_tile, rstd, correction_of(sum_products(m_tile, x, 1), rstd)));
+    d_x.store(row, 0, gradient(x, m_tile, rstd, along_of(sum_products(m_tile, x, 1), rstd)));
     return partial_sums ? fma(dy, normalised(m, x, rstd), acc) : acc;
   };
   if (!partial_sums) {

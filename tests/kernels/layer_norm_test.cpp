@@ -16,6 +16,7 @@ struct Case {
   int64_t n = 1;
   int64_t gap = 0;
   double mean = 0, scale = 1;  // of x
+  double eps = kEps;
 };
 
 std::string describe(const Case& c) {
@@ -54,7 +55,7 @@ struct Trial {
         .tensor("bias", bias)
         .tensor("mean", mean)
         .tensor("rstd", rstd)
-        .number("eps", kEps);
+        .number("eps", c.eps);
   }
   void forward(const Tensor& sum_out) {
     backend().run(kernels::layer_norm_forward(machine(), c.options), c.n,
@@ -75,7 +76,7 @@ struct Trial {
   void backward() { backward(d_x); }
 
   LayerNormResult expected() const {
-    return layer_norm_oracle(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
+    return layer_norm_oracle(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, c.eps);
   }
   // `slack`: how much further than the gate the sums over a row may be off.
   void check_forward(double slack = 1) {
@@ -97,7 +98,7 @@ struct Trial {
     Gate of_dx = gate_e(o.type);
     of_dx.rtol *= slack, of_dx.atol *= slack;
     const auto expected = layer_norm_gradient_oracle(d_y.values(), sum.values(), weight.values(),
-                                                     o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
+                                                     o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, c.eps);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
     } else if (o.cols <= 2) {  // d_x is what eps leaves of terms that cancel: its error is on their scale
@@ -399,6 +400,26 @@ TEST(LayerNorm, NoRows) {
   run.backward();
   for (double value : run.d_weight.values()) EXPECT_EQ(value, 0.0);
   for (double value : run.d_bias.values()) EXPECT_EQ(value, 0.0);
+}
+
+// Rows of finite numbers whose squares are infinite, or 0 without an eps to hide it: the results are of size 1.
+// The backward of 16-bit rows multiplies by rstd^2, so it is within the range from 1e-18 to 1e18.
+TEST(LayerNorm, RowsWhoseSquaresLeaveTheRange) {
+  for (DType type : {f32, bf16}) {
+    for (int64_t cols : affordable({64, 1000, 40000}, 3)) {  // several rows of a tile, one, and in blocks
+      for (double size : {1e30, 1e20, 1e-20, 1e-30}) {
+        for (double mean : {0.0, 3.0}) {
+          Trial run({.options = options_of(cols, type), .n = 3, .mean = mean * size, .scale = size, .eps = 0});
+          SCOPED_TRACE(describe(run.c) + " size " + std::to_string(std::log10(size)));
+          run.forward();
+          run.check_forward();
+          if (type != f32) continue;
+          run.backward();
+          run.check_backward();
+        }
+      }
+    }
+  }
 }
 
 // A NaN stays in its row, with and without a residual, and in the gradients of the parameters.

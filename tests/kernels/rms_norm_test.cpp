@@ -17,6 +17,7 @@ struct Case {
   double offset = 0;
   int64_t gap = 0;
   double scale = 1;
+  double eps = kEps;
 };
 
 std::string describe(const Case& c) {
@@ -52,7 +53,7 @@ struct Trial {
   }
 
   Arguments common() const {
-    return Arguments().tensor("weight", weight).tensor("rstd", rstd).number("eps", kEps).number("offset", c.offset);
+    return Arguments().tensor("weight", weight).tensor("rstd", rstd).number("eps", c.eps).number("offset", c.offset);
   }
   void forward(const Tensor& sum_out) {
     backend().run(kernels::rms_norm_forward(machine(), c.options), c.n,
@@ -80,7 +81,7 @@ struct Trial {
       for (size_t i = 0; i < expected.size(); ++i) expected[i] = rounded(x.get(i) + residual.get(i), o.type);
       EXPECT_TRUE(close(sum.values(), expected, {0, 0})) << "sum";
     }
-    const auto expected = rms_norm_oracle(sum.values(), weights(), c.n, o.cols, kEps, c.offset);
+    const auto expected = rms_norm_oracle(sum.values(), weights(), c.n, o.cols, c.eps, c.offset);
     EXPECT_TRUE(close(y.values(), expected.y, gate_of(c))) << "y";
     EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     for (const Tensor& t : {y, sum, rstd, x}) EXPECT_TRUE(t.untouched_outside());
@@ -96,7 +97,7 @@ struct Trial {
   void check_backward() {
     const auto& o = c.options;
     const auto expected = rms_norm_gradient_oracle(
-        d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps, c.offset);
+        d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, c.eps, c.offset);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
     } else if (o.cols == 1) {
@@ -344,6 +345,37 @@ TEST(RmsNorm, ZeroAndLargeRows) {
   zero.forward();
   zero.check_forward();
   run_and_check({.options = options_of(300, f32), .n = 3, .scale = 1e4});
+}
+
+// Rows of finite numbers whose squares are infinite, or 0 without an eps to hide it: the results are of size 1.
+TEST(RmsNorm, RowsWhoseSquaresLeaveTheRange) {
+  for (DType type : {f32, bf16}) {
+    for (int64_t cols : affordable({64, 1000, 40000}, 3)) {  // several rows of a tile, one, and in blocks
+      for (double size : {1e30, 1e20, 1e-20, 1e-30})
+        run_and_check({.options = options_of(cols, type), .n = 3, .scale = size, .eps = 0});
+      run_and_check({.options = options_of(cols, type), .n = 3, .scale = 1e30});
+      // Elements below the least normal number, whose rstd is still finite.
+      Trial tiny({.options = options_of(cols, type), .n = 3, .scale = 3e-38, .eps = 0});
+      tiny.forward();
+      tiny.check_forward();
+    }
+  }
+  Trial mixed({.options = options_of(1000, f32), .n = 3, .scale = 1e30, .eps = 0});
+  for (int64_t i = 0; i < 3; ++i) mixed.x.set(1000 * i + 77, 2e38);
+  mixed.forward();
+  mixed.check_forward();
+}
+
+// An extreme row among others changes no bit of them.
+TEST(RmsNorm, AnExtremeRowLeavesItsNeighbours) {
+  Trial usual({.options = options_of(64, f32), .n = 9}), one({.options = options_of(64, f32), .n = 9});
+  for (int64_t j = 0; j < 64; ++j) one.x.set(4 * 64 + j, one.x.get(4 * 64 + j) * 1e30);
+  usual.forward();
+  one.forward();
+  one.check_forward();
+  for (int64_t i = 0; i < 9 * 64; ++i) {
+    if (i / 64 != 4) ASSERT_EQ(one.y.get(i), usual.y.get(i)) << i;
+  }
 }
 
 // A NaN stays in its row, with and without a residual, and in the gradient of the weight.
