@@ -13,7 +13,7 @@ namespace ligerdsl::kernels {
 struct LogitDivergenceOptions {
   int64_t classes = 32000;            // V
   DType type = f32;                   // of the gradient, and of both logits unless these are f32
-  bool f32_logits = false;            // logits are f32 although the gradient has 16 bits
+  bool f32_logits = false;            // logits are f32 whatever type the gradient has
   Divergence kind = Divergence::jsd;  // forward_kl, reverse_kl or jsd
   Reduction reduction = Reduction::batchmean;
   bool tempered = false;    // logits are divided by a temperature

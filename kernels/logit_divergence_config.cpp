@@ -24,7 +24,6 @@ std::string valid(const Machine& machine, const LogitDivergenceOptions& o, const
   if (config.rows != 1) return "a tile is of one row; use rows=1";
   if (config.keep == Keep::cluster) return "rows are not shared among CTAs; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
-  if (o.f32_logits && size_of(o.type) != 2) return "f32_logits expects a gradient of 16 bits; use type=bf16 or f16";
   return refused(machine, o.logits_type(), o.classes, config);
 }
 
