@@ -26,7 +26,7 @@ class FileLock {
   bool locked_ = false, stopped_ = false;
 };
 
-// Who has the lock of this file, by /proc/locks: "process 1234 (ligerdsl)"; "another process" where that does not say.
+// Names the holder of this file's lock by /proc/locks, "process 1234 (ligerdsl)", or returns "another process".
 std::string lock_holder(int fd);
 
 }  // namespace ligerdsl::runtime
