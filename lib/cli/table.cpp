@@ -48,7 +48,11 @@ Problems problems_of(const Json& entry) {
 class Importer {
  public:
   Importer(const Globals& globals, const DeferredSignals& signals)
-      : globals_(globals), authors_(globals.load), signals_(signals), device_(globals, signals) {}
+      : globals_(globals),
+        authors_(globals.load),
+        signals_(signals),
+        time_(signals, kTimeoutSeconds, kUnlimitedSeconds),
+        device_(globals, time_) {}
 
   // The key that plans of this device ask for instead of that of another.
   std::string key_here(const std::string& key) const {
@@ -69,7 +73,7 @@ class Importer {
   // What is measured for an entry must be what its key is looked up for: a table that was edited, or another meaning of
   // an operation's settings, would have a configuration taken that was never tried.
   std::string mismatch(const std::string& key, const std::string& operation, const Problems& problems) const {
-    if (problems.empty()) return "it has no problem to measure it on";
+    if (problems.empty()) return "it names no problem to measure (\"problems\")";
     for (const auto& settings : problems) {
       TuneRequest request;
       request.kernel = operation;
@@ -85,8 +89,11 @@ class Importer {
   }
 
   const Globals& globals_;
+  static constexpr double kTimeoutSeconds = 20, kUnlimitedSeconds = 1e8;
+
   const AuthorKernels authors_;
   const DeferredSignals& signals_;
+  const TuneTime time_;
   TuneDevice device_;
 };
 
@@ -96,9 +103,12 @@ std::string Importer::prove(const std::string& key, Json* entry, bool* refuted) 
   if (std::string reason = mismatch(key, operation, problems); !reason.empty()) return reason;
   const double sample_seconds = device_.open({operation, problems, {}});
   constexpr int kSamples = 45;
-  constexpr double kSeconds = 20, kSlower = 10;
   const auto attempt = [&](const MetaValues& config, bool give_up) {
-    return device_.attempt(config, kSamples, give_up, kSeconds + kSlower * sample_seconds * 2 * kSamples);
+    return device_.attempt({.config = config,
+                            .samples = kSamples,
+                            .give_up = give_up,
+                            .seconds = time_.trial_seconds(sample_seconds * 2 * kSamples),
+                            .stop = time_.whole()});
   };
   const Json answer = attempt(lib::config_values(entry->at("config").get<std::string>()), true);
   tune::Trial trial;
@@ -133,7 +143,7 @@ int table_ls(const Globals& globals, const TableRequest& request) {
         {{"kernel", parts.kernel}, {"options", parts.options}, {"device", parts.device}, {"entry", entry}});
   }
   if (globals.json != "-")
-    print_table(globals, {"kernel", "options", "device", "of the heuristic's time", "configuration"}, rows);
+    print_table(globals, {"kernel", "options", "device", "time / heuristic's", "configuration"}, rows);
   write_json(globals, {{"entries", listed}});
   return kOk;
 }
@@ -208,7 +218,8 @@ int table_import(const Globals& globals, const TableRequest& request) {
   if (printed)
     print_text(tune::table_text(imported.taken));
   else
-    tune::update_table(request.output, [&](tune::TableEntries* entries) { return imported.apply(entries); });
+    tune::update_table(
+        request.output, [&](tune::TableEntries* entries) { return imported.apply(entries); }, signals.descriptor());
   const size_t taken = imported.taken.size();
   if (globals.json != "-" && !printed)
     print_text(fmt::format("{} of {} entries are right and faster here\n", taken, given.size()));

@@ -94,6 +94,95 @@ int assemblers_for(const Globals& globals, int compilers) {
   return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
 }
 
+// What is searched, and what came of it.
+struct TuneRun {
+  const Globals& globals;
+  const TuneRequest& request;
+  tune::Store& store;
+  TableExport& table;
+  const std::map<std::string, Trial>& known;
+  std::vector<Trial> trials = {};
+  std::vector<std::vector<std::string>> rows = {};
+  Json results = Json::array();
+  int64_t failed = 0, not_begun = 0;
+
+  // Throws Stopped after a signal.
+  void all(const AuthorKernels& authors, TuneTime& time, Progress& progress) {
+    try {
+      search_all(authors, time, progress);
+    } catch (const BudgetOver&) {
+      progress.clear();
+      ++not_begun;
+      print_error(fmt::format("the budget of {:g} s ended before the device was open; give a longer --budget",
+                              request.budget_seconds));
+    }
+  }
+
+ private:
+  void search_all(const AuthorKernels& authors, TuneTime& time, Progress& progress) {
+    TuneDevice device(globals, time);
+    const int compilers =
+        request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    // Started after the device: the driver makes one context at a time, however many processes ask.
+    tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
+                                time.search().descriptor());
+    std::vector<TuneTask> tasks =
+        tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
+    const TuneSearch how{request,    time,      device,
+                         assemblers, compilers, store,
+                         trials,     known,     [&](const std::string& text) { progress.show(text); }};
+    for (size_t i = 0; i < tasks.size(); ++i) {
+      time.search_until(tune::Deadline::after(time.whole().left()));
+      tasks[i].entry = table.entry_of(tasks[i], device.description());
+      try {
+        time.require_going_on();
+        const TuneWinner won = search(how, tasks[i], time.whole().left() / static_cast<double>(tasks.size() - i));
+        progress.clear();
+        add(tasks[i], won);
+      } catch (const BudgetOver&) {
+        results.push_back({{"operation", tasks[i].operation}, {"problems", settings_of(tasks[i])}, {"tried", 0}});
+        ++not_begun;
+      } catch (const Failure& failure) {
+        if (tasks.size() == 1 || failure.code == kNoDevice) throw;
+        progress.clear();  // of many searches one that cannot be, as where memory is short, does not cost the others
+        note(tasks[i], failure.what());
+      }
+    }
+    progress.clear();
+    if (not_begun > 0)
+      print_error(fmt::format("the budget of {:g} s is over: {} of {} searches had no time; give a longer --budget",
+                              request.budget_seconds, not_begun, tasks.size()));
+  }
+
+  void add(const TuneTask& task, const TuneWinner& won) {
+    const Trial& trial = won.trial;
+    const auto time_of = [](const std::vector<double>& us) {
+      return us.empty() ? "not measured" : format_time(mean_us(us) * 1e-3);
+    };
+    rows.push_back({task.operation, problems_text(task), time_of(trial.heuristic_us), time_of(trial.us),
+                    won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio), trial.config,
+                    fates_text(won)});
+    results.push_back({{"operation", task.operation},
+                       {"problems", settings_of(task)},
+                       {"winner", trial.to_json()},
+                       {"heuristic_won", won.heuristic},
+                       {"no_gain", won.no_gain},
+                       {"cut_by_budget", won.cut},
+                       {"tried", won.tried},
+                       {"seconds", won.seconds}});
+    if (won.cut)
+      print_error(fmt::format("{} {}: the budget ended before the finals did; what was not measured is no winner",
+                              task.operation, problems_text(task)));
+    table.add(task, won);
+  }
+
+  void note(const TuneTask& task, const std::string& error) {
+    print_error(fmt::format("{} {}: {}", task.operation, problems_text(task), error));
+    results.push_back({{"operation", task.operation}, {"problems", settings_of(task)}, {"error", error}, {"tried", 0}});
+    ++failed;
+  }
+};
+
 }  // namespace
 
 std::string default_store() {
@@ -136,77 +225,32 @@ int tune(const Globals& globals, const TuneRequest& request) {
     check_writable(request.report);
   }
   const DeferredSignals signals;
-  std::vector<Trial> trials;
-  std::vector<std::vector<std::string>> rows;
-  Json results = Json::array();
-  int64_t failed = 0;
+  table.stop_waiting_at(signals.descriptor());
   Progress progress(globals);
+  TuneRun run{.globals = globals, .request = request, .store = store, .table = table, .known = known};
   try {
-    TuneDevice device(globals, signals);
-    const int compilers =
-        request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    // Behind the device: the driver makes one context at a time, however many processes ask.
-    tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
-                                signals.descriptor());
-    std::vector<TuneTask> tasks = tune_tasks(globals, request, authors, device.description(), signals.descriptor());
-    const TuneSearch how{request, device, assemblers, compilers,
-                         store,   trials, known,      [&](const std::string& text) { progress.show(text); }};
-    const auto began = Clock::now();
-    size_t not_begun = 0;
-    for (size_t i = 0; i < tasks.size(); ++i) {
-      TuneTask& task = tasks[i];
-      if (i > 0 && seconds_since(began) > request.budget_seconds) {
-        results.push_back({{"operation", task.operation}, {"problems", settings_of(task)}, {"tried", 0}});
-        ++not_begun;
-        continue;
-      }
-      const double budget = (request.budget_seconds - seconds_since(began)) / static_cast<double>(tasks.size() - i);
-      task.entry = table.entry_of(task, device.description());
-      TuneWinner won;
-      try {
-        won = search(how, task, budget);
-      } catch (const Failure& failure) {
-        if (tasks.size() == 1 || failure.code == kNoDevice) throw;
-        progress.clear();  // of many searches one that cannot be, as where memory is short, does not cost the others
-        print_error(fmt::format("{} {}: {}", task.operation, problems_text(task), failure.what()));
-        results.push_back(
-            {{"operation", task.operation}, {"problems", settings_of(task)}, {"error", failure.what()}, {"tried", 0}});
-        ++failed;
-        continue;
-      }
-      progress.clear();
-      const Trial& trial = won.trial;
-      rows.push_back({task.operation, problems_text(task), format_time(mean_us(trial.heuristic_us) * 1e-3),
-                      format_time(mean_us(trial.us) * 1e-3),
-                      won.heuristic ? "1, the heuristic's" : fmt::format("{:.3f}", trial.ratio), trial.config,
-                      fates_text(won)});
-      results.push_back({{"operation", task.operation},
-                         {"problems", settings_of(task)},
-                         {"winner", trial.to_json()},
-                         {"heuristic_won", won.heuristic},
-                         {"no_gain", won.no_gain},
-                         {"tried", won.tried},
-                         {"seconds", won.seconds}});
-      table.add(task, won);
-    }
-    if (not_begun > 0)
-      print_error(fmt::format("the budget of {:g} s is over: {} of {} searches were not begun", request.budget_seconds,
-                              not_begun, tasks.size()));
+    TuneTime time(signals, request.timeout_seconds, request.budget_seconds);
+    run.all(authors, time, progress);
   } catch (const std::exception&) {
     if (!signals.arrived()) throw;  // Stopped, or what a signal broke off
+    progress.clear();
     print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there", store.path()));
   }
   progress.clear();
   if (!table.is_printed() && globals.json != "-")
-    print_table(globals, {"kernel", "problems", "heuristic", "best", "of its time", "configuration", "trials"}, rows);
+    print_table(globals, {"kernel", "problems", "heuristic", "best", "best / heuristic", "configuration", "trials"},
+                run.rows);
   const bool written = table.finish(globals);
   // What was tried is worth a page after Ctrl-C, too.
-  if (!request.report.empty() && !trials.empty()) write_file(request.report, report_page(tune::summarize(trials)));
-  write_json(
-      globals,
-      {{"store", store.path()}, {"results", results}, {"export", table.json()}, {"interrupted", signals.arrived()}});
+  if (!request.report.empty() && !run.trials.empty())
+    write_file(request.report, report_page(tune::summarize(run.trials)));
+  write_json(globals, {{"store", store.path()},
+                       {"results", run.results},
+                       {"export", table.json()},
+                       {"interrupted", signals.arrived()}});
   flush_output();
-  return !written ? kNothingFound : failed > 0 ? kCheckFailed : kOk;
+  const bool none_searched = run.not_begun > 0 && run.rows.empty();
+  return !written || none_searched ? kNothingFound : run.failed > 0 ? kCheckFailed : kOk;
 }
 
 }  // namespace ligerdsl::cli

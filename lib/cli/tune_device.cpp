@@ -1,6 +1,7 @@
 #include "lib/cli/tune_device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <filesystem>
 
@@ -18,34 +19,40 @@ std::vector<std::string> worker_arguments(const Globals& globals) {
   return arguments;
 }
 
-TuneDevice::TuneDevice(const Globals& globals, const DeferredSignals& signals)
-    : signals_(signals), arguments_(worker_arguments(globals)) {
-  description_ = must_answer({{"hello", Json::object()}});
+TuneDevice::TuneDevice(const Globals& globals, const TuneTime& time)
+    : time_(time), arguments_(worker_arguments(globals)) {
+  description_ = must_answer({{"hello", Json::object()}}, "the device " + globals.device, time_.whole());
 }
 
 double TuneDevice::open(const TuneProblems& problems) {
   open_ = {
       {"open", {{"kernel", problems.kernel}, {"settings", problems.settings}, {"check_with", problems.check_with}}}};
-  return must_answer(open_).at("sample_seconds");
+  opened_ = fmt::format("{} {}", problems.kernel, fmt::join(problems.settings.front(), " "));
+  return must_answer(open_, opened_, time_.whole()).at("sample_seconds");
+}
+
+void TuneDevice::reopen(const TimedStop& stop) {
+  if (worker_ && !worker_->running()) worker_.reset();
+  if (!worker_) must_answer(open_, opened_, stop);
 }
 
 Json TuneDevice::ceilings() {
-  constexpr double kSeconds = 120;
   const auto answered = [&](const char* what) {
-    const auto answer = ask({{"copies", what}}, kSeconds);
+    const auto answer = ask({{"copies", what}}, time_.opening_seconds(), time_.whole());
     const bool good = answer.outcome == WorkerProcess::Outcome::answered && !answer.json.contains("error");
     return good ? answer.json : Json();
   };
   if (large_copy_.is_null()) large_copy_ = answered("large");
-  if (!worker_) must_answer(open_);
+  reopen(time_.whole());
   Json ceilings = answered("problems");
   if (!ceilings.is_null() && !large_copy_.is_null()) ceilings.update(large_copy_);
   return ceilings;
 }
 
-Json TuneDevice::attempt(const MetaValues& config, int samples, bool give_up, double seconds) {
-  if (!worker_) must_answer(open_);
-  const auto answer = ask({{"try", {{"config", config}, {"samples", samples}, {"give_up", give_up}}}}, seconds);
+Json TuneDevice::attempt(const Attempt& attempt) {
+  reopen(attempt.stop);
+  const Json what = {{"config", attempt.config}, {"samples", attempt.samples}, {"give_up", attempt.give_up}};
+  const auto answer = ask({{"try", what}}, attempt.seconds, attempt.stop);
   if (answer.outcome == WorkerProcess::Outcome::answered) {
     if (!answer.json.contains("error")) return answer.json;
     worker_.reset();  // an error that every later call would meet too, as after an illegal address on a GPU
@@ -53,22 +60,35 @@ Json TuneDevice::attempt(const MetaValues& config, int samples, bool give_up, do
   }
   const bool late = answer.outcome == WorkerProcess::Outcome::timed_out;
   return {{"fate", name(late ? Fate::timeout : Fate::crash)},
-          {"reason", late ? fmt::format("not done after {:.0f} s", seconds) : answer.end}};
+          {"reason", late ? fmt::format("not done after {:.3g} s", attempt.seconds) : answer.end}};
 }
 
-WorkerProcess::Answer TuneDevice::ask(const Json& question, double seconds) {
+WorkerProcess::Answer TuneDevice::ask(const Json& question, double seconds, const TimedStop& stop) {
   if (!worker_) worker_ = std::make_unique<WorkerProcess>(arguments_);
-  auto answer = worker_->ask(question, seconds, signals_.descriptor());
+  auto answer = worker_->ask(question, tune::Deadline::after(seconds), stop.descriptor());
   if (answer.outcome != WorkerProcess::Outcome::answered) worker_.reset();
-  if (answer.outcome == WorkerProcess::Outcome::stopped) throw Stopped();
+  if (answer.outcome == WorkerProcess::Outcome::stopped) {
+    if (time_.interrupted()) throw Stopped();
+    throw BudgetOver();
+  }
   return answer;
 }
 
-Json TuneDevice::must_answer(const Json& question) {
-  constexpr double kSeconds = 600;  // to make data and the float64 answer
-  auto answer = ask(question, kSeconds);
-  if (answer.outcome != WorkerProcess::Outcome::answered)
-    throw Failure(kNothingFound, fmt::format("the process that runs kernels ended: {}", answer.end));
+// A worker that ended may have been the victim of something else, so one more is asked.
+Json TuneDevice::must_answer(const Json& question, const std::string& what, const TimedStop& stop) {
+  const double seconds = time_.opening_seconds();
+  auto answer = ask(question, seconds, stop);
+  if (answer.outcome == WorkerProcess::Outcome::ended) answer = ask(question, seconds, stop);
+  if (answer.outcome == WorkerProcess::Outcome::ended)
+    throw Failure(kNothingFound, fmt::format("two worker processes ended before they had opened {}; the second: {}. "
+                                             "Is memory short? The system's log (dmesg) says what was killed",
+                                             what, answer.end));
+  if (answer.outcome == WorkerProcess::Outcome::timed_out)
+    throw Failure(kNothingFound,
+                  fmt::format("the worker process had not opened {} after {:g} s (10 times --timeout, at least 10 s): "
+                              "either the kernel hangs as it is configured without a tuner, or making its data takes "
+                              "longer. Try `ligerdsl run`, or give a longer --timeout",
+                              what, seconds));
   if (answer.json.contains("error"))
     throw Failure(answer.json.value("code", int{kNothingFound}), answer.json["error"].get<std::string>());
   return std::move(answer.json);

@@ -27,7 +27,8 @@ void TableExport::add(const TuneTask& task, const TuneWinner& won) {
   const auto [key, entry] = tune::table_entry(won.trial);
   Result result{.key = key, .was = task.entry, .entry = {}, .refuted = won.refuted, .reason = won.no_gain};
   if (!won.heuristic) result.entry = entry;
-  if (result.reason.empty()) result.reason = won.tried == 0 ? "nothing was tried" : "nothing else was right";
+  if (result.reason.empty())
+    result.reason = won.tried == 0 ? "nothing was tried" : "no other configuration gave right results";
   left_.push_back(std::move(result));
   if (!printed_) write();
 }
@@ -41,7 +42,7 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
     if (ratio > 0 && ratio < result.entry->at("ratio")) {
       outcome->not_written.emplace_back(
           result.key,
-          fmt::format("meanwhile another process wrote one that takes {:.3f} of the heuristic's time", ratio));
+          fmt::format("another process has written a faster entry meanwhile, {:.3f} of the heuristic's time", ratio));
       return;
     }
     (*entries)[result.key] = *result.entry;
@@ -60,11 +61,12 @@ bool TableExport::write() {
   Outcome outcome = outcome_;
   size_t count = 0;
   try {
-    tune::update_table(path_, [&](tune::TableEntries* entries) {
+    const auto change = [&](tune::TableEntries* entries) {
       for (const Result& result : left_) apply(result, entries, &outcome);
       count = entries->size();
       return outcome.written.size() + outcome.removed.size() > outcome_.written.size() + outcome_.removed.size();
-    });
+    };
+    tune::update_table(path_, change, stop_);
   } catch (const std::exception& error) {
     if (failure_ != error.what()) print_error(fmt::format("--export: {}", failure_ = error.what()));
     return false;

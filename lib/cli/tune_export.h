@@ -20,6 +20,8 @@ class TableExport {
   explicit TableExport(std::string path);
 
   bool is_printed() const { return printed_; }
+  // When this descriptor becomes readable, the table is no longer waited for while another process has locked it.
+  void stop_waiting_at(int descriptor) { stop_ = descriptor; }
   // The configuration that the table has for a task now; empty: none.
   std::string entry_of(const TuneTask& task, const Json& device) const;
   // What came of a search goes into the table at once. That it cannot be written is said once, and tried again with the
@@ -48,6 +50,7 @@ class TableExport {
 
   std::string path_;
   bool printed_;
+  int stop_ = -1;
   std::vector<Result> left_;
   Outcome outcome_;
   size_t entries_ = 0;   // that the table holds

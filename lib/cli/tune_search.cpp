@@ -54,7 +54,11 @@ class Search {
     sample_seconds_ = how_.device.open({task_.operation, task_.problems, task_.check_with});
     ceiling_ = how_.device.ceilings();
     is_new(task_.space.heuristic());
-    search();
+    try {
+      search();
+    } catch (const BudgetOver&) {
+      // The finals have time of their own.
+    }
     TuneWinner won = finals();
     won.seconds = seconds_since(began_);
     return won;
@@ -66,7 +70,24 @@ class Search {
     std::future<Json> done;  // seconds
   };
 
-  bool over() const { return seconds_since(began_) > budget_; }
+  // Seconds of `count` trials: their measuring, and the mean of the rest of the trials so far.
+  double trial_seconds(size_t count, double samples) const {
+    const double beside = trials_ == 0 ? 0 : beside_measuring_ / static_cast<double>(trials_);
+    return static_cast<double>(count) * (2 * sample_seconds_ * samples + beside);
+  }
+
+  double finals_seconds() const {
+    const size_t semifinalists = std::min(ranking_.size(), kSemifinalists);
+    return trial_seconds(semifinalists, kSemifinalSamples) +
+           trial_seconds(1 + std::min(semifinalists, kFinalists), kFinalSamples);
+  }
+
+  // The search leaves its finals the time that they will take, at most half of the budget.
+  bool over() const {
+    const double budget = std::max(budget_ / 2, budget_ - finals_seconds());
+    how_.time.search_until(tune::Deadline::after(budget - seconds_since(began_)));
+    return how_.time.search().passed();
+  }
 
   // Configurations may differ in what means nothing together with the rest, or on this device. What cannot be built is
   // new: compiling it says why.
@@ -91,7 +112,7 @@ class Search {
       });
       if (ready == compiling.end()) {
         compiling.front().done.wait_for(std::chrono::milliseconds(5));
-        how_.device.require_going_on();
+        how_.time.require_going_on();
         continue;
       }
       learn(*ready);
@@ -125,7 +146,7 @@ class Search {
             {next[0], std::async(std::launch::async, [this, config = next[0]] { return built_seconds(config); })});
         return true;
       }
-      if (of_table) won_.refuted = "it is what the heuristic makes";
+      if (of_table) won_.refuted = "it builds the same programs as the heuristic";
       strategy_->learn(next[0], INFINITY);
     }
   }
@@ -161,9 +182,11 @@ class Search {
       seconds = compiled.done.get();
     } catch (const std::exception& error) {
       refused = error.what();
-      how_.device.require_going_on();  // a compile that was stopped is no trial
+      how_.time.require_going_on();  // a compile that was stopped is no trial
+      if (how_.time.search().passed()) throw BudgetOver();
     }
-    const Trial trial = refused.empty() ? attempt(config, kSamples, seconds) : refuse(config, refused);
+    const Trial trial =
+        refused.empty() ? attempt(config, kSamples, how_.time.search(), seconds) : refuse(config, refused);
     strategy_->learn(config, trial.fate == Fate::ok ? tune::cost(trial, kFewSamplesNoise) : INFINITY);
     ++won_.tried;
     ++won_.fates[trial.fate];
@@ -181,28 +204,53 @@ class Search {
                           std::max(0.0, budget_ - seconds_since(began_))));
   }
 
-  // The best again, with more samples; the heuristic against itself says what is noise.
-  TuneWinner finals() {
-    Trial heuristic = attempt(task_.space.heuristic(), kFinalSamples);
-    heuristic.heuristic = true;
+  // Measures the best again with more samples, and the heuristic against itself, which says what is noise. Throws
+  // BudgetOver where the rest does not fit into the budget.
+  void measure_again() {
+    heuristic_ = final_trial(task_.space.heuristic(), kFinalSamples);
     std::vector<std::pair<double, Config>> best(ranking_.begin(), ranking_.end());
     for (const auto& [samples, count] : {std::pair{kSemifinalSamples, kSemifinalists}, {kFinalSamples, kFinalists}}) {
       best.resize(std::min(best.size(), count));
       std::multimap<double, Config> again;
       for (const auto& [before, config] : best) {
-        const Trial trial = attempt(config, samples);
+        const Trial trial = final_trial(config, samples);
         if (trial.fate != Fate::ok) continue;
-        again.emplace(tune::cost(trial, samples == kFinalSamples ? tune::kNoSlower : kFewSamplesNoise), config);
+        const bool last = samples == kFinalSamples;
+        const auto ranked = again.emplace(tune::cost(trial, last ? tune::kNoSlower : kFewSamplesNoise), config);
         last_.insert_or_assign(config, trial);
+        if (last) finalists_.insert(*ranked);
       }
       best.assign(again.begin(), again.end());
     }
-    won_.trial = heuristic;
-    if (!best.empty()) won_.no_gain = tune::no_gain(last_.at(best.front().second), heuristic.ratio);
-    won_.heuristic = best.empty() || !won_.no_gain.empty();
-    if (!won_.heuristic) won_.trial = last_.at(best.front().second);
-    if (won_.heuristic) judge_entry();
+  }
+
+  TuneWinner finals() {
+    try {
+      measure_again();
+    } catch (const BudgetOver&) {
+      won_.cut = true;
+    }
+    won_.trial = heuristic_ ? *heuristic_ : blank(task_.space.heuristic(), 0);
+    won_.trial.heuristic = true;
+    if (won_.cut) won_.no_gain = "the budget ended before the finals; give a longer --budget, and --resume";
+    if (heuristic_ && !finalists_.empty()) {
+      const Trial& best = last_.at(finalists_.begin()->second);
+      won_.no_gain = tune::no_gain(best, heuristic_->ratio);
+      won_.heuristic = !won_.no_gain.empty();
+      if (!won_.heuristic) won_.trial = best;
+    }
+    try {
+      if (won_.heuristic) judge_entry();
+    } catch (const BudgetOver&) {
+      won_.cut = true;
+    }
     return std::move(won_);
+  }
+
+  // A trial that cannot end within the budget is not begun.
+  Trial final_trial(const Config& config, int samples) {
+    if (trial_seconds(1, samples) > how_.time.whole().left()) throw BudgetOver();
+    return attempt(config, samples, how_.time.whole());
   }
 
   static std::string fault_of(const Trial& trial) { return fmt::format("{}: {}", name(trial.fate), trial.reason); }
@@ -214,7 +262,7 @@ class Search {
         std::any_of(ranking_.begin(), ranking_.end(), [&](const auto& one) { return one.second == *entry_; });
     if (!ranked) return;
     Trial trial = last_.count(*entry_) ? last_.at(*entry_) : Trial();
-    if (trial.samples < kFinalSamples) trial = attempt(*entry_, kFinalSamples);
+    if (trial.samples < kFinalSamples) trial = final_trial(*entry_, kFinalSamples);
     if (tune::is_refuted(trial)) won_.refuted = trial.fate == Fate::ok ? tune::no_gain(trial, 1) : fault_of(trial);
   }
 
@@ -245,7 +293,7 @@ class Search {
 
   Trial keep(Trial trial) {
     trial.elapsed = seconds_since(began_);
-    how_.store.append(trial);
+    how_.store.append(trial, how_.time.whole().descriptor());
     how_.trials.push_back(trial);
     return trial;
   }
@@ -257,13 +305,10 @@ class Search {
     return keep(std::move(trial));
   }
 
-  // After so many seconds a trial hangs. It measures the heuristic as often as the candidate.
-  double limit(int samples) const {
-    constexpr double kSlower = 10;
-    return request_.timeout_seconds + kSlower * sample_seconds_ * 2 * samples;
-  }
+  // The heuristic is measured as often as the candidate.
+  double measuring_seconds(int samples) const { return sample_seconds_ * 2 * samples; }
 
-  Trial attempt(const Config& config, int samples, const Json& built_seconds = Json::object()) {
+  Trial attempt(const Config& config, int samples, const TimedStop& stop, const Json& built_seconds = Json::object()) {
     Trial trial = blank(config, samples);
     if (const auto known = how_.known.find(trial.key); known != how_.known.end()) {
       how_.trials.push_back(known->second);
@@ -271,7 +316,14 @@ class Search {
     }
     // Finalists were fast before: if one is not now, the machine is busy.
     const bool give_up = samples == kSamples;
-    const Json answer = how_.device.attempt(task_.space.values(config), samples, give_up, limit(samples));
+    const auto began = Clock::now();
+    const Json answer = how_.device.attempt({.config = task_.space.values(config),
+                                             .samples = samples,
+                                             .give_up = give_up,
+                                             .seconds = how_.time.trial_seconds(measuring_seconds(samples)),
+                                             .stop = stop});
+    beside_measuring_ += std::max(0.0, seconds_since(began) - measuring_seconds(samples));
+    ++trials_;
     trial.fate = tune::fate_named(answer.at("fate").get<std::string>());
     trial.reason = answer.at("reason").get<std::string>();
     trial.seconds = built_seconds;
@@ -297,6 +349,10 @@ class Search {
   std::multimap<double, Config> ranking_;
   std::set<runtime::Digest> built_;
   std::map<Config, Trial> last_;
+  std::optional<Trial> heuristic_;           // against itself, in the finals
+  std::multimap<double, Config> finalists_;  // by cost
+  double beside_measuring_ = 0;              // seconds of trials other than measuring
+  int64_t trials_ = 0;                       // that were not known before
   TuneWinner won_;
 };
 

@@ -19,6 +19,7 @@ struct TuneWinner {
   int64_t tried = 0;
   std::map<tune::Fate, int64_t> fates;
   double seconds = 0;     // of data, answers, trials and finals
+  bool cut = false;       // the budget ended before the finals did
   bool heuristic = true;  // nothing is a gain over it
   std::string no_gain;    // of the best of the rest, why not; empty: nothing else was right
   std::string
@@ -27,6 +28,7 @@ struct TuneWinner {
 
 struct TuneSearch {
   const TuneRequest& request;
+  TuneTime& time;
   TuneDevice& device;
   tune::WorkerPool& assemblers;  // none: who loads assembles
   int compilers;                 // at a time
@@ -36,7 +38,8 @@ struct TuneSearch {
   std::function<void(const std::string&)> show;     // how it goes, after every trial
 };
 
-// Throws Stopped, and what the store throws.
+// `budget_seconds` is this task's share, its finals included; it ends what it does not fit. Throws Stopped, what the
+// store and TuneDevice::open() throw, and BudgetOver where the whole budget ended before the task was opened.
 TuneWinner search(const TuneSearch& how, const TuneTask& task, double budget_seconds);
 
 }  // namespace ligerdsl::cli

@@ -255,15 +255,16 @@ class OpCandidate final : public TunedCandidate {
 
   static Fault result(CheckedProblem& problem, const GuardedWorkspace& workspace) {
     const OpInstance& instance = problem.instance;
-    if (const std::string slot = instance.broken_guard(); !slot.empty()) return {Fate::guard, "beside " + slot};
-    if (workspace.broken()) return {Fate::guard, "beside the workspace"};
+    if (const std::string slot = instance.broken_guard(); !slot.empty())
+      return {Fate::guard, "it wrote beside " + slot};
+    if (workspace.broken()) return {Fate::guard, "it wrote beside the workspace"};
     for (const OpInstance::Slot& slot : instance.slots()) {
       const bool written = slot.info && slot.info->direction != lib::Direction::in;
       if (!written) {
         const std::string_view before = problem.before.at(slot.name);
         const size_t bytes = std::min(before.size(), kMostRestored);
         if (slot.info && read_only(instance, slot) && instance.read(slot, bytes) != before.substr(0, bytes))
-          return {Fate::guard, fmt::format("{}, which is an input", slot.name)};
+          return {Fate::guard, fmt::format("it wrote to {}, which is an input", slot.name)};
         continue;
       }
       const std::string bytes = instance.read(slot);
@@ -362,7 +363,8 @@ class AuthorCandidate final : public TunedCandidate {
 
  private:
   Fault result() const {
-    if (const std::string name = checked_->broken_guard(); !name.empty()) return {Fate::guard, "beside " + name};
+    if (const std::string name = checked_->broken_guard(); !name.empty())
+      return {Fate::guard, "it wrote beside " + name};
     const auto& arguments = checked_->call().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].written) continue;
@@ -414,7 +416,7 @@ class AuthorSubject final : public TuneSubject {
       poisoned_.push_back(argument.written && !argument.has_contents() && !expected_.exact()[i].read);
       if (expected_.exact()[i].unwritten.elements > 0)
         throw Failure(
-            kUsage, fmt::format("{} leaves {} of {} as it was; say what is there: {}=SHAPE:0..0", kernel.name(),
+            kUsage, fmt::format("{} does not write {} of {}; give it initial values with {}=SHAPE:0..0", kernel.name(),
                                 counted(expected_.exact()[i].unwritten.elements, "element", "elements"), argument.name,
                                 argument.name));
     }

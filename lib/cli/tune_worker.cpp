@@ -87,8 +87,8 @@ class Worker {
     subject_ = make_tune_subject(context_, authors_, problems);
     heuristic_ = subject_->load({});
     if (const auto fault = heuristic_->check(); fault.fate != Fate::ok)
-      throw Failure(kCheckFailed, fmt::format("{}, as it is configured without a tuner, is {}: {}", problems.kernel,
-                                              name(fault.fate), fault.text));
+      throw Failure(kCheckFailed, fmt::format("{} with the heuristic's configuration failed its check ({}): {}",
+                                              problems.kernel, name(fault.fate), fault.text));
     constexpr int kSamples = 5;
     const auto begin = std::chrono::steady_clock::now();
     for (size_t i = 0; i < heuristic_->problems(); ++i)

@@ -84,9 +84,10 @@ TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(tex
     refuse(name_, 1, "expected a table of tuned kernels, as `ligerdsl tune --export` writes it");
   head.remove_prefix(kHead.size());
   head.remove_suffix(kEntries.size());
+  constexpr size_t kShown = 20;
   if (head != kVersion)
     refuse(name_, 1,
-           "expected format " + std::string(kVersion) + ", got " + std::string(head) +
+           "expected format " + std::string(kVersion) + ", got " + std::string(head.substr(0, kShown)) +
                "; this library is older than the table: tune again, or update the library");
   std::string_view previous;
   for (size_t number = 2;; ++number) {

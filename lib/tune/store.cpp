@@ -1,13 +1,14 @@
 #include "lib/tune/store.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
 
+#include "runtime/file_lock.h"
+#include "runtime/safe_open.h"
 #include "runtime/status.h"
 
 namespace ligerdsl::tune {
@@ -20,26 +21,20 @@ namespace {
 
 int open_store(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty()) {
-    if (const auto failure = runtime::make_directories(folder, 0777)) refuse(path, failure.text());
-  }
-  const int fd = open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
-  if (fd < 0) refuse(path, runtime::locate_failure(path, errno).text());
+  std::string problem;
+  if (!folder.empty() && !runtime::File(runtime::open_folder(folder, 0777, &problem)).good()) refuse(path, problem);
+  // O_NONBLOCK: a pipe that nobody reads must not hold the search up.
+  const int fd = runtime::open_to_write(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0666, &problem);
+  if (fd < 0) refuse(path, problem);
   return fd;
 }
 
-class Lock {
- public:
-  explicit Lock(int fd) : fd_(fd) {
-    while (flock(fd_, LOCK_EX) != 0 && errno == EINTR) {
-    }
-  }
-  ~Lock() { flock(fd_, LOCK_UN); }
-  Lock(const Lock&) = delete;
-
- private:
-  int fd_;
-};
+std::string locked_text(int fd, const runtime::FileLock& lock, std::chrono::milliseconds patience) {
+  const std::string holder = runtime::lock_holder(fd);
+  if (lock.was_stopped()) return "a trial was not written: " + holder + " holds the file's lock (flock)";
+  return holder + " has held the file's lock (flock) for more than " + std::to_string(patience.count() / 1000) +
+         " s; end that process, or name another file with --store";
+}
 
 // Whether the last byte is no line's end: a writer was stopped in the middle.
 bool torn(int fd) {
@@ -56,9 +51,11 @@ std::vector<Trial> Store::read() const {
   return read_trials(path_);
 }
 
-void Store::append(const Trial& trial) {
+void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patience) {
   std::string line = trial.to_json().dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-  const Lock lock(file_.get());
+  const runtime::FileLock lock(file_.get(), patience, stop);
+  // On a file system that has no locks, a line is written without one.
+  if (lock.is_anothers()) refuse(path_, locked_text(file_.get(), lock, patience));
   if (torn(file_.get())) line.insert(0, "\n");
   const off_t before = lseek(file_.get(), 0, SEEK_END);
   if (runtime::write_all(file_.get(), line) && fdatasync(file_.get()) == 0) return;
@@ -73,8 +70,8 @@ namespace {
 // else is somebody's text.
 bool was_torn(std::string_view line, const std::exception& error) {
   constexpr std::string_view begin = "{\"key\":";
-  const auto* syntax = dynamic_cast<const Json::parse_error*>(&error);
-  return syntax && syntax->byte >= line.size() && (line.starts_with(begin) || begin.starts_with(line));
+  const auto* syntax = dynamic_cast<const JsonError*>(&error);
+  return syntax && syntax->at_end && (line.starts_with(begin) || begin.starts_with(line));
 }
 
 }  // namespace

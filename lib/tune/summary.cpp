@@ -176,18 +176,20 @@ std::string no_gain(const Trial& trial, double heuristic_ratio) {
   constexpr double kLeast = 0.005, kTimesNoise = 3;
   // A factor: what takes a tenth of the heuristic's time gains on a busy machine, too.
   const double noise = std::exp(-kTimesNoise * std::fabs(std::log(heuristic_ratio)));
-  const auto text = [](double number, const char* after) {  // in any locale
+  const auto text = [](double number) {  // in any locale
     char buffer[64];
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::min(number, 1e9), std::chars_format::fixed, 3);
-    return std::string(buffer, end.ptr) + after;
+    return std::string(buffer, end.ptr);
   };
   if (!(trial.ratio < std::min(1 - kLeast, noise)))
-    return text(trial.ratio, " of the heuristic's time, which measured again takes ") + text(heuristic_ratio, " of it");
+    return "its time is " + text(trial.ratio) +
+           " of the heuristic's, no gain beyond the noise: the heuristic against itself took " + text(heuristic_ratio);
   for (size_t i = 0; i < std::min(trial.us.size(), trial.heuristic_us.size()); ++i) {
     const double ratio = trial.us[i] / trial.heuristic_us[i];
     if (ratio <= kNoSlower) continue;
     const std::string problem = i < trial.problems.size() ? trial.problems[i] : "problem " + std::to_string(i + 1);
-    return text(trial.ratio, " of the heuristic's time over all, but ") + text(ratio, " of it with \"") + problem + '"';
+    return "its time is " + text(trial.ratio) + " of the heuristic's over all problems, but " + text(ratio) +
+           " of it on \"" + problem + '"';
   }
   return "";
 }

@@ -1,7 +1,6 @@
 #include "lib/tune/table_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,10 +12,11 @@
 #include <memory>
 #include <random>
 #include <system_error>
-#include <thread>
 #include <tuple>
 
+#include "runtime/file_lock.h"
 #include "runtime/files.h"
+#include "runtime/safe_open.h"
 #include "runtime/status.h"
 
 namespace ligerdsl::tune {
@@ -43,9 +43,7 @@ namespace {
 // What is wrong with an entry, of which the library takes the configuration `config`; empty: nothing.
 std::string fault_of(const Json& entry, std::string_view config) {
   const auto expected = [&](const char* name, const char* what, const Json* got) {
-    const std::string text = got ? got->dump(-1, ' ', false, Json::error_handler_t::replace) : "none";
-    constexpr size_t kShown = 60;
-    return std::string("expected \"") + name + "\" to be " + what + ", got " + text.substr(0, kShown);
+    return std::string("expected \"") + name + "\" to be " + what + ", got " + (got ? shown(*got) : "none");
   };
   if (!entry.is_object()) return "expected a JSON object";
   const auto is = [](bool (Json::*type)() const noexcept) { return [type](const Json& it) { return (it.*type)(); }; };
@@ -72,7 +70,7 @@ Json parsed_entry(std::string_view text, std::string* fault) {
     *fault = fault_of(json, config.substr(0, config.find('"')));
     return json;
   } catch (const std::exception& error) {
-    *fault = std::string("expected a JSON object: ") + error.what();
+    *fault = std::string("expected a JSON object, got: ") + error.what();
     return {};
   }
 }
@@ -107,22 +105,30 @@ namespace {
                 "a table of tuned kernels: " + runtime::locate_failure(path, error).text());
 }
 
-// Of a link, the file.
-std::string target_of(const std::string& path) {
-  std::error_code none;
-  const std::filesystem::path target = std::filesystem::canonical(path, none);
-  return none ? path : target.string();
+[[noreturn]] void cannot_write(const std::string& problem) {
+  runtime::fail(runtime::Status::invalid_argument, "a table of tuned kernels: " + problem);
+}
+
+// Where the table is: of a link that may be followed, its target.
+std::unique_ptr<runtime::Place> place_of(const std::string& path) {
+  std::string problem;
+  auto place = runtime::find_place(path, &problem);
+  if (!place) cannot_write(problem);
+  if (const std::string why = place->foreign_file(); !why.empty()) cannot_write('"' + path + "\": " + why);
+  return place;
 }
 
 // A file beside the table that nobody else has.
 class Part {
  public:
-  explicit Part(const std::string& target)
-      : name_(target + "." + std::to_string(std::random_device()())),
-        file_(open(name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)),
+  explicit Part(const runtime::Place& target)
+      : folder_(target.folder.get()),
+        target_(target.name),
+        name_(target_ + "." + std::to_string(std::random_device()())),
+        file_(openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)),
         error_(file_.good() ? 0 : errno) {}
   ~Part() {
-    if (file_.good()) unlink(name_.c_str());  // it was renamed, or is of no use
+    if (file_.good()) unlinkat(folder_, name_.c_str(), 0);  // it was renamed, or is of no use
   }
   Part(const Part&) = delete;
 
@@ -131,17 +137,18 @@ class Part {
     if (like) fchmod(file_.get(), like->st_mode & 07777);
     return runtime::write_all(file_.get(), text) && fsync(file_.get()) == 0;
   }
-  bool replace(const std::string& target) const { return rename(name_.c_str(), target.c_str()) == 0; }
+  bool replace() const { return renameat(folder_, name_.c_str(), folder_, target_.c_str()) == 0; }
   // Not over a file that came to be meanwhile.
-  bool put(const std::string& target) const {
-    if (link(name_.c_str(), target.c_str()) == 0) return true;
+  bool put() const {
+    if (linkat(folder_, name_.c_str(), folder_, target_.c_str(), 0) == 0) return true;
     struct stat there {};
-    if (errno == EEXIST && stat(target.c_str(), &there) == 0) return true;
-    return errno != ENOSPC && replace(target);  // a file system without links, or a link to nothing
+    if (errno == EEXIST && fstatat(folder_, target_.c_str(), &there, 0) == 0) return true;
+    return errno != ENOSPC && replace();  // a file system without links, or a link to nothing
   }
 
  private:
-  std::string name_;
+  int folder_;
+  std::string target_, name_;
   runtime::File file_;
   int error_;
 };
@@ -150,39 +157,44 @@ class Part {
 class LockedTable {
  public:
   // Makes an empty table where there is none.
-  explicit LockedTable(const std::string& path) : target_(target_of(path)) {
-    constexpr auto kPatience = std::chrono::seconds(30);
-    const auto began = std::chrono::steady_clock::now();
-    while (!try_to_lock(path)) {
-      if (std::chrono::steady_clock::now() - began > kPatience)
-        runtime::fail(
-            runtime::Status::invalid_argument,
-            "table \"" + path + "\": another process holds its lock (flock) for more than 30 s; end that one");
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  LockedTable(const std::string& path, int stop) : place_(place_of(path)) {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (!try_to_lock(path, stop)) {
+      if (lock_ && (lock_->was_stopped() || std::chrono::steady_clock::now() > until))
+        runtime::fail(runtime::Status::invalid_argument,
+                      "table \"" + path + "\": " + runtime::lock_holder(file_->get()) + " holds its lock (flock)" +
+                          (lock_->was_stopped() ? "" : " for more than 30 s; end that process"));
     }
   }
-  const std::string& target() const { return target_; }
 
  private:
-  bool try_to_lock(const std::string& path) {
-    file_ = std::make_unique<runtime::File>(open(target_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  static constexpr std::chrono::seconds kPatience{30};
+
+  bool try_to_lock(const std::string& path, int stop) {
+    lock_.reset();
+    file_ = std::make_unique<runtime::File>(
+        openat(place_->folder.get(), place_->name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
     if (!file_->good() && errno == ENOENT) {
-      const Part part(target_);
+      const Part part(*place_);
       if (part.error() != 0) cannot_write(path, part.error());
-      if (!part.write(table_text({}), nullptr) || !part.put(target_)) cannot_write(path, errno);
+      if (!part.write(table_text({}), nullptr) || !part.put()) cannot_write(path, errno);
       return false;
     }
     if (!file_->good()) cannot_write(path, errno);
     // On a file system that has no locks who writes last wins, as before there were any.
-    if (flock(file_->get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) return false;
+    constexpr std::chrono::milliseconds kPart{100};  // after each part the name is looked up again
+    lock_ = std::make_unique<runtime::FileLock>(file_->get(), kPart, stop);
+    if (lock_->is_anothers()) return false;
     struct stat held {
     }, named{};
-    return fstat(file_->get(), &held) == 0 && stat(target_.c_str(), &named) == 0 && held.st_dev == named.st_dev &&
-           held.st_ino == named.st_ino;
+    return fstat(file_->get(), &held) == 0 &&
+           fstatat(place_->folder.get(), place_->name.c_str(), &named, AT_SYMLINK_NOFOLLOW) == 0 &&
+           held.st_dev == named.st_dev && held.st_ino == named.st_ino;
   }
 
-  std::string target_;
+  std::unique_ptr<runtime::Place> place_;
   std::unique_ptr<runtime::File> file_;
+  std::unique_ptr<runtime::FileLock> lock_;
 };
 
 // Neither a file nor a name that is free: a pipe, a device.
@@ -202,40 +214,44 @@ TableEntries entries_there(const std::string& path) {
 }  // namespace
 
 void write_table(const std::string& path, const TableEntries& entries) {
-  const std::string target = target_of(path), text = table_text(entries);
-  if (is_special(target)) {
-    const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file.good() || !runtime::write_all(file.get(), text)) cannot_write(path, errno);
+  const std::string text = table_text(entries);
+  if (is_special(path)) {
+    std::string problem;
+    const runtime::File file(runtime::open_to_write(path, O_WRONLY, 0666, &problem));
+    if (!file.good()) cannot_write(problem);
+    if (!runtime::write_all(file.get(), text)) cannot_write(path, errno);
     return;
   }
+  const std::unique_ptr<runtime::Place> place = place_of(path);
   struct stat before {};
-  const bool exists = stat(target.c_str(), &before) == 0;
-  const Part part(target);
+  const bool exists = fstatat(place->folder.get(), place->name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
+  const Part part(*place);
   if (part.error() != 0) cannot_write(path, part.error());
-  if (!part.write(text, exists ? &before : nullptr) || !part.replace(target)) cannot_write(path, errno);
+  if (!part.write(text, exists ? &before : nullptr) || !part.replace()) cannot_write(path, errno);
 }
 
 TableEntries entries_to_update(const std::string& path) {
+  const std::unique_ptr<runtime::Place> place = place_of(path);  // before a table of somebody else is read
   TableEntries entries = entries_there(path);
   if (is_special(path)) {
     const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file.good() && errno != ENXIO) cannot_write(path, errno);  // ENXIO: a pipe that nobody reads yet
     return entries;
   }
-  const Part part(target_of(path));
+  const Part part(*place);
   if (part.error() != 0) cannot_write(path, part.error());
   return entries;
 }
 
-void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change) {
+void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change, int stop) {
   if (is_special(path)) {
     TableEntries entries;
     if (change(&entries)) write_table(path, entries);
     return;
   }
-  const LockedTable locked(path);
-  TableEntries entries = entries_there(locked.target());
-  if (change(&entries)) write_table(locked.target(), entries);
+  const LockedTable locked(path, stop);
+  TableEntries entries = entries_there(path);
+  if (change(&entries)) write_table(path, entries);
 }
 
 std::string table_text(const TableEntries& entries) {

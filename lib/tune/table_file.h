@@ -29,7 +29,8 @@ void write_table(const std::string& path, const TableEntries& entries);
 // change.
 TableEntries entries_to_update(const std::string& path);
 // `change` gets what the table holds, and what it leaves is written; false: nothing is. Whoever else updates the table
-// meanwhile waits, so that neither loses the other's entries. Throws what write_table() and entries_of() throw.
-void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change);
+// meanwhile waits, so that neither loses the other's entries. Throws what write_table() and entries_of() throw, and
+// runtime::Error where the table stays locked, or `stop` (a descriptor; -1: none) becomes readable meanwhile.
+void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change, int stop = -1);
 
 }  // namespace ligerdsl::tune

@@ -1,7 +1,7 @@
 #include "lib/tune/trial.h"
 
+#include <algorithm>
 #include <iterator>
-#include <stdexcept>
 
 namespace ligerdsl::tune {
 
@@ -17,7 +17,8 @@ Fate fate_named(const std::string& name) {
   for (size_t i = 0; i < std::size(kFates); ++i) {
     if (name == kFates[i]) return static_cast<Fate>(i);
   }
-  throw std::invalid_argument("no fate '" + name + "'");
+  throw JsonError("expected \"fate\" to be ok, slow, compile, wrong, guard, timeout or crash, got \"" + clipped(name) +
+                  '"');
 }
 
 namespace {
@@ -34,36 +35,6 @@ bool is_ceiling(const Json& ceiling) {
   return ceiling.is_null() ||
          (ceiling.is_object() && (!ceiling.contains("copy_gb_per_s") || is_positive(ceiling["copy_gb_per_s"])));
 }
-
-// Members by name and type; what is another throws with its name, what it should be and what it is.
-class Members {
- public:
-  explicit Members(const Json& json) : json_(json) {}
-
-  template <class Is>
-  const Json& get(const char* name, const char* expected, const Is& is) const {
-    const auto found = json_.find(name);
-    if (found != json_.end() && is(*found)) return *found;
-    constexpr size_t kShown = 60;
-    const std::string got =
-        found == json_.end() ? "none" : found->dump(-1, ' ', false, Json::error_handler_t::replace).substr(0, kShown);
-    throw std::invalid_argument(std::string("expected \"") + name + "\" to be " + expected + ", got " + got);
-  }
-  std::string text(const char* name) const {
-    return get(name, "a text", [](const Json& is) { return is.is_string(); });
-  }
-  double number(const char* name) const {
-    return get(name, "a number that is not negative", [](const Json& is) { return is == 0 || is_positive(is); });
-  }
-  int count(const char* name) const {
-    constexpr int kMost = 1 << 30;
-    return get(name, "a whole number that is not negative",
-               [](const Json& is) { return is.is_number_integer() && is >= 0 && is <= kMost; });
-  }
-
- private:
-  const Json& json_;
-};
 
 }  // namespace
 
@@ -93,12 +64,11 @@ Json Trial::to_json() const {
 }
 
 Trial Trial::from_json(const Json& json) {
-  if (!json.is_object()) throw std::invalid_argument("expected an object");
   const Members members(json);
   Trial trial;
   trial.key = members.text("key");
   trial.kernel = members.text("kernel");
-  trial.operation = json.contains("operation") ? members.text("operation") : trial.kernel;
+  trial.operation = members.has("operation") ? members.text("operation") : trial.kernel;
   trial.version = members.count("version");
   trial.options = members.text("options");
   trial.config = members.text("config");
@@ -113,13 +83,18 @@ Trial Trial::from_json(const Json& json) {
   trial.ratio = members.number("ratio");
   trial.samples = members.count("samples");
   if (trial.fate == Fate::ok && (trial.ratio == 0 || trial.us.size() != trial.heuristic_us.size()))
-    throw std::invalid_argument("expected of a trial that is ok a \"ratio\", and as many \"us\" as \"heuristic_us\"");
-  trial.seconds = json.value("seconds", Json::object());
-  trial.resources = json.at("resources");
+    throw JsonError(
+        "expected \"ratio\" above 0 and as many \"us\" as \"heuristic_us\" in a trial whose \"fate\" is \"ok\"");
+  const auto is_object = [](const Json& is) { return is.is_object() || is.is_null(); };
+  if (members.has("seconds")) trial.seconds = members.get("seconds", "an object", is_object);
+  trial.resources = members.get("resources", "a list of objects, or null", [](const Json& is) {
+    return is.is_null() ||
+           (is.is_array() && std::all_of(is.begin(), is.end(), [](const Json& one) { return one.is_object(); }));
+  });
   trial.date = members.text("date");
-  if (json.contains("elapsed")) trial.elapsed = members.number("elapsed");
-  if (json.contains("ceiling")) trial.ceiling = members.get("ceiling", "an object of numbers, or null", is_ceiling);
-  if (json.contains("loaded")) trial.loaded = members.text("loaded");
+  if (members.has("elapsed")) trial.elapsed = members.number("elapsed");
+  if (members.has("ceiling")) trial.ceiling = members.get("ceiling", "an object of numbers, or null", is_ceiling);
+  if (members.has("loaded")) trial.loaded = members.text("loaded");
   return trial;
 }
 

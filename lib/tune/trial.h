@@ -19,7 +19,7 @@ enum class Fate : uint8_t {
   crash,    // the process that ran it ended
 };
 const char* name(Fate fate);
-Fate fate_named(const std::string& name);  // throws std::invalid_argument
+Fate fate_named(const std::string& name);  // throws JsonError
 
 struct Trial {
   std::string key;        // of everything that the result depends on
@@ -46,7 +46,7 @@ struct Trial {
   std::string loaded;  // digest of the files of --load
 
   Json to_json() const;
-  // Throws std::exception where a member is missing, or is not what is written here.
+  // Throws JsonError where a member is missing, or is not what is written here.
   static Trial from_json(const Json& json);
 };
 

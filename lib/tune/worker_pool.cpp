@@ -38,7 +38,7 @@ void WorkerPool::serve() {
     lock.unlock();
     try {
       start();
-      WorkerProcess::Answer answer = process->ask(asked.question, seconds_, stop_);
+      WorkerProcess::Answer answer = process->ask(asked.question, Deadline::after(seconds_), stop_);
       if (answer.outcome != WorkerProcess::Outcome::answered) process.reset();
       asked.answer.set_value(std::move(answer));
     } catch (...) {

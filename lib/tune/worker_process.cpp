@@ -8,9 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstring>
 
 #include "runtime/files.h"
 #include "runtime/status.h"
@@ -21,28 +20,22 @@ namespace ligerdsl::tune {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+// A killed process that still runs after this time is inside a driver, which returns when it likes.
+constexpr double kGraceSeconds = 3;
 
 void close_and_forget(int* fd) {
   if (*fd >= 0) close(*fd);
   *fd = -1;
 }
 
-std::string end_text(int status) {
-  if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
-  const char* name = sigabbrev_np(WTERMSIG(status));
-  return name ? std::string("killed by SIG").append(name) : "killed by signal " + std::to_string(WTERMSIG(status));
+std::string signal_text(int signal) {
+  const char* name = sigabbrev_np(signal);
+  return name ? std::string("SIG").append(name) : "signal " + std::to_string(signal);
 }
 
-// A write to a process that has ended is an error, not a signal, of a socket only.
-bool send_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t put = send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(put));
-  }
-  return true;
+std::string end_text(int status) {
+  if (WIFEXITED(status)) return "exit status " + std::to_string(WEXITSTATUS(status));
+  return "killed by " + signal_text(WTERMSIG(status));
 }
 
 }  // namespace
@@ -85,36 +78,76 @@ WorkerProcess::~WorkerProcess() {
 }
 
 WorkerProcess::Answer WorkerProcess::gone(Outcome outcome) {
+  return gone(outcome, "");
+}
+
+// With an empty `end` the answer says how the process ended.
+WorkerProcess::Answer WorkerProcess::gone(Outcome outcome, std::string end) {
   kill(-pid_, SIGKILL);  // its group: what it has started goes with it
   close_and_forget(&in_);
   int status = 0;
-  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  pid_t reaped = 0;
+  for (const Deadline grace = Deadline::after(kGraceSeconds); reaped <= 0 && !grace.passed();) {
+    reaped = waitpid(pid_, &status, WNOHANG);
+    if (reaped < 0 && errno != EINTR) break;  // somebody else has reaped it
+    if (reaped == 0) poll(nullptr, 0, 1);
   }
+  if (end.empty() && reaped > 0) end = end_text(status);
+  if (end.empty()) end = "killed by SIGKILL, but the kernel has not released it yet";
   pid_ = -1;
-  return {outcome, {}, end_text(status)};
+  return {outcome, {}, std::move(end)};
 }
 
-WorkerProcess::Answer WorkerProcess::ask(const Json& question, double seconds, int stop) {
+bool WorkerProcess::running() {
+  if (pid_ < 0) return false;
+  siginfo_t info{};
+  return waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid == 0;
+}
+
+WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int stop) const {
+  constexpr double kLongestPoll = 1e6;  // s; poll takes milliseconds as an int
+  for (;;) {
+    if (until.passed()) return Wait::timed_out;
+    pollfd wait[] = {{out_, events, 0}, {stop, POLLIN, 0}};
+    const int milliseconds = 1 + static_cast<int>(1e3 * std::min(until.left(), kLongestPoll));
+    if (poll(wait, 2, milliseconds) < 0) {
+      if (errno == EINTR) continue;
+      return Wait::stopped;
+    }
+    if (wait[1].revents != 0) return Wait::stopped;
+    if (wait[0].revents != 0) return Wait::ready;
+  }
+}
+
+// A process that somebody stopped (SIGSTOP, a debugger) does not hang: it would have ended its work.
+WorkerProcess::Answer WorkerProcess::gave_up(Wait wait) {
+  if (wait == Wait::stopped) return gone(Outcome::stopped);
+  siginfo_t info{};
+  const bool was_stopped = waitid(P_PID, static_cast<id_t>(pid_), &info, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+                           info.si_pid == pid_ && info.si_code == CLD_STOPPED;
+  if (was_stopped) return gone(Outcome::ended, "stopped by " + signal_text(info.si_status));
+  return gone(Outcome::timed_out);
+}
+
+WorkerProcess::Answer WorkerProcess::ask(const Json& question, Deadline until, int stop) {
   if (pid_ < 0) return {Outcome::ended, {}, "it has ended"};
-  if (!send_all(in_, question.dump() + "\n")) return gone(Outcome::ended);
-  const auto until = Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  const std::string line = question.dump() + "\n";
+  for (std::string_view rest = line; !rest.empty();) {
+    // Of a socket only, a write to a process that has ended is an error and no signal.
+    const ssize_t put = send(in_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (put > 0) rest.remove_prefix(static_cast<size_t>(put));
+    if (put > 0 || (put < 0 && errno == EINTR)) continue;
+    if (put == 0 || errno != EAGAIN) return gone(Outcome::ended);
+    if (const Wait wait = wait_for(POLLOUT, until, stop); wait != Wait::ready) return gave_up(wait);
+  }
   for (;;) {
     if (const size_t end = read_.find('\n'); end != std::string::npos) {
-      const std::string line = read_.substr(0, end);
+      Json answer = Json::parse(read_.substr(0, end), nullptr, /*allow_exceptions=*/false);
       read_.erase(0, end + 1);
-      Json answer = Json::parse(line, nullptr, /*allow_exceptions=*/false);
-      if (answer.is_discarded()) return gone(Outcome::timed_out);
+      if (answer.is_discarded()) return gone(Outcome::ended, "it printed a line that is no answer");
       return {Outcome::answered, std::move(answer), ""};
     }
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(until - Clock::now()).count();
-    if (left <= 0) return gone(Outcome::timed_out);
-    pollfd wait[] = {{out_, POLLIN, 0}, {stop, POLLIN, 0}};
-    if (poll(wait, 2, static_cast<int>(std::min<int64_t>(left, 1 << 30))) < 0) {
-      if (errno == EINTR) continue;
-      return gone(Outcome::stopped);
-    }
-    if (wait[1].revents != 0) return gone(Outcome::stopped);
-    if (wait[0].revents == 0) continue;
+    if (const Wait wait = wait_for(POLLIN, until, stop); wait != Wait::ready) return gave_up(wait);
     char buffer[1 << 16];
     const ssize_t got = read(out_, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;

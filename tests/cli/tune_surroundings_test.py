@@ -3,6 +3,7 @@
 Usage: tune_surroundings_test.py COMMAND KERNELS.so FOLDER TEST
 """
 
+import fcntl
 import json
 import os
 import pathlib
@@ -148,6 +149,92 @@ def test_standard_output(ligerdsl, kernels, folder):
     code, text, errors = run("tune", "softmax_forward", "--store", "-")
     expect(code == 2 and "--store" in errors, errors)
     expect(not list(place.iterdir()), f"{list(place.iterdir())}")
+
+
+def seconds_of(ligerdsl, *arguments, **environment):
+    begin = time.monotonic()
+    code, out, errors = ligerdsl.run(*arguments, **environment)
+    return time.monotonic() - begin, code, out + errors
+
+
+def test_hanging_kernel(ligerdsl, kernels, folder):
+    """A kernel that hangs as it is configured by default costs ten times --timeout, or what --budget leaves."""
+    tune = ["--load", kernels, "tune", "faulty", "fault=endless", "y=64", "x=64", "--store", folder / "hangs.jsonl"]
+    seconds, code, output = seconds_of(ligerdsl, *tune, "--timeout", "0.5")
+    expect(code == 4 and "had not opened faulty" in output and "--timeout" in output, f"exit {code}: {output}")
+    expect(seconds < 60, f"--timeout 0.5: {seconds:.0f} s")
+    seconds, code, output = seconds_of(ligerdsl, *tune, "--timeout", "100", "--budget", "3s")
+    expect(code == 4 and "the budget of 3 s" in output, f"exit {code}: {output}")
+    expect(seconds < 30, f"--budget 3s: {seconds:.0f} s")
+
+
+def test_finals_are_part_of_the_budget(ligerdsl, kernels, folder):
+    """Finals of a kernel with samples of half a second would take minutes."""
+    store = folder / "finals.jsonl"
+    seconds, code, output = seconds_of(ligerdsl, "--load", kernels, "tune", "lazy", "y=6000000", "x=6000000", "--check-with", "y=512 x=512",
+                                       "--budget", "15s", "--store", store)
+    expect(code in (0, 4), f"exit {code}: {output}")
+    expect(seconds < 40, f"a budget of 15 s took {seconds:.0f} s: {output}")
+
+
+def test_killed_worker(ligerdsl, kernels, folder):
+    """A worker that somebody kills or stops while it opens the problem costs one more; two of them end the search."""
+    tune = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--max-evals", "1", "-q", "--timeout"]
+    for number in (signal.SIGKILL, signal.SIGSTOP):
+        store = folder / f"once_{number}.jsonl"
+        code, out, errors = ligerdsl.run(*tune, "20" if number == signal.SIGKILL else "3", "--store", store,
+                                         TUNED_KERNELS_SIGNAL=f"{number:d}:{folder / f'sent_{number:d}'}")
+        expect(code == 0 and trials(store)[0]["fate"] == "ok", f"{number}: exit {code}: {out}{errors}")
+    seconds, code, output = seconds_of(ligerdsl, *tune, "20", "--store", folder / "always.jsonl", TUNED_KERNELS_SIGNAL=f"{signal.SIGKILL:d}")
+    expect(code == 4 and "two worker processes ended before they had opened steps y=5000" in output and "SIGKILL" in output, f"exit {code}: {output}")
+    expect(seconds < 60, f"{seconds:.0f} s")
+
+
+def test_locked_store(ligerdsl, kernels, folder):
+    """Who waits for a store that somebody has locked says who that is, and ends: after a while, and at a signal."""
+    tune = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store"]
+    waiting = []
+    for name in ("bound", "signal"):
+        store = (folder / name).open("w")
+        fcntl.flock(store, fcntl.LOCK_EX)
+        waiting.append((store, subprocess.Popen([*tune, store.name], env=ligerdsl.environment, text=True, stdout=subprocess.PIPE,
+                                                stderr=subprocess.PIPE, preexec_fn=command.default_signals)))
+    time.sleep(15)
+    waiting[1][1].send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    waiting[1][1].communicate(timeout=60)
+    expect(time.monotonic() - sent < 15 and waiting[1][1].returncode == -signal.SIGINT, f"a signal: {waiting[1][1].returncode}")
+    out, errors = waiting[0][1].communicate(timeout=120)
+    expect(waiting[0][1].returncode == 2 and f"process {os.getpid()} (" in errors and "--store" in errors, f"{waiting[0][1].returncode}: {errors}")
+
+
+def test_links_of_others(ligerdsl, kernels, folder):
+    """In a folder where all may write, nothing is written through what somebody else has put there."""
+    if os.geteuid() != 0:
+        return print("skipped: only root can make links of another user")
+    shared = folder / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    victims = folder / "victims"
+    victims.mkdir()
+
+    def link(name):
+        (victims / name).write_text("mine")
+        (shared / name).symlink_to(victims / name)
+        os.lchown(shared / name, 12345, 12345)
+        return shared / name
+
+    (shared / "dump").symlink_to(victims)
+    os.lchown(shared / "dump", 12345, 12345)
+    tune = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "-q", "--store", folder / "store.jsonl"]
+    for arguments in (["tune", "softmax_forward", "H=512", "--store", link("store")], [*tune, "--export", link("table")],
+                      ["list", "--json", link("json")], ["compile", "softmax_forward", "--emit", "program", "-o", link("output")]):
+        code, out, errors = ligerdsl.run(*arguments)
+        expect(code in (2, 4) and "symbolic link of another user (uid 12345)" in errors, f"{arguments}: exit {code}: {errors}")
+    for variables in ({"LIGERDSL_TRACE": str(link("trace"))}, {"LIGERDSL_DUMP": "all", "LIGERDSL_DUMP_DIR": str(shared / "dump")}):
+        code, out, errors = ligerdsl.run("run", "softmax_forward", "H=64", "N=4", **variables)
+        expect(code == 0 and "symbolic link of another user (uid 12345)" in errors, f"{variables}: exit {code}: {errors}")
+    expect(all(path.is_file() and path.read_text() == "mine" for path in victims.iterdir()), f"{list(victims.iterdir())}")
 
 
 if __name__ == "__main__":

@@ -66,7 +66,7 @@ def test_too_little_memory(ligerdsl, kernels, folder):
 
 
 def test_library_that_prints(ligerdsl, kernels, folder):
-    code, out, errors = ligerdsl.run("--load", kernels, "tune", "faulty", "y=64", "x=64", "--budget", "0.001s", "--store",
+    code, out, errors = ligerdsl.run("--load", kernels, "tune", "faulty", "y=64", "x=64", "--max-evals", "1", "--store",
                                      folder / "talk.jsonl", "-q", TUNED_KERNELS_TALK="1")
     expect(code == 0 and trials(folder / "talk.jsonl")[0]["fate"] == "ok", f"exit {code}\n{out}{errors}")
 
@@ -235,7 +235,7 @@ def test_tables(ligerdsl, kernels, folder):
 
 
 def test_exported_tables_stay(ligerdsl, kernels, folder):
-    """A search that had no time leaves an entry; files that are no tables are refused before the search, and stay."""
+    """A search without time leaves an entry; files that are no tables are refused before the search, and stay."""
     store, table = folder / "stay.jsonl", folder / "stay.json"
     arguments = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--jobs", "8", "--store", store, "--export", table, "-q"]
     result = ligerdsl.json(*arguments)["results"][0]
@@ -245,7 +245,8 @@ def test_exported_tables_stay(ligerdsl, kernels, folder):
     key = f"softmax_forward/1 {winner['options']} @ {device['arch']}/{device['units']}/{device['model']}"
     before = '{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'"{key}": {{"config": "{winner["config"]}"}},\n' + '"": {}}}\n'
     table.write_text(before)
-    ligerdsl.json(*arguments, "--budget", "0.001s")
+    code, out, errors = ligerdsl.run(*arguments, "--budget", "0.001s")
+    expect(code == 4 and "the budget of 0.001 s" in errors, f"exit {code}: {out}{errors}")
     expect(key in json.loads(table.read_text())["entries"], table.read_text())
     table.write_text("{}")
     lines = len(trials(store))
@@ -260,13 +261,12 @@ def test_sets_and_parts(ligerdsl, kernels, folder):
     result = ligerdsl.json("tune", "adamw_step", "N=4096", "--max-evals", "2", "--store", store, "--export", table, "-q")["results"][0]
     winner = result["winner"]
     expect((winner["operation"], winner["kernel"]) == ("adamw_step", "adamw"), f"{winner}")
-    results = ligerdsl.json("tune", "--set", "standard", "--rows", "8,16", "--budget", "0.001s", "--store", store, "-q")["results"]
+    results = ligerdsl.json("tune", "--set", "standard", "--rows", "8,16", "--max-evals", "1", "--budget", "20s", "--store", store, "-q")["results"]
     names = {r["operation"] for r in results}
     expect("cross_entropy_backward" in names and "adamw_step" in names and "global_norm" not in names, f"{names}")
     norm = next(r for r in results if r["operation"] == "rms_norm_forward")
     expect([p.split()[1] for p in norm["problems"]] == ["N=8", "N=16"], f"{norm}")
-    expect([r["tried"] for r in results] == [0] * len(results) and "winner" in results[0] and "winner" not in results[-1],
-           "a search that the budget left no time for was begun, or its task is not listed")
+    expect("winner" in results[0] and all("winner" in r or r["tried"] == 0 for r in results), "a search without time is listed")
 
 
 def checked(ligerdsl, kernel, *problems):

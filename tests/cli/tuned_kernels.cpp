@@ -1,11 +1,13 @@
 // Kernels for tune_test.py: one whose configurations are right, wrong, wrong when run again, too far, endless or deadly,
 // one whose order of sums is a choice, one that has none, one whose default is many times slower than another choice. What libraries may do when they are loaded it does on request:
 // TUNED_KERNELS_TALK prints, TUNED_KERNELS_LOCALE sets the user's locale, TUNED_KERNELS_SLOW_WORKER=FILE makes that file
-// and sleeps in the process that runs kernels.
+// and sleeps in the process that runs kernels. TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends that signal to the process that
+// runs `steps`, when it opens the problem; with a FILE only as long as that file is missing, which it makes.
 #include <ligerdsl/dsl.h>
 #include <unistd.h>
 
 #include <clocale>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -67,7 +69,23 @@ void steps(KernelBuilder& k, const StepsMeta& m) {
   y.partition({m.block}).store({i}, floor(x.partition({m.block}).load({i}) * 1234567.0f).to(i32));
 }
 
+bool runs_kernels() {
+  std::ifstream arguments("/proc/self/cmdline");
+  const std::string text{std::istreambuf_iterator<char>(arguments), {}};
+  return text.find("tune-worker") != std::string::npos;
+}
+
+void send_signal() {
+  const char* wanted = std::getenv("TUNED_KERNELS_SIGNAL");
+  if (!wanted || !runs_kernels()) return;
+  const std::string text = wanted, file = text.find(':') == std::string::npos ? "" : text.substr(text.find(':') + 1);
+  if (!file.empty() && std::ifstream(file)) return;
+  if (!file.empty()) std::ofstream(file).flush();
+  std::raise(std::atoi(wanted));
+}
+
 Launch step_blocks(const StepsMeta& m, const LaunchArguments& a) {
+  send_signal();
   return {.grid = {ceil_div(a.dim("y", 0), m.block)}};
 }
 
@@ -140,10 +158,8 @@ int loaded() {
   if (std::getenv("TUNED_KERNELS_TALK")) std::puts("loaded");
   if (std::getenv("TUNED_KERNELS_LOCALE") && std::setlocale(LC_ALL, "") && std::localeconv()->decimal_point[0] == ',')
     std::fputs("locale with commas\n", stderr);
-  std::ifstream arguments("/proc/self/cmdline");
-  const std::string text{std::istreambuf_iterator<char>(arguments), {}};
   const char* slow = std::getenv("TUNED_KERNELS_SLOW_WORKER");
-  if (slow && text.find("tune-worker") != std::string::npos) std::ofstream(slow).flush(), sleep(600);
+  if (slow && runs_kernels()) std::ofstream(slow).flush(), sleep(600);
   return 0;
 }
 

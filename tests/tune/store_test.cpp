@@ -1,10 +1,13 @@
 #include "lib/tune/store.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <thread>
 
 #include "runtime/status.h"
@@ -44,6 +47,53 @@ TEST_F(StoreTest, KeepsTrials) {
   const std::vector<Trial> read = Store(path_).read();
   ASSERT_EQ(read.size(), 2u);
   EXPECT_EQ(read[1].to_json(), trial("b").to_json());
+}
+
+std::string refusal(const std::function<void()>& body) {
+  try {
+    body();
+    return "";
+  } catch (const runtime::Error& error) {
+    return error.what();
+  }
+}
+
+TEST_F(StoreTest, ALockedFileIsWaitedForWithABoundAndItsHolderNamed) {
+  Store store(path_), other(path_);
+  const runtime::File held(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
+  const std::string text = refusal([&] { store.append(trial("a"), -1, std::chrono::milliseconds(50)); });
+  EXPECT_NE(text.find("process " + std::to_string(getpid()) + " ("), std::string::npos) << text;
+  EXPECT_NE(text.find("--store"), std::string::npos) << text;
+  std::thread unlocks([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    flock(held.get(), LOCK_UN);
+  });
+  store.append(trial("b"));
+  unlocks.join();
+  ASSERT_EQ(other.read().size(), 1u) << "the trial that was refused is not there";
+}
+
+TEST_F(StoreTest, AStopEndsTheWaitForALock) {
+  Store store(path_);
+  const runtime::File held(open(path_.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  ASSERT_EQ(write(ends[1], "x", 1), 1);
+  EXPECT_NE(refusal([&] { store.append(trial("a"), ends[0], std::chrono::hours(1)); }), "");
+  for (const int end : ends) close(end);
+}
+
+TEST_F(StoreTest, LinksOfOthersAreNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a link of another user";
+  std::filesystem::create_directories(path_.parent_path());
+  const auto victim = folder_ / "victim";
+  std::ofstream(victim) << "mine\n";
+  std::filesystem::create_symlink(victim, path_);
+  ASSERT_EQ(lchown(path_.c_str(), 12345, 12345), 0);
+  EXPECT_NE(refusal([&] { const Store store(path_); }).find("symbolic link of another user"), std::string::npos);
+  EXPECT_EQ(std::filesystem::file_size(victim), 5u);
 }
 
 TEST_F(StoreTest, ATornLineCostsItselfOnly) {
@@ -124,7 +174,7 @@ TEST_F(StoreTest, MembersAreWhatTheyHaveToBe) {
   EXPECT_NE(changed("ratio", "-1").find("expected \"ratio\" to be a number that is not negative, got -1"),
             std::string::npos)
       << changed("ratio", "-1");
-  EXPECT_NE(changed("date", "\"\", \"date\": \"\"").find("it says \"date\" twice"), std::string::npos);
+  EXPECT_NE(changed("date", "\"\", \"date\": \"\"").find("got \"date\" twice"), std::string::npos);
 }
 
 TEST_F(StoreTest, DeepNestingTakesNoStack) {

@@ -64,7 +64,7 @@ TEST(SummaryTest, AGainIsMoreThanTheNoise) {
 TEST(SummaryTest, AGainIsSlowerOnNoProblem) {
   EXPECT_EQ(no_gain(over_problems({0.8, 1.009}), 1), "");
   EXPECT_EQ(no_gain(over_problems({0.5, 1.02, 0.9}), 1),
-            "0.771 of the heuristic's time over all, but 1.020 of it with \"N=1\"");
+            "its time is 0.771 of the heuristic's over all problems, but 1.020 of it on \"N=1\"");
   EXPECT_EQ(worst_ratio(over_problems({0.5, 1.02, 0.9})), 1.02);
   EXPECT_EQ(cost(over_problems({0.5, 1.02}), 1.03), over_problems({0.5, 1.02}).ratio);
   EXPECT_EQ(cost(over_problems({0.5, 1.02}), 1.01), 1.02);

@@ -260,6 +260,18 @@ TEST_F(WrittenTable, UpdatesBeginWithWhatIsThere) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh")) << "asking makes no file";
 }
 
+TEST_F(WrittenTable, LinksOfOthersAreNotFollowed) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can make a link of another user";
+  write_table(path_, {});
+  std::filesystem::create_symlink(path_, folder_ / "theirs");
+  ASSERT_EQ(lchown((folder_ / "theirs").c_str(), 12345, 12345), 0);
+  const auto add = [](TableEntries* all) { return (*all)["a/1 @ c"] = {{"config", "n=1"}}, true; };
+  EXPECT_THROW(update_table(folder_ / "theirs", add), runtime::Error);
+  EXPECT_THROW(write_table(folder_ / "theirs", {}), runtime::Error);
+  EXPECT_THROW(entries_to_update(folder_ / "theirs"), runtime::Error);
+  EXPECT_EQ(TunedTable::read(path_).size(), 0u);
+}
+
 // The goal is 1 ms and 1 us; a machine of tests may be busy or slow.
 TEST(TunedTable, TenThousandEntriesCostLittle) {
   using Clock = std::chrono::steady_clock;

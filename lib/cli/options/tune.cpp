@@ -51,7 +51,7 @@ void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
   command
       ->add_option_function<std::string>(
           "--budget", [request](const std::string& text) { request->budget_seconds = parse_duration(text); },
-          "Time for everything, 90s, 10m, 2h; default 10m")
+          "Time for everything, the finals included: 90s, 10m, 2h; default 10m")
       ->check([](const std::string& text) {
         return std::isnan(parse_duration(text)) ? "expected a time such as 90s, 10m or 2h, got '" + text + "'"
                                                 : std::string();
@@ -59,7 +59,7 @@ void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
   command
       ->add_option("--timeout", request->timeout_seconds,
                    "Seconds after which a compile or a configuration is taken to hang; longer where the heuristic is "
-                   "slow")
+                   "slow, and 10 times as long, at least 10 s, for opening a problem")
       ->check(number_from(0.1, 1e5))
       ->capture_default_str();
   command->add_option("--max-evals", request->max_evals, "Configurations to try of each kernel")
