@@ -9,6 +9,8 @@
 #include "lib/cli/output.h"
 #include "lib/src/deterministic.h"
 #include "lib/src/validate.h"
+#include "runtime/elf_image.h"
+#include "runtime/files.h"
 #include "runtime/ranges.h"
 
 namespace ligerdsl::cli {
@@ -28,16 +30,47 @@ lib::BoundTensor contiguous(void* data, const std::vector<int64_t>& shape, DType
 
 }  // namespace
 
+namespace {
+
+// The loader maps what the headers say, and a read past the end of the file would be SIGBUS. Other faults of the file
+// are reported by the loader.
+void require_whole(const std::string& path, const std::string& file) {
+  constexpr size_t kMostBytes = size_t{1} << 32;
+  std::string problem;
+  const std::optional<std::string> image = runtime::read_file(path, kMostBytes, &problem);
+  if (image && runtime::is_cut_short_elf(*image))
+    throw Failure(kUsage,
+                  fmt::format("--load {}: expected a whole shared object, got one that is cut short; build or copy "
+                              "it again",
+                              file));
+}
+
+// An error in the table of kernels names the file that it came with.
+std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entry, const std::string& file) {
+  try {
+    return kernels_of(entry());
+  } catch (const std::exception& error) {
+    throw Failure(kUsage, fmt::format("--load {}: {}", file, error.what()));
+  }
+}
+
+}  // namespace
+
 AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
     // A path without a slash means the working folder here, not the linker's search path.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
+    require_whole(path, file);
     void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: kernels keep code in it
     if (!handle) throw Failure(kUsage, fmt::format("--load {}: {}", file, dlerror()));
     const auto entry = reinterpret_cast<ligerdsl_author_entry_fn>(dlsym(handle, LIGERDSL_AUTHOR_ENTRY));
     if (!entry)
-      throw Failure(kUsage, fmt::format("--load {}: no kernels; a file of it needs LIGERDSL_EXPORT_KERNELS();", file));
-    for (auto& kernel : kernels_of(entry())) add(std::move(kernel), file);
+      throw Failure(
+          kUsage,
+          fmt::format("--load {}: expected a shared object that exports kernels; put LIGERDSL_EXPORT_KERNELS(); into "
+                      "one of its source files",
+                      file));
+    for (auto& kernel : kernels_in(*entry, file)) add(std::move(kernel), file);
   }
 }
 

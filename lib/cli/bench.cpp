@@ -131,8 +131,9 @@ class Bench {
         earlier_(std::move(earlier)),
         context_(open_context(globals)),
         copy_bytes_(request.copy_bytes > 0 ? static_cast<int64_t>(request.copy_bytes) : large_copy_bytes(device())),
-        cases_(chosen_cases(request, device().is_cpu())),
-        ceiling_(runtime::copy_bandwidth_gbps(device(), copy_bytes_)) {
+        cases_(chosen_cases(request, device().is_cpu())) {
+    if (earlier_) earlier_->require_comparable(bench_conditions(device().description(), !request.warm));
+    ceiling_ = runtime::copy_bandwidth_gbps(device(), copy_bytes_);
     run_.options = {.budget_ms = request.budget_ms, .cold = !request.warm};
     run_.inputs = std::move(inputs);
     run_.between = [this] {
@@ -194,12 +195,14 @@ class Bench {
   }
 
   void compare(const Outcome& o) {
-    const std::optional<double> ratio = earlier_->ratio(o);
-    const bool slower = earlier_->is_slower(o, request_.tolerance / 100);
+    const std::optional<Comparison> with = earlier_->compare(o, request_.tolerance / 100);
+    const bool slower = with && with->slower;
     slower_ += slower;
-    const std::string text = ratio ? fmt::format("{:.3f}", *ratio) : "";
-    rows_.back().push_back(slower ? text + " slower" : text);
-    results_.back()["of_earlier"] = ratio ? Json(*ratio) : Json();
+    std::string text = with ? fmt::format("{:.3f}", with->ratio) : "not measured then";
+    if (with) text += slower ? " slower" : with->significant ? "" : " not significant";
+    rows_.back().push_back(text);
+    results_.back()["of_earlier"] = with ? Json(with->ratio) : Json();
+    results_.back()["significant"] = with ? Json(with->significant) : Json();
     results_.back()["slower"] = slower;
   }
 
@@ -220,7 +223,7 @@ class Bench {
     if (globals_.json == "-") return;
     std::vector<std::string> header = {"kernel",  "settings",          "median", "20 %", "80 %",          "rate",
                                        "of copy", "of same-size copy", "peak",   "host", "beyond launch", "resources"};
-    if (earlier_) header.push_back("of earlier");
+    if (earlier_) header.push_back("now / then");
     if (!globals_.quiet) print_text(title() + "\n");
     if (earlier_ && !globals_.quiet) print_text(fmt::format("earlier: {}\n", printable_line(earlier_->about())));
     print_table(globals_, header, rows_);
@@ -228,18 +231,16 @@ class Bench {
 
   Json result() const {
     const runtime::DeviceDescription& about = device().description();
-    return {{"device", about.name},
-            {"arch", about.arch},
-            {"threads", about.threads},
-            {"cold", !request_.warm},
-            {"distorted_by", distortions()},
-            {"copy_bytes", copy_bytes_},
-            {"copy_gb_per_s", ceiling_},
-            {"build", lib::build_info()},
-            {"results", results_},
-            {"failures", failures_},
-            {"interrupted", signals_.arrived()},
-            {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}};
+    Json run = bench_conditions(about, !request_.warm);
+    run.update({{"distorted_by", distortions()},
+                {"copy_bytes", copy_bytes_},
+                {"copy_gb_per_s", ceiling_},
+                {"build", lib::build_info()},
+                {"results", results_},
+                {"failures", failures_},
+                {"interrupted", signals_.arrived()},
+                {"date", fmt::format("{:%FT%TZ}", fmt::gmtime(std::time(nullptr)))}});
+    return run;
   }
 
   const Globals& globals_;
@@ -251,7 +252,7 @@ class Bench {
   lib::ContextRef context_;
   int64_t copy_bytes_;
   std::vector<BenchCase> cases_;
-  double ceiling_;  // GB/s of the large copy
+  double ceiling_ = 0;  // GB/s of the large copy
   int64_t slower_ = 0;
   Json results_ = Json::array(), failures_ = Json::array();
   std::vector<std::vector<std::string>> rows_;

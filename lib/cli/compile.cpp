@@ -33,10 +33,12 @@ bool is_reproducer(const std::string& kernel) {
 // What the compiler failed on, for the device that it was for.
 Recorded from_reproducer(const CompileRequest& request) {
   if (!request.target.empty() || !request.settings.empty())
-    throw Failure(kUsage, "a reproducer brings its target and its settings: give neither");
+    throw Failure(kUsage, "a reproducer holds its own target and settings; leave out --target and name=value");
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
-    print_error(fmt::format("the reproducer is of build {}, this is {}", kept.build_id, runtime::build_id()));
+    print_error(
+        fmt::format("the reproducer was written by build {}, and this is build {}: the fault may not show again",
+                    kept.build_id, runtime::build_id()));
   return {kept.program, program::parseOptions(kept.options)};
 }
 
@@ -72,8 +74,9 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
   const std::string text = text_of(stage);
   if (text.empty()) {
     throw Failure(kUsage,
-                  fmt::format("--emit {}: the way to {} has no such stage", stage,
-                              recorded.options.target == program::Target::cpu ? "a CPU" : recorded.options.arch));
+                  fmt::format("--emit {}: a compile for {} has no such stage; `ligerdsl compile --help` lists "
+                              "the stages of each target",
+                              stage, recorded.options.target == program::Target::cpu ? "cpu" : recorded.options.arch));
   }
   return text;
 }
@@ -92,7 +95,9 @@ int write_result(const Globals& globals, const CompileRequest& request, const st
 // The schedules of an operation's kernels for the target, without compiling anything: a line of settings each.
 int print_configs(const Globals& globals, const CompileRequest& request, const std::string& target) {
   if (AuthorKernels(globals.load).find(request.kernel))
-    throw Failure(kUsage, "--emit config is of the library's kernels; a loaded kernel's choices are its settings");
+    throw Failure(kUsage,
+                  "--emit config shows kernels of the library only; `ligerdsl explain` shows the configuration of a "
+                  "kernel of --load");
   const auto context = std::make_shared<RecordingContext>(options_for_target(target), unused_cpu(globals));
   OpInstance instance(find_op(request.kernel), request.settings);
   lib::check_desc(instance.info(), instance.desc());
@@ -179,7 +184,10 @@ int compile(const Globals& globals, const CompileRequest& request) {
     if (stage == "remarks") result.back()["remarks"] = json_of(remarks);
   }
   if (recorded.size() > 1 && stage == "cubin")
-    throw Failure(kUsage, fmt::format("{} has {} kernels; a cubin holds one", request.kernel, recorded.size()));
+    throw Failure(
+        kUsage,
+        fmt::format("--emit cubin: expected an operation with one kernel, {} has {}; --emit ptx shows all of them",
+                    request.kernel, recorded.size()));
   return write_result(globals, request, text, result);
 }
 

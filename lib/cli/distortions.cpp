@@ -18,12 +18,13 @@ struct Distortion {
 
 std::vector<Distortion> known() {
   const runtime::Options& options = runtime::options();
-  return {{"LIGERDSL_OVERRIDE_DIR", !options.override_dir.empty(), "tables are of what the compiler makes",
-           "edited stages run in place of what the compiler makes"},
-          {"LIGERDSL_VALIDATE", options.validate, "a call that is waited for and looked at takes another time",
-           "each call is waited for and looked at, so it takes longer"},
-          {"LIGERDSL_TRACE", !options.trace.empty(), "a call that is told takes another time",
-           "each call is told, so it takes longer"}};
+  return {{"LIGERDSL_OVERRIDE_DIR", !options.override_dir.empty(),
+           "it runs edited stages in place of what the compiler makes",
+           "it runs edited stages in place of what the compiler makes"},
+          {"LIGERDSL_VALIDATE", options.validate, "it waits for every call and checks its results, which takes time",
+           "it waits for every call and checks its results, which takes time"},
+          {"LIGERDSL_TRACE", !options.trace.empty(), "it records every call, which takes time",
+           "it records every call, which takes time"}};
 }
 
 }  // namespace
@@ -38,14 +39,16 @@ std::vector<std::string> distortions() {
 void refuse_distortions(const char* command) {
   for (const Distortion& one : known()) {
     if (one.set)
-      throw Failure(kUsage, fmt::format("{}: {} is set; unset it, for {}", command, one.name, one.not_for_tables));
+      throw Failure(kUsage, fmt::format("{}: unset {}: {}, so that the times are not those of normal runs", command,
+                                        one.name, one.not_for_tables));
   }
 }
 
 void warn_of_distortions(const char* command) {
   for (const Distortion& one : known()) {
     if (one.set)
-      print_error(fmt::format("{}: {} is set: {}; unset it for times to compare with", command, one.name, one.effect));
+      print_error(
+          fmt::format("{}: {} is set, and {}; unset it for times to compare with", command, one.name, one.effect));
   }
 }
 

@@ -104,6 +104,13 @@ void print(const Globals& globals, const Finding& finding) {
                          printable(finding.text), finding.remedy.empty() ? "" : "; " + printable(finding.remedy)));
 }
 
+// A long path would push the next column out of the window. --verbose and --json show all of it.
+std::string cell_of(const std::string& value) {
+  constexpr size_t kWidest = 60;
+  if (columns(printable_line(value)) <= kWidest) return value;
+  return "..." + value.substr(value.size() - std::min(value.size(), kWidest - 3));
+}
+
 }  // namespace
 
 int doctor(const Globals& globals) {
@@ -122,7 +129,8 @@ int doctor(const Globals& globals) {
   std::vector<std::vector<std::string>> rows;
   for (const runtime::OptionInfo& option : runtime::option_table()) {
     const char* value = std::getenv(option.name);
-    rows.push_back({option.name, value ? value : fmt::format("({})", option.default_value), option.help});
+    const std::string text = value ? value : fmt::format("({})", option.default_value);
+    rows.push_back({option.name, globals.verbose ? text : cell_of(text), option.help});
     result["environment"].push_back(
         {{"name", option.name}, {"value", value ? Json(value) : Json()}, {"help", option.help}});
   }

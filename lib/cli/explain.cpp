@@ -77,7 +77,7 @@ class Explanation {
     for (const RecordedKernel& one : shown_) add_kernel(place_.make(one));
     if (!request_.target.empty() || request_.no_run)
       leave_out(fmt::format("floor and measured time: {}",
-                            request_.no_run ? "--no-run" : "nothing runs for a --target; name the --device"));
+                            request_.no_run ? "--no-run" : "with --target nothing runs; use --device"));
     else
       measure(signals.emplace());
     result_["left_out"] = left_out_;

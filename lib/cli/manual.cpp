@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <ctime>
 
+#include "lib/cli/exit_codes.h"
 #include "lib/cli/output.h"
 #include "lib/cli/usage.h"
 #include "ligerdsl/ligerdsl.h"
@@ -107,15 +108,8 @@ std::string command_page(const CLI::App& command) {
 }
 
 std::string exit_status() {
-  const std::vector<std::pair<int, const char*>> codes = {
-      {kOk, "Success."},
-      {kCheckFailed, "A check failed."},
-      {kUsage, "The arguments are wrong."},
-      {kNoDevice, "There is no such device."},
-      {kNothingFound, "Nothing valid was found, or a result could not be written."},
-      {kInterrupted, "Interrupted, as a shell sees it."}};
   std::string text = section("EXIT STATUS");
-  for (const auto& [code, meaning] : codes) text += fmt::format(".TP\n{}\n{}\n", code, meaning);
+  for (const auto& [code, meaning] : exit_codes()) text += fmt::format(".TP\n{}\n{}.\n", code, roff(meaning));
   return text;
 }
 

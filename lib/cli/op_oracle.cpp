@@ -30,7 +30,7 @@ TensorBytes bytes_of(const OpInstance& instance) {
 std::map<std::string, Expectation> formula(const OpInstance& instance, const TensorBytes& before) {
   const auto found = formulas().find(instance.info().name);
   if (found == formulas().end())
-    throw Failure(kNothingFound, std::string(instance.info().name) + ": --check knows no formula of it");
+    throw Failure(kNothingFound, std::string("--check: there is no float64 formula for ") + instance.info().name);
   return found->second(Call{instance, before});
 }
 

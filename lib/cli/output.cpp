@@ -1,5 +1,6 @@
 #include "lib/cli/output.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,6 +14,8 @@
 #include <system_error>
 
 #include "lib/cli/printable.h"
+#include "runtime/files.h"
+#include "runtime/safe_open.h"
 
 namespace ligerdsl::cli {
 
@@ -22,8 +25,11 @@ std::string paint(const Globals& globals, const char* code, const std::string& t
   return use_color(globals) ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
 }
 
+// A number, perhaps with a unit: "12.3 us". A sentence that begins with a number is none.
 bool numeric(const std::string& cell) {
-  return !cell.empty() && (std::isdigit(static_cast<unsigned char>(cell[0])) || cell[0] == '-');
+  const size_t unit = cell.find_first_not_of("+-.0123456789eE");
+  if (unit == 0 || cell.empty() || (!std::isdigit(static_cast<unsigned char>(cell[0])) && cell[0] != '-')) return false;
+  return unit == std::string::npos || cell.find_first_of(" :", unit + 1) == std::string::npos;
 }
 
 }  // namespace
@@ -85,8 +91,9 @@ void print_text(std::string_view text) {
 }
 
 void print_error(const std::string& message) {
-  flush_stdout();  // first what came first
-  const std::string line = fmt::format("ligerdsl: {}\n", printable(message));
+  flush_stdout();                        // first what came first
+  constexpr size_t kLongestLine = 4000;  // twice the list of all operations
+  const std::string line = fmt::format("ligerdsl: {}\n", printable(with_short_lines(message, kLongestLine)));
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
@@ -129,20 +136,22 @@ void flush_output() {
 
 void write_file(const std::string& path, std::string_view bytes) {
   if (is_standard_output(path)) return print_text(bytes);
-  std::FILE* file = std::fopen(path.c_str(), "wbe");
-  if (!file) cannot_write(path);
-  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file) == bytes.size() && std::fflush(file) == 0;
+  std::string problem;
+  const int file = runtime::open_to_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0666, &problem);
+  if (file < 0) throw Failure(kNothingFound, "cannot write " + problem);
+  const bool written = runtime::write_all(file, bytes);
   const int error = errno;
-  if (std::fclose(file) == 0 && written) return;
+  if (close(file) == 0 && written) return;
   if (!written) errno = error;
   cannot_write(path);
 }
 
 void check_writable(const std::string& path) {
   if (is_standard_output(path)) return;
-  std::FILE* file = std::fopen(path.c_str(), "abe");
-  if (!file) cannot_write(path);
-  std::fclose(file);
+  std::string problem;
+  const int file = runtime::open_to_write(path, O_WRONLY | O_CREAT | O_APPEND, 0666, &problem);
+  if (file < 0) throw Failure(kNothingFound, "cannot write " + problem);
+  close(file);
 }
 
 void write_json(const Globals& globals, const Json& result) {

@@ -63,6 +63,17 @@ std::string printable_line(std::string_view text) {
   return line;
 }
 
+std::string with_short_lines(std::string_view text, size_t most) {
+  std::string shorter;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    shorter += end <= most ? text.substr(0, end) : std::string(text.substr(0, most)) + "...";
+    if (end < text.size()) shorter += '\n';
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return shorter;
+}
+
 size_t columns(std::string_view text) {
   return text.size() - static_cast<size_t>(std::count_if(text.begin(), text.end(), continues));
 }

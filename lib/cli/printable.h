@@ -13,6 +13,9 @@ std::string printable(std::string_view text);
 // must not begin a line of its own.
 std::string printable_line(std::string_view text);
 
+// Lines of more than `most` bytes end in "...": a file or an argument may be one long line.
+std::string with_short_lines(std::string_view text, size_t most);
+
 // Columns that printable text takes: its code points.
 size_t columns(std::string_view text);
 

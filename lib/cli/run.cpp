@@ -88,7 +88,7 @@ std::string fault_of(const Output& output) {
   const interpreter::AccessLog::Extent& left = output.unwritten;
   if (left.elements > 0)
     return fmt::format(
-        "NOT WRITTEN: {} of {}, the first is [{}]; if that is meant, say what {} holds before: "
+        "NOT WRITTEN: {} of {}, the first is [{}]; if that is intended, give {} initial values with "
         "{}=SHAPE:0..0 or --in",
         left.elements, d.elements, left.first, output.name, output.name);
   return "";

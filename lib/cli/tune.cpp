@@ -113,7 +113,7 @@ struct TuneRun {
     } catch (const BudgetOver&) {
       progress.clear();
       ++not_begun;
-      print_error(fmt::format("the budget of {:g} s ended before the device was open; give a longer --budget",
+      print_error(fmt::format("the budget of {:g} s ended before a search could begin; give a longer --budget",
                               request.budget_seconds));
     }
   }
@@ -126,8 +126,13 @@ struct TuneRun {
     // Started after the device: the driver makes one context at a time, however many processes ask.
     tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
                                 time.search().descriptor());
-    std::vector<TuneTask> tasks =
-        tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
+    std::vector<TuneTask> tasks;
+    try {
+      tasks = tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
+    } catch (const std::exception&) {
+      time.require_going_on();  // a compile that was stopped is no fault of the kernel
+      throw;
+    }
     const TuneSearch how{request,    time,      device,
                          assemblers, compilers, store,
                          trials,     known,     [&](const std::string& text) { progress.show(text); }};

@@ -9,6 +9,7 @@
 #include <iterator>
 
 #include "lib/cli/output.h"
+#include "lib/tune/strict_json.h"
 #include "runtime/files.h"
 
 namespace ligerdsl::cli {
@@ -36,9 +37,10 @@ std::string read_text(const std::string& path) {
 
 Json parse_json(const std::string& text, const std::string& where) {
   try {
-    return Json::parse(text);
-  } catch (const Json::parse_error&) {
-    throw Failure(kUsage, where + R"(: expected JSON, like {"operation": "softmax_forward", "n_cols": 4096})");
+    return tune::parse_strict(text);
+  } catch (const tune::JsonError& error) {
+    throw Failure(kUsage, fmt::format(R"({}: {}; a line is like {{"operation": "softmax_forward", "n_cols": 4096}})",
+                                      where, error.what()));
   }
 }
 
@@ -46,12 +48,13 @@ std::string text_of(const Json& value, const std::string& name, const std::strin
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "1" : "0";
   if (value.is_number()) return value.dump();
-  throw Failure(kUsage, fmt::format("{}: \"{}\": expected a number, a word, true or false", where, name));
+  throw Failure(kUsage, fmt::format("{}: expected \"{}\" to be a number, a word, true or false, got {}", where,
+                                    tune::clipped(name), tune::shown(value)));
 }
 
 WarmEntry entry_of(const Json& value, const std::string& where) {
   if (!value.is_object() || !value.contains("operation"))
-    throw Failure(kUsage, where + R"(: expected an object with "operation")");
+    throw Failure(kUsage, fmt::format("{}: expected an object with \"operation\", got {}", where, tune::shown(value)));
   WarmEntry entry{.where = where};
   for (const auto& [name, field] : value.items()) {
     const std::string text = text_of(field, name, where);
@@ -64,7 +67,8 @@ WarmEntry entry_of(const Json& value, const std::string& where) {
     } else if (name == "multiprocessors") {
       const bool fits = field.is_number_integer() && field.get<double>() >= 1 && field.get<double>() <= 65536;
       if (!fits)
-        throw Failure(kUsage, fmt::format("{}: \"multiprocessors\": expected 1 to 65536, got {}", where, text));
+        throw Failure(kUsage,
+                      fmt::format("{}: \"multiprocessors\": expected 1 to 65536, got {}", where, tune::clipped(text)));
       entry.multiprocessors = field.get<int>();
     } else {
       entry.settings.push_back(name + "=" + text);
@@ -100,7 +104,8 @@ std::vector<WarmEntry> read_warm_file(const std::string& path) {
 int parse_ptx_version(const std::string& text, const std::string& where) {
   const bool digits =
       text.size() == 3 && text[1] == '.' && text[0] >= '1' && text[0] <= '9' && text[2] >= '0' && text[2] <= '9';
-  if (!digits) throw Failure(kUsage, fmt::format("{}: expected a PTX version like 9.0, got '{}'", where, text));
+  if (!digits)
+    throw Failure(kUsage, fmt::format("{}: expected a PTX version like 9.0, got '{}'", where, tune::clipped(text)));
   return 10 * (text[0] - '0') + (text[2] - '0');
 }
 

@@ -489,12 +489,12 @@ def bench_over_axes():
         code, errors, text = run(["bench", "softmax_forward", "N=8", *cases, "--axis", "dtype=f32", *quick, "--vs", str(folder / "other.json"), "--json", "-", *options])
         return code, errors, json.loads(text)["results"] if text.startswith("{") else []
 
-    hostile = json.loads(earlier.read_text()) | {"device": "cpu\x1b[31m\nligerdsl: all is well\t", "date": "\x1b]0;title\x07"}
+    hostile = json.loads(earlier.read_text()) | {"build": "b\x1b[31m\nligerdsl: all is well\t", "date": "\x1b]0;title\x07"}
     (folder / "hostile.json").write_text(json.dumps(hostile))
     code, output, text = run(["bench", "softmax_forward", "N=8", "--axis", "H=64:256*2", "--axis", "dtype=f32", *quick, "--tolerance", "1000", "--vs",
                               str(folder / "hostile.json")])
     shown = next((line for line in text.splitlines() if line.startswith("earlier: ")), "")
-    expect(code == 0 and "cpu\\x1b[31m\\nligerdsl: all is well\\t, build" in shown and "\\x1b]0;title\\x07" in shown, output)
+    expect(code == 0 and "build b\\x1b[31m\\nligerdsl: all is well\\t, " in shown and "\\x1b]0;title\\x07" in shown, output)
     expect("\x1b" not in output and "\x07" not in output and "\nligerdsl: all is well" not in output, repr(output))
     for name, text, said in [("deep", '{"results": ' + "[" * 1000000, "levels deep"), ("twice", '{"results": [], "results": []}', "twice"),
                              ("list", "[]", "bench --json"), ("type", json.dumps(hostile | {"results": 7}), "bench --json"),
@@ -505,6 +505,24 @@ def bench_over_axes():
         expect(code == 2 and said in output, f"--vs, {name}: exit {code}: {output}")
     code, output, _ = run(["bench", "softmax_forward", *quick, "--vs", str(folder)])
     expect(code == 2 and "--vs: " in output, output)
+
+    # Another device, driver or number of threads: nothing is measured, and both values are named.
+    for name, value, said in [("device", "Another CPU", '"Another CPU"'), ("threads", 4711, "threads then 4711"), ("cold", False, "warm caches"),
+                              ("driver", 12080, "driver then 12080")]:
+        (folder / "other.json").write_text(json.dumps(json.loads(earlier.read_text()) | {name: value}))
+        code, output, text = run(["bench", "softmax_forward", "N=8", "--axis", "H=64:256*2", "--axis", "dtype=f32", *quick, "--vs", str(folder / "other.json")])
+        expect(code == 5 and said in output and ", now " in output and not text, f"{name}: exit {code}: {output}{text}")
+    # However wide the spread of then, three times slower is slower; and what is within it is not significant.
+    for change, always in ((1 / 50, True), (1, False)):
+        other = json.loads(earlier.read_text())
+        for result in other["results"]:
+            result |= {"median_ms": result["median_ms"] * change, "q20_ms": result["q20_ms"] * 1e-3, "q80_ms": result["q80_ms"] * 1e3}
+        (folder / "wide.json").write_text(json.dumps(other))
+        code, output, text = run(["bench", "softmax_forward", "N=8", "--axis", "H=64:256*2", "--axis", "dtype=f32", *quick, "--vs", str(folder / "wide.json"),
+                                  "--json", "-"])
+        rows = json.loads(text)["results"] if text.startswith("{") else []
+        expect(len(rows) == 3 and all(r["significant"] == (r["of_earlier"] > 1.5 or r["of_earlier"] < 1 / 1.5) for r in rows), f"{rows}")
+        expect(all(r["slower"] == (r["of_earlier"] > 1.5) for r in rows) and (not always or code == 1), f"exit {code}: {rows}")
 
     code, errors, results = against(1e-3)
     expect(code == 1 and "3 cases are slower by more than 5 %" in errors and all(r["slower"] and r["of_earlier"] > 1.05 for r in results), errors)

@@ -107,12 +107,12 @@ def distorted_times_are_not_kept():
     """Nor is an edited stage verified as the build's own."""
     table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
-    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "tables are of what the compiler makes"), ({"LIGERDSL_VALIDATE": "1"}, "a call that is waited for"),
-                          ({"LIGERDSL_TRACE": str(trace)}, "a call that is told takes")):
+    for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "it runs edited stages"), ({"LIGERDSL_VALIDATE": "1"}, "it waits for every call"),
+                          ({"LIGERDSL_TRACE": str(trace)}, "it records every call")):
         [name] = variable
         for command in (f"tune softmax_forward n_cols=64 --store {store}", f"table import {table} -o {folder / 'imported.json'}"):
             got, text, errors = ligerdsl.run(*command.split(), **variable)
-            expect(got == 2 and f"{name} is set; unset it, for {why}" in errors, f"{command} under {name}: exit {got}\n{text}{errors}")
+            expect(got == 2 and f"unset {name}: {why}" in errors, f"{command} under {name}: exit {got}\n{text}{errors}")
         expect(not store.exists() and not (folder / "imported.json").exists() and not trace.exists(), "nothing began")
 
 

@@ -20,10 +20,13 @@ void add_bench(CommandLine& line) {
                    "another --axis, each combination")
       ->allow_extra_args(false);
   line.offer(command->add_option("--vs", request->vs,
-                                 "What an earlier run wrote with --json: the ratio of the times; exit code 1 where a "
-                                 "case got slower"),
+                                 "What an earlier run on this device wrote with --json: the ratio of the medians; exit "
+                                 "code 1 where a case got slower, 5 where device, threads or driver differ"),
              {.kind = Offer::Kind::files});
-  command->add_option("--tolerance", request->tolerance, "With --vs: percent by which a case may be slower")
+  command
+      ->add_option("--tolerance", request->tolerance,
+                   "With --vs: percent by which a case may be slower; a larger change counts where the middle "
+                   "60 % of the times do not overlap, and above 1.5 times in any case")
       ->capture_default_str()
       ->check(number_from(0, 1000));
   line.offer(command->add_option("--plot", request->plot,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lib/cli/commands.h"
+#include "lib/cli/exit_codes.h"
 #include "lib/cli/usage.h"
 #include "lib/src/build_info.h"
 #include "ligerdsl/ligerdsl.h"
@@ -41,6 +42,9 @@ CommandLine::CommandLine()
   add_complete(*this);
   add_generate(*this);
   refuse_empty_values(app);
+  std::string codes = "Exit codes:\n";
+  for (const auto& [code, meaning] : exit_codes()) codes += fmt::format("  {:<4}{}\n", code, meaning);
+  app.footer(codes);
 }
 
 CLI::Option* CommandLine::choice(CLI::Option* option, const std::vector<std::string>& words) {
