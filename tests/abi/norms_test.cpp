@@ -1,6 +1,7 @@
 // Residual sums with LayerNorm, gradients that are not wanted, and factors on the device, through the C ABI.
 #include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "support.h"
 
@@ -66,6 +67,93 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
   expect_failure(
       ligerdsl_fused_add_layer_norm_backward_execute(plan.get(), &back, workspace_, sizeof workspace_, nullptr),
       LIGERDSL_INVALID_ALIAS, {"`d_x`", "`d_y`", "in_place"});
+}
+
+// A row of `columns` values of size `size` around `center`.
+std::vector<float> row_of(int columns, double size, double center) {
+  std::vector<float> row(columns);
+  for (int i = 0; i < columns; ++i) row[i] = static_cast<float>(center + size * (i % 2 ? 1 + i * 0.125 : -1));
+  return row;
+}
+
+double mean_square(const std::vector<float>& row, double center) {
+  double sum = 0;
+  for (const float value : row) sum += (value - center) * (value - center);
+  return sum / static_cast<double>(row.size());
+}
+
+// The reference states the range in which squares are f32 numbers; rstd tells rows inside it from rows outside.
+enum class Range { inside, above, below };
+struct RangeCase {
+  double size;
+  Range range;
+};
+constexpr RangeCase kRanges[] = {{1e18, Range::inside},  {1, Range::inside},      {1e-18, Range::inside},
+                                 {1e20, Range::above},   {1e30, Range::above},    {1e-20, Range::below},
+                                 {1e-30, Range::below}};
+
+void expect_reported(float rstd, Range range, double variance) {
+  switch (range) {
+    case Range::inside:
+      EXPECT_NEAR(rstd * std::sqrt(variance), 1, 1e-5);
+      break;
+    case Range::above:
+      EXPECT_FALSE(rstd > 0) << rstd;  // 0 or NaN
+      break;
+    case Range::below:
+      EXPECT_TRUE(rstd > 1e19 || std::isnan(rstd)) << rstd;  // digits are lost
+      break;
+  }
+}
+
+TEST_F(Norms, RstdReportsRowsOutsideTheRange) {
+  constexpr int kColumns = 8;
+  for (const auto& [size, range] : kRanges) {
+    SCOPED_TRACE(size);
+    const std::vector<float> row = row_of(kColumns, size, 0);
+    const double mean = std::accumulate(row.begin(), row.end(), 0.0) / kColumns;
+    Owned x(LIGERDSL_F32, {1, kColumns}), y(LIGERDSL_F32, {1, kColumns}), rstd(LIGERDSL_F32, {1}),
+        means(LIGERDSL_F32, {1}), w(LIGERDSL_F32, {kColumns});
+    std::copy(row.begin(), row.end(), x.floats());
+    std::fill_n(w.floats(), kColumns, 1.0f);
+    RmsNormForwardDesc rms_desc = rms_norm_forward_desc();
+    rms_desc.eps = 0;
+    RmsNormForwardArgs rms = rms_norm_forward_args();
+    rms.x = x;
+    rms.weight = w;
+    rms.y = y;
+    rms.rstd = rstd;
+    rms_norm_forward(context_, rms_desc, rms);
+    expect_reported(rstd.floats()[0], range, mean_square(row, 0));
+
+    LayerNormForwardDesc layer_desc = layer_norm_forward_desc();
+    layer_desc.eps = 0;
+    LayerNormForwardArgs layer = layer_norm_forward_args();
+    layer.x = x;
+    layer.weight = w;
+    layer.bias = w;
+    layer.y = y;
+    layer.mean = means;
+    layer.rstd = rstd;
+    layer_norm_forward(context_, layer_desc, layer);
+    expect_reported(rstd.floats()[0], range, mean_square(row, mean));
+
+    Owned image(LIGERDSL_F32, {1, 2, kColumns / 2}), out(LIGERDSL_F32, {1, 2, kColumns / 2}),
+        group_mean(LIGERDSL_F32, {1, 1}), group_rstd(LIGERDSL_F32, {1, 1}), channels(LIGERDSL_F32, {2});
+    std::copy(row.begin(), row.end(), image.floats());
+    std::fill_n(channels.floats(), 2, 1.0f);
+    GroupNormForwardDesc group_desc = group_norm_forward_desc();
+    group_desc.eps = 0;
+    GroupNormForwardArgs group = group_norm_forward_args();
+    group.x = image;
+    group.weight = channels;
+    group.bias = channels;
+    group.y = out;
+    group.mean = group_mean;
+    group.rstd = group_rstd;
+    group_norm_forward(context_, group_desc, group);
+    expect_reported(group_rstd.floats()[0], range, mean_square(row, mean));
+  }
 }
 
 // d_x NULL: the gradients of the parameters are what they are beside it, in the one-call form without a word.

@@ -6,8 +6,9 @@ from table import Op, Tensor, absent, dim, dtype, in_place, present
 GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other; images are [N, C, height * width]. K groups of C / K neighbouring
 channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of each group of each batch; y = round((x - mean) * rstd * weight + bias) with
 weight and bias of the channel, without bias 0. Arithmetic in f32; the statistics keep their accuracy when the mean is far above the
-deviations. Squares are f32: where a variance is above 3.4e38 (deviations of 1.8e19), rstd is 0 or NaN; where it and eps are below 1e-38, y
-has lost digits or is infinite. Batches may lie any number of elements apart. mean and rstd are contiguous."""
+deviations. Squares and their sum are f32. A group whose sum of squared deviations is above 3.4e38 (4,096 deviations of 2.9e17) has rstd 0 or
+NaN. A group whose variance plus eps is below 1e-38 has rstd above 1e19, infinite or NaN, and y has lost digits. rstd thus reports both. Batches
+may lie any number of elements apart. mean and rstd are contiguous."""
 GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
 of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
 x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""

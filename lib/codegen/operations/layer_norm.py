@@ -4,8 +4,9 @@ from operations.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NO
 from table import Op, Tensor, absent, dim, dtype, in_place, present
 
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
-statistics keep their accuracy when the mean is far above the deviations. Squares are f32: where a row's variance is above 3.4e38 (deviations of 1.8e19),
-rstd is 0 or NaN; where it and eps are below 1e-38, y has lost digits or is infinite."""
+statistics keep their accuracy when the mean is far above the deviations. Squares and their sum are f32. A row whose sum of squared
+deviations is above 3.4e38 (4,096 deviations of 2.9e17) has rstd 0 or NaN. A row whose variance plus eps is below 1e-38 has rstd above 1e19, infinite
+or NaN, and y has lost digits. rstd thus reports both."""
 LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
 d_bias = sum over rows of d_y. Sums in f32, in a fixed order."""
 

@@ -4,8 +4,8 @@ from operations.parameters import ACCUMULATE, EPS
 from table import Op, Tensor, absent, dim, dtype, flag, in_place, option, present
 
 NORM_RANGE = """
-x^2 is an f32: where a row's mean of squares is above 3.4e38 (rows of 1.8e19), rstd and y are 0; where it and eps are below 1e-38, y has lost digits or
-is infinite."""
+Squares and their sum are f32. A row whose sum of squares is above 3.4e38 (4,096 values of 2.9e17) has rstd 0 and y 0. A row whose mean of squares
+plus eps is below 1e-38 has rstd above 1e19 or infinite, and y has lost digits. rstd thus reports both."""
 NORM_DOC = """ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight).
 LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w'). Arithmetic in f32, rounding to dtype.""" + NORM_RANGE
 NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weight = sum over rows of d_y * n with
