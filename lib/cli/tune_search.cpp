@@ -70,9 +70,10 @@ class Search {
     std::future<Json> done;  // seconds
   };
 
-  // Seconds of `count` trials: their measuring, and the mean of the rest of the trials so far.
+  // Seconds of `count` trials that succeed: their measuring, and the mean overhead of the trials that succeeded so far.
+  // The overhead of failed trials does not count: a timeout takes long, and the finals hold none.
   double trial_seconds(size_t count, double samples) const {
-    const double beside = trials_ == 0 ? 0 : beside_measuring_ / static_cast<double>(trials_);
+    const double beside = succeeded_ == 0 ? 0 : overhead_ / static_cast<double>(succeeded_);
     return static_cast<double>(count) * (2 * sample_seconds_ * samples + beside);
   }
 
@@ -322,9 +323,11 @@ class Search {
                                              .give_up = give_up,
                                              .seconds = how_.time.trial_seconds(measuring_seconds(samples)),
                                              .stop = stop});
-    beside_measuring_ += std::max(0.0, seconds_since(began) - measuring_seconds(samples));
-    ++trials_;
     trial.fate = tune::fate_named(answer.at("fate").get<std::string>());
+    if (trial.fate == Fate::ok) {
+      overhead_ += std::max(0.0, seconds_since(began) - measuring_seconds(samples));
+      ++succeeded_;
+    }
     trial.reason = answer.at("reason").get<std::string>();
     trial.seconds = built_seconds;
     if (answer.contains("seconds")) trial.seconds.update(answer["seconds"]);
@@ -351,8 +354,8 @@ class Search {
   std::map<Config, Trial> last_;
   std::optional<Trial> heuristic_;           // against itself, in the finals
   std::multimap<double, Config> finalists_;  // by cost
-  double beside_measuring_ = 0;              // seconds of trials other than measuring
-  int64_t trials_ = 0;                       // that were not known before
+  double overhead_ = 0;                      // seconds of the successful trials beside measuring
+  int64_t succeeded_ = 0;                    // trials of this run
   TuneWinner won_;
 };
 
