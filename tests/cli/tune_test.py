@@ -283,7 +283,7 @@ def test_checked_rows(ligerdsl, kernels, folder):
     expect(any("N=3" in settings for settings in rows) and any("N=100" in settings for settings in rows), f"{rows}")
     rows = checked(ligerdsl, "modulated_rms_norm_forward", ["H=64", "N=48", "K=4"])
     expect("N=4" in rows[0] and "N=48" in rows[1], f"{rows}")
-    rows = checked(ligerdsl, "vocab_parallel_cross_entropy", ["V=64", "N=32", "M=64"])
+    rows = checked(ligerdsl, "vocab_parallel_cross_entropy", ["V=64", "N=32", "M=64", "total_classes=128"])
     expect("N=3" in rows[0] and "M=6" in rows[0] and "M=64" in rows[1], f"{rows}")
     code, out, errors = ligerdsl.run("run", "modulated_rms_norm_forward", "H=64", "N=3", "K=4", "--check")
     expect(code == 2 and "multiple of n_modulations = 4" in errors, f"exit {code}: {errors}")
