@@ -13,7 +13,7 @@ struct MeasureOptions {
   int32_t warmup = 3;  // runs before the first sample
   int32_t min_samples = 11;
   int32_t max_samples = 201;
-  double budget_ms = 300;  // stop between min and max samples once this much time was measured
+  double budget_ms = 300;  // stop between min and max samples once this much time was measured, or ten times as much passed
   bool cold = true;        // GPU: overwrite more than the L2 before every sample; CPU: more than the last-level cache
 };
 

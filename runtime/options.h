@@ -39,6 +39,7 @@ struct Options {
   std::string compile_worker;          // path of the worker; empty: ligerdsl/compile-worker beside the compiler library
   int32_t compile_seconds = 120;       // of one compile in a process
   int32_t compile_megabytes = 4096;    // likewise, of address space; 0: no limit
+  int32_t cold_megabytes = 0;          // overwritten before each measured run; 0: twice the last-level cache
   std::string reproducer_dir;          // where programs that the compiler failed on are kept; empty: TMPDIR or /tmp
   std::string libcuda;                 // path of the CUDA driver; empty: libcuda.so.1
   std::string libcblas;                // path of a CBLAS library; empty: runtime/matmul.h says which are tried

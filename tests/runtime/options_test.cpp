@@ -49,6 +49,7 @@ TEST(Options, EveryVariableIsRead) {
                                  {"LIGERDSL_COMPILE_WORKER", "worker"},
                                  {"LIGERDSL_COMPILE_SECONDS", "9"},
                                  {"LIGERDSL_COMPILE_MEGABYTES", "0"},
+                                 {"LIGERDSL_COLD_MEGABYTES", "8"},
                                  {"LIGERDSL_REPRODUCER_DIR", "/r"},
                                  {"LIGERDSL_LIBCUDA", "cuda.so"},
                                  {"LIGERDSL_LIBCBLAS", "blas.so"},
@@ -68,6 +69,7 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_EQ(options.cache, CacheMode::required);
   EXPECT_EQ(options.cache_dir, "/c");
   EXPECT_EQ(options.cache_bytes, int64_t{512} << 20);
+  EXPECT_EQ(options.cold_megabytes, 8);
   EXPECT_TRUE(options.no_jit);
   EXPECT_EQ(options.num_threads, 7);
   EXPECT_EQ(options.compiler, "comp.so");
