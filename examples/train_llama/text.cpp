@@ -41,7 +41,7 @@ void require_text(const fs::path& path, const std::vector<uint8_t>& bytes) {
   const std::optional<NotText> found = not_text(bytes);
   if (!found) return;
   throw std::runtime_error(path.string() + " is no text: it looks like " + found->what +
-                           ". train_llama reads plain text, " + "each byte a token; " + found->todo +
+                           ". train_llama reads plain text, " + "each byte a token; " + found->advice +
                            ". Text files are named with --text");
 }
 

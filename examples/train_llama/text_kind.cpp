@@ -18,7 +18,7 @@ constexpr const char* kNoText = "pass plain text, such as .txt, .md or sources";
 
 struct Signature {
   std::string_view begin;
-  const char *what, *todo;
+  const char *what, *advice;
 };
 
 // Literals are split where a hexadecimal escape would take the next letter.
@@ -113,7 +113,7 @@ std::optional<NotText> binary(Bytes bytes) {
 std::optional<NotText> not_text(std::span<const uint8_t> bytes) {
   const std::string_view begin(reinterpret_cast<const char*>(bytes.data()), std::min<size_t>(bytes.size(), 16));
   for (const Signature& known : kSignatures) {
-    if (begin.starts_with(known.begin)) return NotText{known.what, known.todo};
+    if (begin.starts_with(known.begin)) return NotText{known.what, known.advice};
   }
   if (is_safetensors(bytes)) return NotText{"model weights (safetensors)", kWeights};
   if (auto found = llm_c(bytes)) return found;

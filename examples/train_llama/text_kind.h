@@ -10,7 +10,7 @@ namespace train {
 
 struct NotText {
   std::string what;  // "a gzip archive"
-  std::string todo;  // "unpack it first: gzip -dc FILE > TEXT"
+  std::string advice;  // "unpack it first: gzip -dc FILE > TEXT"
 };
 
 // Recognises the bytes of a whole file that is no text; returns nothing for text. A model learns from such bytes without an

@@ -40,9 +40,9 @@ class TextFiles : public ::testing::Test {
     }
   }
   void expect_refused(const std::string& name, const std::string& bytes, const std::string& what,
-                      const std::string& todo) const {
+                      const std::string& advice) const {
     EXPECT_THAT(refusal(name, bytes),
-                AllOf(HasSubstr((folder_ / name).string()), HasSubstr(what), HasSubstr(todo), HasSubstr("--text")));
+                AllOf(HasSubstr((folder_ / name).string()), HasSubstr(what), HasSubstr(advice), HasSubstr("--text")));
   }
 
  private:
@@ -101,7 +101,7 @@ TEST_F(TextFiles, WeightsAreRefused) {
 TEST_F(TextFiles, ArraysTablesAndArchivesAreRefused) {
   const std::string rest(4096, 'x');
   const struct {
-    const char *name, *begin, *what, *todo;
+    const char *name, *begin, *what, *advice;
   } files[] = {
       {"tokens.npy", "\x93NUMPY\x01", "a NumPy array", "tokens"},
       {"a.gz", "\x1f\x8b\x08", "a gzip archive", "gzip -dc"},
@@ -118,7 +118,7 @@ TEST_F(TextFiles, ArraysTablesAndArchivesAreRefused) {
        "a program or library", "plain text"},
       {"a.txt", "\xff\xfe", "text in UTF-16", "iconv"},
   };
-  for (const auto& file : files) expect_refused(file.name, file.begin + rest, file.what, file.todo);
+  for (const auto& file : files) expect_refused(file.name, file.begin + rest, file.what, file.advice);
   expect_refused("a.xz",
                  std::string("\xfd"
                              "7zXZ\0",
