@@ -1,15 +1,17 @@
 # A menu; CMake does the work (see CMakePresets.json).
 PRESET ?= release
 BUILD  := build/$(PRESET)
+NIGHTLY ?= OFF
 JOBS   ?= $(shell nproc)
 
-.PHONY: help demo test asan tsan check bench format clean
+.PHONY: help demo test asan tsan check nightly bench format clean
 help:
 	@echo "make demo    install packages, build, train a small Llama on the CPU and check every operation"
 	@echo "make test    install packages, build, run all tests"
 	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
 	@echo "make tsan    tests of the runtime and the C ABI under the thread sanitizer"
 	@echo "make check   asan, tsan and test: what .ci/run runs"
+	@echo "make nightly make check with the tests that repeat others"
 	@echo "make bench   time the kernels on the CPU (ligerdsl bench)"
 	@echo "make format  clang-format over the sources"
 	@echo "make clean   remove the build trees"
@@ -26,16 +28,19 @@ demo:
 
 test:
 	.ci/install-packages test
-	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=ON"
+	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=ON -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY)"
 	ctest --test-dir $(BUILD) -j $(JOBS) --output-on-failure
 
 asan tsan:
 	.ci/install-packages test
-	cmake --preset $@
+	cmake --preset $@ -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY)
 	cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS)
 
 check: asan tsan test
+
+nightly:
+	$(MAKE) check NIGHTLY=ON
 
 bench: build
 	$(BUILD)/bin/ligerdsl bench --device cpu

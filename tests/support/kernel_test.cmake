@@ -1,8 +1,11 @@
 include_guard()
 # ligerdsl_kernel_test(name [SHARDS n] sources...): a program whose tests run on the backend named by --backend, and one CTest
 # entry per backend that can be here, or n that share the program's tests: a backend takes minutes of one processor. They are
-# among the first to start. The label is `kernels`.
+# among the first to start. The label is `kernels`. Backends that repeat another one run with LIGERDSL_NIGHTLY_TESTS.
 function(ligerdsl_kernel_test name)
+  if(LIGERDSL_SANITIZE AND NOT LIGERDSL_NIGHTLY_TESTS)  # kernels run on the interpreter there, which dsl_tests covers
+    return()
+  endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "")
   set(support ${PROJECT_SOURCE_DIR}/tests/support)
   add_executable(${name} ${arg_UNPARSED_ARGUMENTS} ${support}/main.cpp)
@@ -11,7 +14,7 @@ function(ligerdsl_kernel_test name)
   if(EXISTS ${support}/backend_interpreter.cpp)
     target_sources(${name} PRIVATE ${support}/backend_interpreter.cpp)
     list(APPEND backends interpreter)
-    if(NOT LIGERDSL_SANITIZE)  # which would see the same interpreter twice
+    if(LIGERDSL_NIGHTLY_TESTS AND NOT LIGERDSL_SANITIZE)  # the same interpreter on a GPU's schedules
       list(APPEND backends interpreter-nvptx)
     endif()
   endif()
@@ -23,7 +26,10 @@ function(ligerdsl_kernel_test name)
     target_sources(${name} PRIVATE ${support}/backend_ptx.cpp ${PROJECT_SOURCE_DIR}/runtime/tensor_map.cpp)
     target_link_libraries(${name} PRIVATE ligerdsl_ptx_emulator ${CMAKE_DL_LIBS})
     target_compile_definitions(${name} PRIVATE LIGERDSL_TEST_COMPILER="$<TARGET_FILE:ligerdsl_compiler>")
-    list(APPEND backends ptx ptx-cluster2 ptx-cluster4)
+    list(APPEND backends ptx)
+    if(LIGERDSL_NIGHTLY_TESTS)  # clusters for launches that ask for none; `ptx` runs those that ask
+      list(APPEND backends ptx-cluster2 ptx-cluster4)
+    endif()
   endif()
   foreach(backend ${backends})
     if(NOT arg_SHARDS OR backend STREQUAL cuda)

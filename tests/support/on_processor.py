@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""on_processor.py NAME command...: runs the command as on another processor, of those that this one can stand for.
+"""on_processor.py [--own-level] NAME command...: runs the command as on another processor, of those that this one can stand for.
 
 NAME is a type of OpenBLAS's (it holds a set of kernels for each, and takes what OPENBLAS_CORETYPE names without asking the
 processor), run in 1 thread and in several, or a level of x86-64 that kernels are compiled for (LIGERDSL_CPU). Exits with 77 where
-this processor lacks the instructions.
+this processor lacks the instructions, and without --own-level at this processor's own level, where tests without a level compile
+nearly the same code.
 """
 
 import os
@@ -27,7 +28,12 @@ def flags():
 
 
 def main():
-    name, command = sys.argv[1], sys.argv[2:]
+    arguments = sys.argv[1:]
+    own_level = arguments[0] == "--own-level"
+    name, *command = arguments[1:] if own_level else arguments
+    if not own_level and name == max((level for level, needs in LEVELS.items() if needs <= flags()), default=None):
+        print(f"[SKIP] {name} is this processor's own level")
+        return 77
     missing = {**OF_OPENBLAS, **LEVELS}[name] - flags()
     if missing:
         print(f"[SKIP] this processor has no {', '.join(sorted(missing))}: it cannot stand for {name}")

@@ -3,9 +3,13 @@ find_package(Python3 3.9 REQUIRED COMPONENTS Interpreter)
 # ligerdsl_processor_tests(name label processors command...): the command once for each of a list of processors, as
 # on_processor.py says. They start first: one that compiles every kernel anew takes minutes, alone at the end of a run.
 function(ligerdsl_processor_tests name label processors)
+  set(own_level)
+  if(LIGERDSL_NIGHTLY_TESTS)
+    set(own_level --own-level)
+  endif()
   foreach(processor ${processors})
     add_test(NAME ${name}.${processor}
-             COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/on_processor.py ${processor} ${ARGN})
+             COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tests/support/on_processor.py ${own_level} ${processor} ${ARGN})
     set_tests_properties(${name}.${processor} PROPERTIES LABELS ${label} TIMEOUT 1500 SKIP_RETURN_CODE 77 COST 200)
   endforeach()
 endfunction()
