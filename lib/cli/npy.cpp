@@ -15,6 +15,7 @@
 #include "interpreter/convert.h"
 #include "lib/cli/npy_header.h"
 #include "lib/cli/output.h"
+#include "lib/tune/clipped.h"
 
 namespace ligerdsl::cli {
 
@@ -106,8 +107,8 @@ const Item& item_of(const std::string& descr) {
     if (same) return item;
     known += (known.empty() ? "" : ", ") + std::string(item.descr);
   }
-  throw NpyError(fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16, |u1 for fp8)", descr,
-                             descr.starts_with('>') ? ", big-endian" : "", known));
+  throw NpyError(fmt::format("unsupported type '{}'{}; expected one of {} (<u2 for bf16, |u1 for fp8)",
+                             tune::clipped(descr), descr.starts_with('>') ? ", big-endian" : "", known));
 }
 
 void read_exactly(std::istream& in, char* to, size_t bytes, const char* what) {

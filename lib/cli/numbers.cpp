@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "lib/cli/output.h"
+#include "lib/tune/clipped.h"
 
 namespace ligerdsl::cli {
 
@@ -27,19 +28,13 @@ bool read_integer(const std::string& text, int64_t* value) {
   return true;
 }
 
-// What was given, in an error.
-std::string shown(const std::string& text) {
-  constexpr size_t kMost = 60;
-  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
-}
-
 }  // namespace
 
 int64_t parse_integer(const std::string& what, const std::string& text, int64_t low, int64_t high, bool or_zero) {
   int64_t value = 0;
   if (!read_integer(text, &value) || ((value < low || value > high) && !(or_zero && value == 0)))
     throw Failure(kUsage, fmt::format("{}: expected {}an integer from {} to {}, got '{}'", what, or_zero ? "0 or " : "",
-                                      low, high, shown(text)));
+                                      low, high, tune::clipped(text)));
   return value;
 }
 
@@ -48,9 +43,9 @@ double parse_real(const std::string& what, const std::string& text, double low, 
   const bool bounded = std::isfinite(low) || std::isfinite(high);
   const bool good = whole_text(text, &value) && (!bounded || (value >= low && value <= high));
   if (good) return value;
-  throw Failure(kUsage, bounded
-                            ? fmt::format("{}: expected a number from {} to {}, got '{}'", what, low, high, shown(text))
-                            : fmt::format("{}: expected a number, got '{}'", what, shown(text)));
+  throw Failure(kUsage, bounded ? fmt::format("{}: expected a number from {} to {}, got '{}'", what, low, high,
+                                              tune::clipped(text))
+                                : fmt::format("{}: expected a number, got '{}'", what, tune::clipped(text)));
 }
 
 }  // namespace ligerdsl::cli

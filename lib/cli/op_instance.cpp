@@ -14,6 +14,7 @@
 #include "lib/cli/numbers.h"
 #include "lib/cli/output.h"
 #include "lib/src/structs.h"
+#include "lib/tune/clipped.h"
 
 namespace ligerdsl::cli {
 
@@ -109,8 +110,8 @@ const lib::OpInfo& find_op(const std::string& name, const std::vector<std::strin
     if (op->name == name) return *op;
     names.push_back(op->name);
   }
-  throw Failure(kUsage, fmt::format("no operation '{}'{}; there are {}", name, did_you_mean(name, names),
-                                    fmt::join(names, ", ")));
+  throw Failure(kUsage, fmt::format("no operation '{}'{}; `ligerdsl list` prints them", tune::clipped(name),
+                                    did_you_mean(name, names)));
 }
 
 std::vector<std::string> setting_names(const lib::OpInfo& info) {

@@ -107,8 +107,10 @@ int finish_output(int code) {
 
 namespace {
 
-[[noreturn]] void cannot_write(const std::string& path) {
-  throw Failure(kNothingFound, fmt::format("cannot write {}: {}", path, std::strerror(errno)));
+[[noreturn]] void cannot_write(const std::string& path, std::string problem) {
+  const std::string named = '"' + path + "\": ";
+  if (problem.starts_with(named)) problem.erase(0, named.size());
+  throw Failure(kNothingFound, fmt::format("cannot write {}: {}", path, problem));
 }
 
 }  // namespace
@@ -138,19 +140,18 @@ void write_file(const std::string& path, std::string_view bytes) {
   if (is_standard_output(path)) return print_text(bytes);
   std::string problem;
   const int file = runtime::open_to_write(path, O_WRONLY | O_CREAT | O_TRUNC, 0666, &problem);
-  if (file < 0) throw Failure(kNothingFound, "cannot write " + problem);
+  if (file < 0) cannot_write(path, problem);
   const bool written = runtime::write_all(file, bytes);
   const int error = errno;
   if (close(file) == 0 && written) return;
-  if (!written) errno = error;
-  cannot_write(path);
+  cannot_write(path, std::strerror(written ? errno : error));
 }
 
 void check_writable(const std::string& path) {
   if (is_standard_output(path)) return;
   std::string problem;
   const int file = runtime::open_to_write(path, O_WRONLY | O_CREAT | O_APPEND, 0666, &problem);
-  if (file < 0) throw Failure(kNothingFound, "cannot write " + problem);
+  if (file < 0) cannot_write(path, problem);
   close(file);
 }
 

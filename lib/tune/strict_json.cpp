@@ -36,10 +36,6 @@ std::string syntax_text(std::string_view text, const Json::parse_error& error) {
 
 }  // namespace
 
-std::string clipped(std::string_view text, size_t most) {
-  return text.size() <= most ? std::string(text) : std::string(text.substr(0, most)) + "...";
-}
-
 std::string shown(const Json& value) {
   return clipped(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "lib/tune/clipped.h"
+
 namespace ligerdsl::tune {
 
 using Json = nlohmann::ordered_json;
@@ -20,8 +22,6 @@ struct JsonError : std::runtime_error {
 // counts, and for values nested so deeply that walking them would take the stack.
 Json parse_strict(std::string_view text);
 
-// The first `most` bytes of a text of unknown origin, for an error: "abc...".
-std::string clipped(std::string_view text, size_t most = 60);
 // A value as JSON, clipped.
 std::string shown(const Json& value);
 

@@ -302,7 +302,7 @@ PLAIN = [
     ("bench vector_add --vs /no/such/file.json", 2, ["cannot read /no/such/file.json"]),
     ("bench vector_add --vs /dev/null", 2, ["what `ligerdsl bench --json` writes"]),
     ("bench vector_add --tolerance -1", 2, ["--tolerance: expected a number from 0 to 1000"]),
-    ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "vector_add"]),
+    ("bench no_such_kernel", 2, ["no operation 'no_such_kernel'", "ligerdsl list"]),
     ("bench --set nothing", 2, ["no set or model 'nothing'", "paper", "llama-3-70b"]),
     ("bench rope --set paper", 2, ["not both"]),
     ("bench rope --rows 64", 2, ["--rows is for sets"]),

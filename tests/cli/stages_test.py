@@ -121,7 +121,7 @@ def distorted_times_say_so():
     plain, distorted = folder / "plain.json", folder / "distorted.json"
     set_here = {"LIGERDSL_VALIDATE": "1", "LIGERDSL_TRACE": str(folder / "bench.json")}
     got, text, errors = ligerdsl.run(*bench, distorted, **set_here)
-    expect(got == 0 and all(f"bench: {name} is set: " in errors for name in set_here), f"exit {got}\n{text}{errors}")
+    expect(got == 0 and all(f"bench: {name} is set, and " in errors for name in set_here), f"exit {got}\n{text}{errors}")
     expect(json.loads(distorted.read_text())["distorted_by"] == list(set_here), distorted.read_text())
     got, text, errors = ligerdsl.run(*bench, plain, "--vs", distorted, "--tolerance", "1000")
     expect(got == 0 and ", under LIGERDSL_VALIDATE, under LIGERDSL_TRACE" in text and "is set" not in errors, f"exit {got}\n{text}{errors}")

@@ -68,7 +68,8 @@ def test_too_little_memory(ligerdsl, kernels, folder):
 def test_library_that_prints(ligerdsl, kernels, folder):
     code, out, errors = ligerdsl.run("--load", kernels, "tune", "faulty", "y=64", "x=64", "--max-evals", "1", "--store",
                                      folder / "talk.jsonl", "-q", TUNED_KERNELS_TALK="1")
-    expect(code == 0 and trials(folder / "talk.jsonl")[0]["fate"] == "ok", f"exit {code}\n{out}{errors}")
+    fates = [trial["fate"] for trial in trials(folder / "talk.jsonl")]
+    expect(code == 0 and "ok" in fates and "crash" not in fates, f"exit {code}, {fates}\n{out}{errors}")
 
 
 def test_store_goes_on(ligerdsl, kernels, folder):
