@@ -8,7 +8,7 @@
 
 namespace ligerdsl::cli {
 
-// Beside those of ExitCode: `bench --vs` with a run whose times say nothing about this one.
+// An addition to ExitCode: `bench --vs` was given a run on another device, driver or number of threads.
 inline constexpr int kNotComparable = 5;
 
 const std::vector<std::pair<int, const char*>>& exit_codes();

@@ -94,7 +94,7 @@ int assemblers_for(const Globals& globals, int compilers) {
   return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
 }
 
-// What is searched, and what came of it.
+// One run of `tune`: the tasks that it searches, and their results.
 struct TuneRun {
   const Globals& globals;
   const TuneRequest& request;

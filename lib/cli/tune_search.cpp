@@ -354,7 +354,7 @@ class Search {
   std::map<Config, Trial> last_;
   std::optional<Trial> heuristic_;           // against itself, in the finals
   std::multimap<double, Config> finalists_;  // by cost
-  double overhead_ = 0;                      // seconds of the successful trials beside measuring
+  double overhead_ = 0;                      // seconds of the successful trials without their measuring
   int64_t succeeded_ = 0;                    // trials of this run
   TuneWinner won_;
 };

@@ -109,7 +109,7 @@ namespace {
   runtime::fail(runtime::Status::invalid_argument, "a table of tuned kernels: " + problem);
 }
 
-// Where the table is: of a link that may be followed, its target.
+// The table's folder and name, after links that may be followed.
 std::unique_ptr<runtime::Place> place_of(const std::string& path) {
   std::string problem;
   auto place = runtime::find_place(path, &problem);

@@ -82,7 +82,7 @@ double mean_square(const std::vector<float>& row, double center) {
   return sum / static_cast<double>(row.size());
 }
 
-// The reference states the range in which squares are f32 numbers; rstd tells rows inside it from rows outside.
+// Squares of rows inside the documented range are f32 numbers. rstd shows which rows are outside.
 enum class Range { inside, above, below };
 struct RangeCase {
   double size;

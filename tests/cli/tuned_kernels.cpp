@@ -1,8 +1,11 @@
-// Kernels for tune_test.py: one whose configurations are right, wrong, wrong when run again, too far, endless or deadly,
-// one whose order of sums is a choice, one that has none, one whose default is many times slower than another choice. What libraries may do when they are loaded it does on request:
-// TUNED_KERNELS_TALK prints, TUNED_KERNELS_LOCALE sets the user's locale, TUNED_KERNELS_SLOW_WORKER=FILE makes that file
-// and sleeps in the process that runs kernels. TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends that signal to the process that
-// runs `steps`, when it opens the problem; with a FILE only as long as that file is missing, which it makes.
+// Kernels for tune_test.py:
+// - `faulty`: its configurations are right, wrong, wrong in the second run, write out of bounds, never end or crash;
+// - one with a choice of the order of sums, one without any choice;
+// - `lazy`: another choice is many times faster than its default.
+// Variables choose what the library does when it is loaded: TUNED_KERNELS_TALK prints, TUNED_KERNELS_LOCALE sets the
+// user's locale, TUNED_KERNELS_SLOW_WORKER=FILE makes that file and sleeps in the process that runs kernels.
+// TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends that signal to the process that runs `steps` when it opens the problem. With a
+// FILE it does so only while that file is missing, and makes it.
 #include <ligerdsl/dsl.h>
 #include <unistd.h>
 
