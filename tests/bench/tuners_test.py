@@ -44,7 +44,7 @@ class Tuners(unittest.TestCase):
         out = FOLDER / "tuners.json"
         done = subprocess.run([sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND, "--device", "cpu", "--out", out, "--operations",
                                "softmax_forward", "--shapes", "64x512", "8x64", "--repetitions", "1", "--configurations", "3"],
-                              env={name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")},
+                              env={name: value for name, value in os.environ.items() if not name.startswith("LIGERDSL_")} | {"LIGERDSL_COLD_MEGABYTES": "8"},
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.assertEqual(done.returncode, 0, done.stdout)
         result = json.loads(out.read_text())
