@@ -33,7 +33,7 @@ test:
 
 asan tsan:
 	.ci/install-packages test
-	cmake --preset $@ -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY)
+	cmake --preset $@ -DLIGERDSL_NIGHTLY_TESTS=$(NIGHTLY) -DLIGERDSL_BUILD_COMMAND=$(NIGHTLY)
 	cmake --build --preset $@ -j $(JOBS)
 	ctest --preset $@ -j $(JOBS)
 
