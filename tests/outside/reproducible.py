@@ -41,7 +41,7 @@ def compiled(folder, **environment):
     """Bytes of each object, and of the header with the build id. Ninja would build whole libraries before a kernel, so the objects' own
     commands run."""
     made = folder / "build/release"
-    run("ninja", "-C", str(made), "ligerdsl_build_id_header", "ligerdsl_commit_header")
+    run("ninja", "-C", str(made), "ligerdsl_build_id_header", "ligerdsl_commit_header", "ligerdsl_generated")
     commands = {entry["output"]: entry["command"] for entry in json.loads(run("ninja", "-C", str(made), "-t", "compdb"))}
     for name in OBJECTS:
         (made / name).parent.mkdir(parents=True, exist_ok=True)
