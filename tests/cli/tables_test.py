@@ -62,7 +62,7 @@ def test_gains(known):
     known.table.unlink()
     said = known.search(0.5, 1.05)
     reason = said["not_written"][0]["reason"]
-    expect(not entries(known.table) and not said["written"] and "1.050 of it with \"H=512 N=128\"" in reason, f"{said}")
+    expect(not entries(known.table) and not said["written"] and "1.050 of it on \"H=512 N=128\"" in reason, f"{said}")
     said = known.search(0.9, 1.009)
     expect(said["written"] == [known.key], f"1 % is noise: {said}")
 
