@@ -1,19 +1,24 @@
-"""Writes the tables of docs/training.md from the newest results of each kind in bench/results, between the page's two marks.
+"""Writes the tables of docs/design/training.md from the newest results of each kind in bench/results,
+between the page's two marks.
 
     python bench/e2e_tables.py
 
-Kinds are the files' names before the date: e2e, e2e-again (fewer points, beside another version of a peer), e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp, fsdp-compiled, train-llama."""
+A file's kind is its name before the date: e2e, e2e-again (fewer points, another version of a peer),
+e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp, fsdp-compiled, train-llama."""
 
 import argparse
 import json
 import pathlib
 import re
+import textwrap
 
 from e2e_plot import NAMES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- bench/e2e_tables.py writes from here -->", "<!-- to here -->"
 PEERS = ("hf", "liger", "ligerdsl")
+PLOTS = "../training"  # from the page's folder
+WIDTH = 100  # of a line of text
 
 
 def table(head, rows):
@@ -93,7 +98,7 @@ def goals(result):
     for sweep, place, words in (("batch", 144, "batch 144 fits"), ("length", 36864, "T = 36,864 fits")):
         if place in by_place(result, sweep, sweep):
             rows.append([words, fits(result, sweep, place), ""])
-    return table(["goal", "points that meet it", "the others"], rows)
+    return table(["goal", "points that reach it", "points that miss it"], rows)
 
 
 def list_table(result, sweep, words, key):
@@ -104,14 +109,14 @@ def list_table(result, sweep, words, key):
 
 def of_allocator(result):
     limit = f", limited to {result['cap_gb']} GB" if result.get("cap_gb") else ""
-    return f"{where(result)}. Tokens a second and the step's peak of torch's allocator{limit}."
+    return f"{where(result)}. Cells show tokens per second and the step's peak of torch's allocator{limit}."
 
 
 def again(results):
     result = results["e2e-again"]
-    return [f"### Again, beside Liger-Kernel {result.get('liger')}", of_allocator(result),
+    return [f"### Second run, with Liger-Kernel {result.get('liger')}", of_allocator(result),
             *(sweep_table(result, sweep, sweep, words) for sweep, words in (("batch", "batch, T = 1,024"), ("length", "T, batch 4"))),
-            "Goals, and where they are missed:", goals(result)]
+            "Goals:", goals(result)]
 
 
 def e2e(results):
@@ -119,20 +124,20 @@ def e2e(results):
     parts += ["### Forward and backward", of_allocator(result)]
     for sweep, axis, words in (("batch", "batch", "batch, T = 1,024"), ("length", "length", "T, batch 4")):
         if len(by_place(result, sweep, axis)) > 1:
-            parts += [f"![{words}](training/{sweep}-throughput.svg) ![{words}](training/{sweep}-memory.svg)", sweep_table(result, sweep, axis, words)]
-    parts += ["Goals, and where they are missed:", goals(result)]
+            parts += [f"![{words}]({PLOTS}/{sweep}-throughput.svg) ![{words}]({PLOTS}/{sweep}-memory.svg)", sweep_table(result, sweep, axis, words)]
+    parts += ["Goals:", goals(result)]
     if any(row.get("sweep") == "ablation" for row in result["rows"]):
-        parts += ["### With parts left out", "![ablation](training/ablation-throughput.svg) ![ablation](training/ablation-memory.svg)",
+        parts += ["### Ablation", f"![ablation]({PLOTS}/ablation-throughput.svg) ![ablation]({PLOTS}/ablation-memory.svg)",
                   list_table(result, "ablation", "batch 4, T = 1,024", lambda row: NAMES[row["contender"]])]
     if any(row.get("timeline") for row in result["rows"]):
-        parts += ["### What is allocated within a step", "![timeline](training/timeline.svg)"]
+        parts += ["### Memory within one step", f"![timeline]({PLOTS}/timeline.svg)"]
     return parts
 
 
 def adamw(results):
     result = results["e2e-adamw"]
-    return ["### With AdamW", f"{where(result)}. torch's fused AdamW for all of them: bf16 weights and moments"
-            + (f"; torch's allocator limited to {result['cap_gb']} GB." if result.get("cap_gb") else "."),
+    return ["### With AdamW", f"{where(result)}. Every contender uses torch's fused AdamW with bf16 weights and moments."
+            + (f" torch's allocator is limited to {result['cap_gb']} GB." if result.get("cap_gb") else ""),
             *(sweep_table(result, sweep, axis, words) for sweep, axis, words in
               (("batch", "batch", "batch, T = 1,024"), ("length", "length", "T, batch 4")) if by_place(result, sweep, axis))]
 
@@ -146,7 +151,7 @@ def backend(results):
 def workspace(results):
     result = results["e2e-workspace"]
     some = next(row for row in result["rows"] if row.get("sweep") == "workspace")
-    return ["### The fused head with less workspace", where(result) + ".",
+    return ["### The fused lm_head with less workspace", where(result) + ".",
             list_table(result, "workspace", f"MiB, batch {some['batch']}, T = {some['length']:,}", lambda row: row["workspace_mib"])]
 
 
@@ -157,8 +162,8 @@ def convergence(results):
     names = {"two seeds of hf": "transformers with two seeds"} | NAMES
     apart = [[names[name], *(f"{each[key]:.4f}" for key in ("last_20_steps", "held_out"))] for name, each in result.get("apart", {}).items()]
     return ["### Convergence", f"{where(result)}. A small Llama on text, {result['steps']} steps, "
-            + ("bf16 by autocast." if result.get("precision", "autocast") == "autocast" else "bf16 weights, f32 ones in AdamW, every layer recomputed."), "![losses](training/convergence.svg)",
-            table(["run", "loss of the last 20 steps", "held out"], runs), "How far from transformers with seed 0:",
+            + ("bf16 by autocast." if result.get("precision", "autocast") == "autocast" else "bf16 weights, f32 ones in AdamW, every layer recomputed."), f"![losses]({PLOTS}/convergence.svg)",
+            table(["run", "loss of the last 20 steps", "held out"], runs), "Difference from transformers with seed 0:",
             table(["", "last 20 steps", "held out"], apart)]
 
 
@@ -176,10 +181,10 @@ def fsdp(results):
             gradients = "" if row is alone or row["contender"] not in measured else f"{measured[row['contender']]['first_gradients']:.1e}"
             rows.append([NAMES[row["contender"]], row["gpus"], *([f"{row['tokens_per_s']:,.0f}", row["peak_gb"], f"{row['losses'][-1]:.4f}",
                          "" if row is alone or apart is None else f"{apart:.1e}"] if "losses" in row else ["failed", "", "", ""]), *([gradients] if measured else [])])
-        parts += [f"{where(result)}. Batch {result['batch']} of all GPUs, T = {result['length']:,}, f32 weights in shards, bf16 products, AdamW"
-                  + (", every layer by torch.compile." if result["compiled"] else "."),
-                  table(["", "GPUs", "tokens/s of all", "peak GB of the fullest", "last loss", "losses apart from one GPU's",
-                        *(["first gradients apart from one GPU's"] if measured else [])], rows)]
+        parts += [f"{where(result)}. Batch {result['batch']} over all GPUs, T = {result['length']:,}, sharded f32 weights, bf16 matmuls, AdamW"
+                  + (", every layer compiled by torch.compile." if result["compiled"] else "."),
+                  table(["", "GPUs", "tokens/s of all", "largest peak, GB", "last loss", "difference of losses from one GPU",
+                        *(["difference of first gradients"] if measured else [])], rows)]
     return parts
 
 
@@ -189,9 +194,9 @@ def train_llama(results):
     measured = [row for row in result["rows"] if "tokens_per_s" in row]
     rows = [[row["batch"], f"{row['tokens']:,}", words[row["step"]], f"{row['tokens_per_s']:,.0f}", f"{row['tensor_bytes'] / 1e9:.2f}",
              f"{row['device_bytes_used'] / 1e9:.2f}"] for row in measured]
-    attention = " and ".join(sorted({{"fused": "fused attention", "products": "attention in plain products"}[row.get("attention", "products")] for row in measured}))
-    return ["### The same shape in C++", f"{where(result)}. `train_llama --preset llama-3.2-1b` (`examples/train_llama/README.md`): f32 masters and gradients, "
-            f"cuBLAS, {attention}; no limit of memory.",
+    attention = " and ".join(sorted({{"fused": "fused attention", "products": "attention by plain matmuls"}[row.get("attention", "products")] for row in measured}))
+    return ["### The same shape in C++", f"{where(result)}. `train_llama --preset llama-3.2-1b` with f32 master weights and gradients, "
+            f"cuBLAS, {attention}, no limit of memory.",
             table(["batch", "T", "step", "tokens/s", "GB of tensors", "GB in use on the GPU"], rows)]
 
 
@@ -201,7 +206,7 @@ SECTIONS = {"e2e": e2e, "e2e-again": again, "e2e-adamw": adamw, "e2e-backend": b
 
 def newest(folder):
     found = {}
-    for path in sorted(folder.glob("*.json"), key=lambda each: each.stem):  # DATE-2 is behind DATE
+    for path in sorted(folder.glob("*.json"), key=lambda each: each.stem):  # DATE-2 comes after DATE
         name = re.fullmatch(r"(.+?)-(\d{4}-\d\d-\d\d.*)", path.stem)
         if name and name.group(1) in {*SECTIONS, "fsdp-compiled"}:
             found[name.group(1)] = json.loads(path.read_text())
@@ -210,13 +215,18 @@ def newest(folder):
 
 def page(results):
     parts = [part for kind, section in SECTIONS.items() if kind in results for part in section(results)]
-    return "\n\n".join(["## Measured", *parts] if parts else [])
+    return "\n\n".join(["## Measured", *map(wrapped, parts)] if parts else [])
+
+
+def wrapped(part):
+    """Text in lines of WIDTH; tables, headings and images as they are."""
+    return part if part.startswith(("|", "#", "!")) else textwrap.fill(part, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
-    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/training.md")
+    parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/design/training.md")
     options = parser.parse_args()
     text = options.page.read_text()
     before, rest = text.split(BEGIN)
