@@ -8,7 +8,7 @@
 //      carried, which begins at the operation's neutral element. Threads exchange nothing.
 //   2. Behind the loop one tile.reduce combines the parts, and `combine` puts what was carried into the loop before it.
 //
-// The order of a sum is the compiler's to choose (docs/dsl.md), so this needs no permission. Reductions that are within
+// The order of a sum is the compiler's to choose (docs/reference/dsl-overview.md), so this needs no permission. Reductions that are within
 // threads anyway, and those of pairs by an author's combiner, stay in the loop. One that stays, crosses warps and goes
 // into what the loop carries, where a value for each lane could, is a remark.
 #include "compiler/dialect/layout_attr.h"

@@ -14,7 +14,7 @@
 //      moves. What that grid still writes, the second-level cache takes on the line that was brought. A kernel of large
 //      CTAs, more of them than run at a time, prefetches nothing: see beginsOften.
 //
-// docs/architecture.md says why this is right whatever runs before or after.
+// docs/design/architecture.md says why this is right whatever runs before or after.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"

@@ -1,5 +1,5 @@
 // Lesson 5: the same row kernel as one writes it first, as fast as memory allows, and for rows of any width. It is a
-// shared object for the `ligerdsl` command: docs/writing-fast-row-kernels.md looks at both with
+// shared object for the `ligerdsl` command: docs/guide/write-row-kernels.md looks at both with
 //
 //   ligerdsl compile --load liblesson_05_fast_rows.so log_softmax --target sm_90a --emit resources
 //

@@ -10,12 +10,18 @@ void check_optimiser(CheckTable& t) {
   auto p = t.random({n}, Type::f32), g = t.random({n}, Type::f32, 0, 1e-2), m = t.random({n}, Type::f32, 0, 1e-2),
        v = t.random({n}, Type::f32, 1e-4, 1e-5);
   Tensor norm = t.f32({1}), factor = t.f32({1}), nonfinite = t.ops.allocate(Type::i32, {1}),
+         steps = t.ops.allocate(Type::i64, {1}), skipped = t.ops.allocate(Type::i64, {1}),
          copy = t.ops.allocate(Type::bf16, {n});
-  t.ops.global_norm(norm, factor, g.tensor, 1, nonfinite);
+  const int64_t steps_before = 5, skipped_before = 3;
+  t.ops.upload(steps, &steps_before);
+  t.ops.upload(skipped, &skipped_before);
+  t.ops.global_norm(norm, factor, g.tensor, 1, nonfinite, steps, skipped);
   const double size = oracle::norm(g.values);
   t.add("norm", norm, {size}, t.f32_scalar);
   t.add("clip_factor", factor, {std::min(1.0, 1 / (size + 1e-6))}, t.f32_scalar);
   t.add("nonfinite", nonfinite, {0}, t.exact);
+  t.add("steps", steps, {6}, t.exact);
+  t.add("skipped", skipped, {3}, t.exact);
 
   const Ops::AdamW settings{3e-3f, 0.9f, 0.95f, 1e-8f, 0.1f, 7};  // the kernel takes these as f32
   t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, {}, settings);
@@ -29,8 +35,10 @@ void check_optimiser(CheckTable& t) {
 
   t.variant("an infinity among them");
   fill(t.ops, g.tensor.view({1}, n / 2), {std::numeric_limits<double>::infinity()});
-  t.ops.global_norm(norm, factor, g.tensor, 1, nonfinite);
+  t.ops.global_norm(norm, factor, g.tensor, 1, nonfinite, steps, skipped);
   t.add("nonfinite", nonfinite, {1}, t.exact);
+  t.add("steps", steps, {6}, t.exact);
+  t.add("skipped", skipped, {4}, t.exact);
   const oracle::Array before[] = {fetch(t.ops, p.tensor), fetch(t.ops, m.tensor), fetch(t.ops, v.tensor),
                                   fetch(t.ops, copy)};
   t.ops.adamw(p.tensor, copy, g.tensor, m.tensor, v.tensor, factor, nonfinite, settings);

@@ -291,7 +291,7 @@ void Ops::cross_entropy(const CrossEntropy& c) {
 }
 
 void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
-                      const Tensor& nonfinite) {
+                      const Tensor& nonfinite, const Tensor& steps, const Tensor& skipped) {
   Arguments tensor(impl_->device);
   ligerdsl_global_norm_desc_t desc = LIGERDSL_GLOBAL_NORM_DESC_INIT;
   ligerdsl_global_norm_args_t args = LIGERDSL_GLOBAL_NORM_ARGS_INIT;
@@ -301,6 +301,8 @@ void Ops::global_norm(const Tensor& norm, const Tensor& clip_factor, const Tenso
   args.norm = tensor(norm);
   args.clip_factor = tensor(clip_factor);
   args.nonfinite = tensor(nonfinite);
+  args.steps = tensor(steps);
+  args.skipped = tensor(skipped);
   impl_->run(desc, args);
 }
 

@@ -106,9 +106,10 @@ class Ops {
   };
   void cross_entropy(const CrossEntropy& c);
 
-  // norm and clip_factor, one element each, stay on the device. nonfinite: one i32, or empty.
+  // norm and clip_factor, one element each, stay on the device. nonfinite: one i32, or empty. steps, skipped: counters
+  // of finite and of other norms, one i64 each, or empty.
   void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
-                   const Tensor& nonfinite = {});
+                   const Tensor& nonfinite = {}, const Tensor& steps = {}, const Tensor& skipped = {});
 
   struct AdamW {
     double lr, beta1, beta2, eps, weight_decay;

@@ -16,7 +16,7 @@ HOLDS = {
                      "/usr/lib/ligerdsl/compile-worker"],
     "libligerdsl-dev": ["/usr/lib/libligerdsl.so", "/usr/lib/libligerdsl_dsl.a", "/usr/include/ligerdsl/ligerdsl.h",
                         "/usr/include/ligerdsl/ligerdsl.hpp", "/usr/include/ligerdsl/launch.hpp", "/usr/include/ligerdsl/dsl/interpreter.h",
-                        "/usr/share/doc/libligerdsl/docs/dsl.md", "/usr/share/doc/libligerdsl/lessons/01_vector_add.cpp",
+                        "/usr/share/doc/libligerdsl/docs/reference/dsl-overview.md", "/usr/share/doc/libligerdsl/lessons/01_vector_add.cpp",
                         "/usr/share/doc/libligerdsl/author_kernels/generalized_jsd.h", "/usr/include/ligerdsl/ops.h", "/usr/include/ligerdsl/dsl.h",
                         "/usr/lib/pkgconfig/ligerdsl.pc", "/usr/lib/cmake/ligerdsl/ligerdslConfig.cmake"],
     "ligerdsl-tools": ["/usr/bin/ligerdsl", "/usr/share/man/man1/ligerdsl.1", "/usr/share/man/man1/ligerdsl-tune.1",

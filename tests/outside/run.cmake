@@ -54,7 +54,7 @@ endif()
 
 # What is installed to be read, and the lessons, as an author would build them.
 set(documents ${prefix}/share/doc/libligerdsl)
-foreach(file README.md LICENSE docs/dsl.md docs/adding-a-kernel.md lessons/README.md lessons/05_fast_rows.cpp)
+foreach(file README.md LICENSE docs/reference/dsl-overview.md docs/guide/write-a-kernel.md lessons/README.md lessons/05_fast_rows.cpp)
   if(NOT EXISTS ${documents}/${file})
     message(FATAL_ERROR "${documents}/${file} is not installed")
   endif()
