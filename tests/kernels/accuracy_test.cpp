@@ -1,6 +1,6 @@
 // Accuracy of every elementary function of the DSL on the device that the program was started for: f32 inputs from all
 // 2^32 at a stride that the device affords, and all of bf16 and f16, against float64. Prints the worst errors as rows
-// of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and docs/reference/dsl-overview.md.
+// of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and docs/reference/dsl-elementwise.md.
 #include <bit>
 #include <cmath>
 #include <limits>
