@@ -113,7 +113,7 @@ def files_of_descriptions():
     targets = [kernel["target"] for line in report["lines"] for kernel in line["kernels"]]
     expect(targets == 2 * ["sm_80, PTX 8.7"] + 2 * ["sm_100a, PTX 8.7"], targets)
     for text, words in (("", ["no description"]), ("[]", ["no description"]), ("{", [":1", "JSON"]), ("[1]", ["element 1", '"operation"']),
-                        ('{"dtype": "f32"}', [":1", '"operation"']), ('{"operation": "nonsense"}', [":1", "nonsense", "vector_add"]),
+                        ('{"dtype": "f32"}', [":1", '"operation"']), ('{"operation": "nonsense"}', [":1", "nonsense", "ligerdsl list"]),
                         ('\n{"operation": "vector_add", "what": 1}', [":2", "'what'", "in_place"]),
                         ('{"operation": "vector_add", "dtype": "i64"}', [":1", "`dtype`"]),
                         ('{"operation": "vector_add", "dtype": ["f32"]}', [":1", '"dtype"']),
