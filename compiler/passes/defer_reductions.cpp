@@ -1,12 +1,12 @@
 // tgpu-defer-reductions
 //
-// A loop that adds the sum of a tile to what it carries, or takes the larger of the two, needs the whole sum only behind
-// the loop. Of each value that a loop carries as `carried = combine(carried, reduce(tile))`, with one operation
-// `combine` that also combines the reduction, and that nothing else in the loop reads:
+// A loop that adds the sum of a tile to a carried value, or takes the larger of the two, needs the whole sum only after
+// the loop. The pass rewrites each carried value `carried = combine(carried, reduce(tile))` whose `combine` is also the
+// operation of the reduction, and which nothing else in the loop reads:
 //
-//   1. In the loop every thread combines its own registers (tgpu.reduce_in_thread) with its own part of what is
-//      carried, which begins at the operation's neutral element. Threads exchange nothing.
-//   2. Behind the loop one tile.reduce combines the parts, and `combine` puts what was carried into the loop before it.
+//   1. In the loop every thread combines its own registers (tgpu.reduce_in_thread) with its own part of the carried
+//      value, which begins at the operation's neutral element. Threads exchange nothing.
+//   2. After the loop one tile.reduce combines the parts, and `combine` adds the value that entered the loop.
 //
 // The order of a sum is the compiler's to choose (docs/reference/dsl-overview.md), so this needs no permission. Reductions that are within
 // threads anyway, and those of pairs by an author's combiner, stay in the loop. One that stays, crosses warps and goes

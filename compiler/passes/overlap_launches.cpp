@@ -4,15 +4,15 @@
 //
 //   1. Find the first op of the kernel's outermost block that may touch memory of other kernels, by itself or inside a
 //      region. Ops on shared memory may not; an op whose effects are unknown may.
-//   2. A tgpu.grid_wait in front of it, or at the end if there is none. In the outermost block it is reached by every
-//      thread, so that no grid ends before the grids that it depends on: who waits for this one waits for those too.
-//   3. A tgpu.launch_dependents right behind it: by then everything before this grid has ended, so that at most two
-//      grids of a chain run at a time, and every CTA of this grid is on the machine when the next one's first arrives.
-//   4. Of the tiles that the outermost block loads first, up to the first loop, branch or reduction, those that are
-//      large, the program's own, and at a place that is known without reading memory are prefetched (prefetch_tile) in
-//      front of the wait, by the programs that may have to wait: memory has work while the grid before ends. No value
-//      moves. What that grid still writes, the second-level cache takes on the line that was brought. A kernel of large
-//      CTAs, more of them than run at a time, prefetches nothing: see beginsOften.
+//   2. Insert a tgpu.grid_wait before it, or at the end if there is none. Every thread reaches the outermost block, so
+//      no grid ends before the grids that it depends on.
+//   3. Insert a tgpu.launch_dependents after the wait. Everything before this grid has ended by then. At most two grids
+//      of a chain run at a time, and all CTAs of this grid are resident when the first CTA of the next one starts.
+//   4. Prefetch tiles (prefetch_tile) before the wait, in the programs that may have to wait, so that memory has work
+//      while the previous grid ends. A tile is prefetched if the outermost block loads it before the first loop, branch
+//      or reduction, if it is large and the program's own, and if its address needs no load. No value moves. Later
+//      writes of the previous grid update the prefetched lines in L2. A kernel with more large CTAs than run at a time
+//      prefetches nothing: see beginsOften.
 //
 // docs/design/architecture.md says why this is right whatever runs before or after.
 #include "compiler/analysis/effects.h"

@@ -1,6 +1,6 @@
-// Lesson 7: one matrix product, rung by rung: products and sums as one writes them first, tiles by `dot`, loads on their way
-// while the last tiles are multiplied, tiles in an order that the second-level cache likes, programs that make tile after
-// tile, an epilogue. A shared object for the `ligerdsl` command: docs/tutorial/07-matmul.md explains each; time one with
+// Lesson 7: a matmul in six steps: multiply and add, tiles by `dot`, pipelined loads, tiles in an order that reuses L2,
+// persistent programs, an epilogue. It is a shared object for the `ligerdsl` command.
+// docs/tutorial/07-matmul.md explains each step. Time one with
 //
 //   ligerdsl bench --load liblesson_07_matmul.so matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096 --device cuda:0
 //

@@ -1,6 +1,6 @@
-// Lesson 9: attention without scores in memory (Dao, "FlashAttention-2", 2023), rung by rung: two passes over the keys, one pass
-// that carries what it knows, keys on their way while others are at work, scores under way while others become weights, and masks
-// only where they count. A shared object for the `ligerdsl` command: docs/tutorial/09-flash-attention.md explains each; time one with
+// Lesson 9: attention without scores in memory (Dao, "FlashAttention-2", 2023). The steps: two passes over the keys, one
+// pass with an online softmax, pipelined loads, the next scores during the current softmax, masks only at the edges.
+// It is a shared object for the `ligerdsl` command. docs/tutorial/09-flash-attention.md explains each step. Time one with
 //
 //   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
 //       scale=0.088 --device cuda:0

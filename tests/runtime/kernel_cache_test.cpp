@@ -262,6 +262,17 @@ TEST(CpuDevice, MeasuresTime) {
   EXPECT_LE(result.median_ms, result.q80_ms);
 }
 
+// Overwriting the caches takes at least a millisecond, the work nothing: without the limit all 201 samples would be taken.
+TEST(CpuDevice, MeasuringEndsWhenOverwritingCachesTakesTheTime) {
+  TempFolder folder;
+  auto device = fake_cpu(folder.path());
+  MeasureOptions options;
+  options.budget_ms = 0.1;
+  options.warmup = 0;
+  const Measurement result = measure(*device, [](Stream) {}, options);
+  EXPECT_EQ(result.samples_ms.size(), static_cast<size_t>(options.min_samples));
+}
+
 TEST(CompilerLibrary, RefusesWhatIsNotOurs) {
   EXPECT_NE(expect_error(Status::not_supported, [] { CompilerLibrary::open("/nowhere/compiler.so"); })
                 .find("LIGERDSL_COMPILER"),
