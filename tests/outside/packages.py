@@ -1,8 +1,8 @@
 """packages.py CPACK CONFIG WORK: checks the contents of the Debian packages and runs the packed
 command.
 
-The script packs, unpacks into a separate folder, and runs the command there. It must find the compiler
-library and the compile worker of the packages, and compute right sums.
+The script packs, unpacks into a separate folder, and runs the command there. It must find the
+compiler library and the compile worker of the packages, and compute right results.
 """
 
 import os
