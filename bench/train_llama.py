@@ -1,8 +1,11 @@
-"""Training steps of `train_llama --preset llama-3.2-1b`, the same shape from the C ABI alone: forward and backward, and with AdamW.
+"""Times training steps of `train_llama --preset llama-3.2-1b`, the same model through the C ABI
+alone.
 
     python bench/train_llama.py build/release/bin/train_llama --out bench/results/train-llama-DATE.json
 
-Each point is a process of its own; the result is written after each."""
+It times forward and backward, and with AdamW. Each point runs in its own process; the result is
+written after each.
+"""
 
 import argparse
 import datetime
@@ -14,7 +17,7 @@ import tempfile
 
 
 def device_name(device):
-    """As the driver says it; what is asked for where there is no driver."""
+    """Returns the driver's name of the device, or the requested name without a driver."""
     try:
         names = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.splitlines()
         return names[int(device.split(":")[1])].strip() if device.startswith("cuda") else device

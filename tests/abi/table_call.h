@@ -51,7 +51,7 @@ class TableCall {
         set(field.name, code_of(usual(field.dtypes)));
     }
     for (const char* longest : {"max_seqlen_q", "max_seqlen_k"}) set(longest, static_cast<double>(width));
-    set("n_modulations", 1);  // divides every number of rows
+    set("n_modulations", 1);                                             // divides every number of rows
     if (!is_set("reduction")) set("reduction", LIGERDSL_REDUCTION_SUM);  // a result of one element
   }
 

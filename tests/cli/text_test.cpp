@@ -16,8 +16,8 @@ TEST(Text, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("\x1b[31m\r\x7f"), "\\x1b[31m\\x0d\\x7f");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(printable("\xc3"), "\\xc3");  // truncated
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");  // overlong
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // truncated
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
   EXPECT_EQ(printable("\xc2\x9b"

@@ -19,13 +19,13 @@ using Combine =
     std::function<double(size_t index, const std::vector<double>& of_region, const std::vector<double>& times)>;
 
 struct LargeCase {
-  Case which;  // without the large size
-  const char* rows = "N";  // letter of the large size
-  int64_t period = 61;  // prime, so that no power of two of rows is a whole number of periods
-  double weight_scale = 1;  // scale of the tensor `weight`: keeps logits of many columns in range
-  bool many_rows = false;  // more rows than the limit, not only more elements
-  Tolerance tolerance = {1e-2, 0};  // for results with one row per row
-  double sum_tolerance = 1e-4;  // normwise, for results summed over all rows
+  Case which;                                   // without the large size
+  const char* rows = "N";                       // letter of the large size
+  int64_t period = 61;                          // prime, so that no power of two of rows is a whole number of periods
+  double weight_scale = 1;                      // scale of the tensor `weight`: keeps logits of many columns in range
+  bool many_rows = false;                       // more rows than the limit, not only more elements
+  Tolerance tolerance = {1e-2, 0};              // for results with one row per row
+  double sum_tolerance = 1e-4;                  // normwise, for results summed over all rows
   std::map<std::string, Combine> combine = {};  // by tensor, for results that are not simply added
 };
 

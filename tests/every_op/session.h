@@ -12,10 +12,10 @@ namespace ligerdsl::test {
 void must(ligerdsl_status_t status, const char* what);
 
 struct Session {
-  bool cuda = false;  // a GPU, or a fake one
+  bool cuda = false;      // a GPU, or a fake one
   bool emulated = false;  // a fake GPU that runs PTX on the CPU (tests/support/emulated_cuda)
-  int64_t rows = 67;  // rows of a small case
-  std::string why_not;  // reason why there is no such device, else empty
+  int64_t rows = 67;      // rows of a small case
+  std::string why_not;    // reason why there is no such device, else empty
 
   bool real_gpu() const { return cuda && !emulated; }
   ligerdsl_device_t device() const { return {cuda ? LIGERDSL_CUDA : LIGERDSL_CPU, 0}; }
