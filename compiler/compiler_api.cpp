@@ -24,9 +24,7 @@ ligerdsl_bytes toBytes(const std::string& text) {
   return {data, text.size()};
 }
 
-std::string_view view(const uint8_t* data, size_t size) {
-  return {reinterpret_cast<const char*>(data), size};
-}
+std::string_view view(const uint8_t* data, size_t size) { return {reinterpret_cast<const char*>(data), size}; }
 
 enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2, kNoMemory = LIGERDSL_COMPILER_NO_MEMORY };
 

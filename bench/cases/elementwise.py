@@ -116,9 +116,9 @@ def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):
     """A gated activation.
 
     activation: torch's function. gradient(u) = f(u), f'(u) in float64.
-    liger_functions: {provider: function
-    that returns Liger's autograd function on demand}; these write the gradients over a and b.
-    liger_cute_new allocates them; so does liger_cute if it is the only form.
+    liger_functions: {provider: function that returns Liger's autograd function on demand}.
+    Most overwrite a and b with the gradients. liger_cute_new allocates them; so does liger_cute if
+    it is the only form.
     """
     make = Maker(context.device)
     a, b, g = (make.randn(M, N, dtype=dtype) for _ in range(3))

@@ -268,8 +268,7 @@ TEST_F(CaptureLinear, BackwardFromLse) {
   args.d_loss = d_loss;
   args.d_x = d_x_;
   args.d_weight = d_weight_;
-  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args,
-                  kRows);  // counts; two per chunk
+  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts; 2 per chunk
 }
 
 // One launch rounds the weight to bf16.

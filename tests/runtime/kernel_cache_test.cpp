@@ -271,8 +271,7 @@ TEST(CpuDevice, MeasuringEndsWhenOverwritingCachesTakesTheTime) {
   MeasureOptions options;
   options.budget_ms = 0.1;
   options.warmup = 0;
-  const Measurement result = measure(
-      *device, [](Stream) {}, options);
+  const Measurement result = measure(*device, [](Stream) {}, options);
   EXPECT_EQ(result.samples_ms.size(), static_cast<size_t>(options.min_samples));
 }
 

@@ -84,7 +84,8 @@ Divergence jsd_of(float beta) {
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_kl_div_desc_t& d) {
   namespace op = kl_div;
   return divergence_plan(context, op::info(), d, {.kind = d.log_target ? Divergence::forward_kl : Divergence::kl},
-                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss}, {.numbers = {{"eps", d.eps}}});
+                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss},
+                         {.numbers = {{"eps", d.eps}}});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_jsd_desc_t& d) {
