@@ -59,14 +59,14 @@ def parse():
     parser.add_argument("--jobs", nargs="+", metavar="SET[+SET]=SECONDS", help="one file each; 0 seconds: no limit")
     parser.add_argument("--set", default="issue3-table", help="sets or models, comma separated: " + ", ".join([*sets.SETS, *sets.MODELS]))
     parser.add_argument("--only", default="", help="kernels of the sets, comma separated; default all")
-    parser.add_argument("--providers", default=",".join(PROVIDERS), help="default %(default)s; their variants and the floor come along, "
+    parser.add_argument("--providers", default=",".join(PROVIDERS), help="default %(default)s; includes their variants and the floor, "
                         "but compile_max and quack_tuned, which search for long, only by name")
     parser.add_argument("--run", type=int, help="number of this run among those of the day; default: seconds since midnight, UTC")
     parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
     parser.add_argument("--smoke", action="store_true", help="the set smoke: tiny shapes, which a CPU can check")
-    parser.add_argument("--budget-s", type=float, default=0, help="of the whole process; no contender starts that would end later; 0 = no limit")
+    parser.add_argument("--budget-s", type=float, default=0, help="time limit of the process; starts no contender that would end later; 0 = no limit")
     parser.add_argument("--contender-s", type=int, default=120, help="give up on a contender after this long")
-    parser.add_argument("--resume", default="", help="a result of the same machine and build: measure what it lacks; not with --jobs")
+    parser.add_argument("--resume", default="", help="a result of the same machine and build, whose missing cases are measured; not with --jobs")
     options = parser.parse_args()
     options.set = "smoke" if options.smoke else options.set
     return options

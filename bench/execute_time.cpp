@@ -205,7 +205,7 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
     theirs.push_back(launch_ns);
     added.push_back(execute_ns - launch_ns);
   }
-  if (cli::OpInstance(info, settings).flops() > 0) row["beside"] = "matrix products of a library, in execute_ns alone";
+  if (cli::OpInstance(info, settings).flops() > 0) row["beside"] = "matmuls of a library, in execute_ns alone";
   row["launches"] = launches.size();
   row["parameters"] = launches;
   row["execute_ns"] = summary(ours);

@@ -123,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--dtype", choices=CODES, default="bf16")
-    parser.add_argument("--budget-s", type=float, default=60, help="begin no shape after this many seconds")
+    parser.add_argument("--budget-s", type=float, default=60, help="starts no shape after this many seconds")
     options = parser.parse_args()
     begin, library = time.monotonic(), CublasLt()
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()

@@ -34,7 +34,7 @@ parser.add_argument("--width", type=int, default=64)
 parser.add_argument("--calls", type=int, default=2000)
 parser.add_argument("--repeats", type=int, default=15)
 parser.add_argument("--out", type=pathlib.Path, help="the same as JSON")
-parser.add_argument("--note", help="text that goes into the JSON: what the two packages are")
+parser.add_argument("--note", help="description of the two packages for the JSON")
 parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
 options = parser.parse_args()
 YARDSTICK = "torch's layer_norm, forward and grad()"

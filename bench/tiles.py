@@ -62,15 +62,15 @@ def parse():
     def lists(text):
         return [tuple(map(int, part.split("x"))) for part in text.split(",")]
 
-    parser.add_argument("--shapes", type=lists, default=PRODUCTS, help="of products, MxNxK,...; default: all")
-    parser.add_argument("--tiles", type=lists, default=TILES, help="of products, MxNxK,...; default: all")
-    parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="of products, comma separated")
-    parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
-    parser.add_argument("--blocks", type=lists, default=BLOCKS, help="of flash_attention, QUERIESxKEYSxSTAGESxWARPS,...; default: all")
-    parser.add_argument("--orders", default="NN", help="of products, comma separated: NN, or T where a or b lies in memory transposed")
-    parser.add_argument("--persistent", default="false", help="of products, comma separated: whether a CTA makes tile after tile")
-    parser.add_argument("--tensor-copies", default="false", help="of products, comma separated: whether factors come by tensor copies (sm_90a)")
-    parser.add_argument("--peers", default="triton,triton_mma_sync", help="of products, beside torch, comma separated; may be empty")
+    parser.add_argument("--shapes", type=lists, default=PRODUCTS, help="matmul shapes, MxNxK,...; default: all")
+    parser.add_argument("--tiles", type=lists, default=TILES, help="matmul tiles, MxNxK,...; default: all")
+    parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="stages of matmuls, comma separated")
+    parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="warps of matmuls, comma separated")
+    parser.add_argument("--blocks", type=lists, default=BLOCKS, help="blocks of flash_attention, QUERIESxKEYSxSTAGESxWARPS,...; default: all")
+    parser.add_argument("--orders", default="NN", help="operand orders of matmuls, comma separated: NN, or T if a or b is stored transposed")
+    parser.add_argument("--persistent", default="false", help="for matmuls, comma separated: whether the kernel is persistent")
+    parser.add_argument("--tensor-copies", default="false", help="for matmuls, comma separated: whether TMA copies load the operands (sm_90a)")
+    parser.add_argument("--peers", default="triton,triton_mma_sync", help="peers of matmuls in addition to torch, comma separated; may be empty")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
 

@@ -46,7 +46,7 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--points", default="4x1024,32x1024,4x16384", help="batch x tokens, separated by commas")
     parser.add_argument("--attention", choices=("fused", "products"), help="default: the program's")
-    parser.add_argument("--steps", type=int, default=10, help="of which the first two are not timed")
+    parser.add_argument("--steps", type=int, default=10, help="steps; the first two are not timed")
     parser.add_argument("--point-s", type=float, default=300)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()

@@ -143,13 +143,13 @@ def versions(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--command", required=True, help="the ligerdsl command")
-    parser.add_argument("--library", help="libligerdsl.so, to time what was found; default: not timed")
+    parser.add_argument("--library", help="libligerdsl.so, to time the winners; default: not timed")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--operations", nargs="*", default=["rms_norm_forward", "softmax_forward"])
     parser.add_argument("--shapes", nargs="*", default=["2048x4096", "16384x4096", "4096x8192", "2048x16384"], help="rows x columns")
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--configurations", type=int, default=CONFIGURATIONS, help="of each search, at most; default: %(default)s")
+    parser.add_argument("--configurations", type=int, default=CONFIGURATIONS, help="limit per search; default: %(default)s")
     options = parser.parse_args()
     if not 1 <= options.configurations <= CONFIGURATIONS:
         parser.error(f"--configurations: Triton's side has 1 to {CONFIGURATIONS}")

@@ -228,7 +228,7 @@ int time_layers(int64_t rows, int64_t width, int64_t behind) {
   config.num_threads = 1;
   check(ligerdsl_context_create(&config, &context));
   data_t data = make(context, rows, width, behind);
-  printf("%lld rows of %lld, %lld bytes behind lines, one thread, medians of %d turns\n%-28s %12s %12s %6s\n",
+  printf("%lld rows of %lld, %lld bytes past a multiple of 64, one thread, medians of %d rounds\n%-28s %12s %12s %6s\n",
          (long long)rows, (long long)width, (long long)behind, ROUNDS, "", "libligerdsl", "plain loops", "ratio");
   for (size_t i = 0; i < sizeof kPairs / sizeof *kPairs; ++i) compare(&kPairs[i], &data);
   while (data.allocated) free(data.memory[--data.allocated]);

@@ -133,13 +133,13 @@ const Kernel<Meta> matmul_plain{
 const Kernel<Meta> matmul_tiles{
     .name = "matmul_tiles", .description = "c = a b by dot", .build = tiles, .launch = launch};
 const Kernel<Meta> matmul_in_flight{.name = "matmul_in_flight",
-                                    .description = "c = a b, the next tiles on their way",
+                                    .description = "c = a b, the next tiles in flight",
                                     .build = loads_in_flight,
                                     .launch = launch};
 const Kernel<Meta> matmul_grouped{
     .name = "matmul_grouped", .description = "c = a b, tiles in groups of rows", .build = grouped, .launch = launch};
 const Kernel<Meta> matmul_persistent{.name = "matmul_persistent",
-                                     .description = "c = a b, tile after tile by tensor copies",
+                                     .description = "c = a b, persistent with TMA copies",
                                      .build = persistent,
                                      .launch = launch_persistent};
 const Kernel<Meta> matmul_linear{

@@ -138,11 +138,11 @@ using Sizes = const LaunchArguments&;
 const Kernel<HeadMeta> anchors_kernel{
     .name = "anchors", .description = "the label's logit and 40", .build = anchors, .launch = by_rows};
 const Kernel<HeadMeta> exponentials_kernel{.name = "exponentials",
-                                           .description = "e^(x w^T - anchor) and sums of tiles' rows",
+                                           .description = "e^(x w^T - anchor) and row sums of tiles",
                                            .build = exponentials,
                                            .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "e"); }};
 const Kernel<HeadMeta> rows_kernel{
-    .name = "rows", .description = "losses, factors, the label's exponential", .build = rows, .launch = by_rows};
+    .name = "rows", .description = "losses, row scales, the label's exponential", .build = rows, .launch = by_rows};
 const Kernel<HeadMeta> gradient_of_x_kernel{.name = "gradient_of_x",
                                             .description = "d_x = factor (e w)",
                                             .build = gradient_of_x,

@@ -158,9 +158,9 @@ const Kernel<Meta> attention_two_passes = rung("attention_two_passes", "attentio
 const Kernel<Meta> attention_online =
     rung("attention_online", "attention in one pass", [](KernelBuilder& k, const Meta& m) { online(k, m, 1); });
 const Kernel<Meta> attention_in_flight =
-    rung("attention_in_flight", "attention, the next keys on their way",
+    rung("attention_in_flight", "attention, the next keys in flight",
          [](KernelBuilder& k, const Meta& m) { online(k, m, static_cast<int>(m.stages)); });
-const Kernel<Meta> attention_ahead = rung("attention_ahead", "attention, scores under way beside weights",
+const Kernel<Meta> attention_ahead = rung("attention_ahead", "attention, next scores during the softmax",
                                           [](KernelBuilder& k, const Meta& m) { ahead(k, m, false); });
 const Kernel<Meta> attention_edges = rung("attention_edges", "attention, masks only where they count",
                                           [](KernelBuilder& k, const Meta& m) { ahead(k, m, true); });

@@ -150,7 +150,7 @@ void add_options(CLI::App& app, Settings& s) {
                  "file to save the run in: at every evaluation, at the end, and when a signal stops the run")
       ->check(check_named);
   app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
-  number("--stop-after", s.stop_after, "stop (and save) after so many steps in all; 0 = --steps")
+  number("--stop-after", s.stop_after, "stop (and save) after this number of steps in total; 0 = --steps")
       ->check(CLI::NonNegativeNumber);
   number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")->check(CLI::NonNegativeNumber);
   number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")->check(CLI::Range(1, 1 << 20));
