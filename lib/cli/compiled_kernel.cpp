@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "kernels/argument_facts.h"
+#include "kernels/core/argument_facts.h"
 #include "lib/cli/assemble.h"
 #include "lib/cli/output.h"
 #include "program/serialize.h"

@@ -1,4 +1,4 @@
-// Settings "config.NAME=VALUE": a choice of a kernel's schedule in the place of the heuristic's (kernels/config.h).
+// Settings "config.NAME=VALUE": a choice of a kernel's schedule in the place of the heuristic's (kernels/core/config.h).
 #pragma once
 
 #include <string>

@@ -53,7 +53,7 @@ void add_properties(Json* item) {
   (*item)["threads_with_each_element"] = int64_t{1} << copies;
 }
 
-// A line per place of the source: "kernels/softmax.cpp:33: exp f32, sub f32".
+// A line per place of the source: "kernels/softmax/softmax.cpp:33: exp f32, sub f32".
 std::string makers_text(const Json& tiles) {
   std::vector<std::pair<std::string, std::vector<std::string>>> places;
   for (const Json& tile : tiles) {

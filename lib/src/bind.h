@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/count.h"
+#include "kernels/core/count.h"
 #include "lib/src/op_info.h"
 #include "program/overlap.h"
 #include "runtime/kernel.h"

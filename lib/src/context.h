@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/bind.h"
 #include "lib/src/fault_words.h"
 #include "lib/src/kernel_configs.h"

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/bind.h"
 #include "lib/src/launcher.h"
 #include "lib/src/size_table.h"

@@ -5,7 +5,7 @@
 #include <cstring>
 
 #include "interpreter/convert.h"
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
 #include "program/serialize.h"

@@ -2,7 +2,7 @@
 
 #include <set>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "program/aliasing.h"
 #include "program/serialize.h"
 #include "runtime/matmul.h"

@@ -8,7 +8,7 @@ namespace ligerdsl::test {
 // PTX or x86 assembly: comments, lines of debug information and the labels that only these use are left out.
 std::string without_locations(const std::string& code, bool ptx);
 
-// A remark with places as "kernels/softmax.cpp", whatever the folder of the sources and the line.
+// A remark with places as "kernels/softmax/softmax.cpp", whatever the folder of the sources and the line.
 std::string without_lines(const std::string& remark);
 
 }  // namespace ligerdsl::test

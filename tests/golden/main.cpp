@@ -12,7 +12,7 @@
 #include <map>
 #include <set>
 
-#include "kernels/argument_facts.h"
+#include "kernels/core/argument_facts.h"
 #include "lib/cli/bench_cases.h"
 #include "lib/cli/op_instance.h"
 #include "lib/cli/recording_context.h"

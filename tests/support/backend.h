@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "tests/support/tensor.h"
 
 namespace ligerdsl::test {
@@ -44,7 +44,7 @@ class Backend {
   // Changes how many threads a CPU uses; backends without threads ignore it.
   virtual void set_threads(int) {}
   // The programs that since the last call were launched as other variants than that of aligned arguments
-  // (kernels/argument_facts.h), where the choice can be seen.
+  // (kernels/core/argument_facts.h), where the choice can be seen.
   virtual std::vector<std::string> took_generic() { return {}; }
 
   // Runs all launches in order. Scratch buffers are fresh and poisoned.

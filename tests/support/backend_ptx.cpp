@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "compiler/compiler_api.h"
-#include "kernels/compile_options.h"
+#include "kernels/core/compile_options.h"
 #include "program/serialize.h"
 #include "runtime/tensor_map.h"
 #include "tests/support/backend.h"

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "kernels/convert_rows.h"
+#include "kernels/reduce/convert_rows.h"
 #include "lib/src/kernel_step.h"
 
 namespace ligerdsl::lib {

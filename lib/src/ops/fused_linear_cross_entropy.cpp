@@ -14,12 +14,12 @@
 //
 // Where products are the library's own kernels and the options allow it, logits are never stored: their product stores
 // exponentials relative to the label's logit and the sums of each tile's rows, if no gradient is wanted the sums alone
-// (kernels/linear_cross_entropy.h). The chunk then is:
+// (kernels/fused_linear/linear_cross_entropy.h). The chunk then is:
 //
 //     e = exp(x w^T - label logit), sums;  the rows' losses and factors f;  d_bias += f^T e;  d_w += e^T (f x);  d_x = f (e w)
 //
-// to each of which smoothing adds what is the same for all logits of a row (kernels/linear_smoothing.h). Tiles of rows none of which
-// counts are left out (kernels/row_tiles.h).
+// to each of which smoothing adds what is the same for all logits of a row (kernels/fused_linear/linear_smoothing.h). Tiles of rows none of which
+// counts are left out (kernels/matmul/row_tiles.h).
 //
 // Under a limit of memory they are stored where d_weight will be (linear_chunks.h), in blocks of the vocabulary, and d_weight is
 // made from the last block on, each where the exponentials of the block above it were:
@@ -33,7 +33,7 @@
 //
 // From rows' log-sum-exps that an earlier call left (fused_linear_cross_entropy_backward) the first loop makes d(loss)/dz
 // as the second one does. Products of the library's own kernels store d(loss)/dz itself there
-// (kernels/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
+// (kernels/fused_linear/linear_cross_entropy_columns.h), but after a pass that stores logits: the lse of rounded logits is theirs alone.
 //
 // On a CPU products are f32: x, weight and d_x of other types are converted on the way, and logits stay f32. On a GPU
 // products are of x's type, and an f32 weight is rounded to it: once, or block by block of its rows where the workspace
@@ -41,11 +41,11 @@
 #include <array>
 #include <optional>
 
-#include "kernels/cross_entropy_columns.h"
-#include "kernels/cross_entropy_config.h"
-#include "kernels/reduce_partials.h"
-#include "kernels/row_tiles.h"
-#include "kernels/target_counts.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_columns.h"
+#include "kernels/cross_entropy/target_counts.h"
+#include "kernels/matmul/row_tiles.h"
+#include "kernels/reduce/reduce_partials.h"
 #include "lib/src/kernel_matmul.h"
 #include "lib/src/ops/counted_x.h"
 #include "lib/src/ops/exponential_products.h"

@@ -15,7 +15,7 @@
 #include <array>
 #include <optional>
 
-#include "kernels/logit_divergence_config.h"
+#include "kernels/fused_linear/logit_divergence.h"
 #include "lib/src/kernel_matmul.h"
 #include "lib/src/ops/counted_x.h"
 #include "lib/src/ops/cross_entropy_options.h"

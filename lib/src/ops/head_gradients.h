@@ -4,7 +4,7 @@
 #include <optional>
 #include <vector>
 
-#include "kernels/linear_cross_entropy_columns.h"
+#include "kernels/fused_linear/linear_cross_entropy_columns.h"
 #include "lib/src/ops/head_weight.h"
 
 namespace ligerdsl::lib::head {

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "kernels/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy.h"
 #include "lib/src/ops/head_views.h"
 #include "lib/src/ops/linear_chunks.h"
 

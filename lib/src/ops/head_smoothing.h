@@ -1,10 +1,10 @@
-// What label smoothing adds to the gradients of a head whose logits are not stored (kernels/linear_smoothing.h).
+// What label smoothing adds to the gradients of a head whose logits are not stored (kernels/fused_linear/linear_smoothing.h).
 #pragma once
 
 #include <optional>
 #include <vector>
 
-#include "kernels/linear_smoothing.h"
+#include "kernels/fused_linear/linear_smoothing.h"
 #include "lib/src/ops/head_views.h"
 #include "lib/src/ops/linear_plan.h"
 

@@ -33,12 +33,12 @@ enum View : int {
   kClassWeight,
   kColumnBias,  // of a block of the vocabulary
   kColumnWeight,
-  // Where logits are not stored (kernels/linear_cross_entropy.h), of the chunk:
+  // Where logits are not stored (kernels/fused_linear/linear_cross_entropy.h), of the chunk:
   kFirstBlock,   // of exponentials in blocks; likewise the next
   kOtherBlocks,  // behind one another
   kBase,         // what each row's exponents are relative to
   kAgain,        // rows whose exponentials are made again
-  kPlaces,       // of tiles of rows (kernels/row_tiles.h)
+  kPlaces,       // of tiles of rows (kernels/matmul/row_tiles.h)
   kTileAt,       // which tile stands at each
   kCounted,      // which of them count
   kAllDepth,     // as if all did

@@ -4,7 +4,7 @@
 #include <bit>
 #include <limits>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/plan.h"
 
 namespace ligerdsl::lib {

@@ -48,7 +48,7 @@ struct LinearChunkOptions {
   bool keeps_entropy = false;
   bool from_lse = false;  // gradients alone, from the rows' lse
   // Not 0: logits are stored as exponentials, if a gradient needs them, in tiles of so many columns, each of which leaves so many
-  // numbers of four bytes of a row (kernels/linear_cross_entropy.h).
+  // numbers of four bytes of a row (kernels/fused_linear/linear_cross_entropy.h).
   int64_t tile_columns = 0, tile_numbers = 0;
   int64_t smoothing_parts = 0;  // not 0: the gradients of smoothing are added to products, by sums of so many parts
   bool whole_weight = false;    // a copy of the weight is never made in blocks
@@ -74,9 +74,9 @@ struct LinearLayout {
   size_t x = 0, weight = 0;         // copies in the product type where it is not the caller's; x also for ignores_rows
   size_t d_x = 0;                   // of a chunk, f32: where d_x is not, and products are, or it is a sum of several
   size_t d_weight = 0, d_bias = 0;  // f32 sums
-  size_t base = 0, again = 0, factor = 0, smooth = 0;                   // [chunk] of a chunk's exponentials
-  size_t places = 0, tile_at = 0, counted = 0;                          // of tiles of their rows (kernels/row_tiles.h)
-  std::array<size_t, kMostTileNumbers> of_tiles = {};                   // [chunk, tiles] of them
+  size_t base = 0, again = 0, factor = 0, smooth = 0;  // [chunk] of a chunk's exponentials
+  size_t places = 0, tile_at = 0, counted = 0;         // of tiles of their rows (kernels/matmul/row_tiles.h)
+  std::array<size_t, kMostTileNumbers> of_tiles = {};  // [chunk, tiles] of them
   size_t class_factor = 0, weight_sums = 0, x_sums = 0, part_sums = 0;  // of smoothing: [V], [H], [H], [parts, H]
   size_t scaled_x = 0;       // [chunk, H] of the product type, where of_tiles were
   int64_t tiles = 0;         // of a row's exponentials

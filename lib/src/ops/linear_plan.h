@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/convert_rows.h"
+#include "kernels/reduce/convert_rows.h"
 #include "lib/src/kernel_step.h"
 #include "lib/src/ops/linear_chunks.h"
 #include "lib/src/ops/support.h"

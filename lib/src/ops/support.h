@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "kernels/config.h"
+#include "kernels/core/config.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "lib/src/structs.h"

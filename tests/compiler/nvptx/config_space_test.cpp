@@ -3,7 +3,7 @@
 #include <random>
 
 #include "kernels/catalog.h"
-#include "kernels/layer_norm_config.h"
+#include "kernels/norm/layer_norm.h"
 #include "program/gpu_arch.h"
 #include "step_options.h"
 

@@ -10,7 +10,7 @@
 #include <regex>
 
 #include "kernels/catalog.h"
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "step_options.h"
 
 namespace ligerdsl::testing {
