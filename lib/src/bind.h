@@ -8,7 +8,7 @@
 #include "kernels/core/count.h"
 #include "lib/src/op_info.h"
 #include "program/overlap.h"
-#include "runtime/kernel.h"
+#include "runtime/kernel/kernel.h"
 
 namespace ligerdsl::lib {
 

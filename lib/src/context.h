@@ -21,9 +21,9 @@
 #include "lib/src/op_info.h"
 #include "lib/src/plan_cache.h"
 #include "lib/src/tuned_configs.h"
-#include "runtime/device.h"
-#include "runtime/fork.h"
-#include "runtime/log.h"
+#include "runtime/device/device.h"
+#include "runtime/environment/log.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 

@@ -9,7 +9,7 @@
 #include "kernels/matmul/matmul.h"
 #include "lib/src/context.h"
 #include "lib/src/kernel_step.h"
-#include "runtime/matmul.h"
+#include "runtime/kernel/matmul.h"
 
 namespace ligerdsl::lib {
 

@@ -9,9 +9,9 @@
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
 #include "program/serialize.h"
-#include "runtime/log.h"
-#include "runtime/resource_remarks.h"
-#include "runtime/tensor_map.h"
+#include "runtime/cuda/tensor_map.h"
+#include "runtime/environment/log.h"
+#include "runtime/kernel/resource_remarks.h"
 
 namespace ligerdsl::lib {
 

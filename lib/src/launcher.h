@@ -18,7 +18,7 @@
 #include "program/aliasing.h"
 #include "program/options.h"
 #include "program/program.h"
-#include "runtime/kernel.h"
+#include "runtime/kernel/kernel.h"
 
 namespace ligerdsl::lib {
 

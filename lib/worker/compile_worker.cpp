@@ -1,4 +1,4 @@
-// The program behind LIGERDSL_COMPILE=process: one compile, then the end. See runtime/compile_process.h.
+// The program behind LIGERDSL_COMPILE=process: one compile, then the end. See runtime/compile/compile_process.h.
 //
 // Usage: compile-worker SECONDS MEGABYTES, started by the library with a request on standard input.
 #include <dlfcn.h>
@@ -13,8 +13,8 @@
 #include <iterator>
 
 #include "compiler/compiler_api.h"
-#include "runtime/address_space.h"
-#include "runtime/compile_message.h"
+#include "runtime/compile/compile_message.h"
+#include "runtime/system/address_space.h"
 
 using namespace ligerdsl::runtime;
 

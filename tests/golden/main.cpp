@@ -13,13 +13,13 @@
 #include <set>
 
 #include "kernels/core/argument_facts.h"
-#include "lib/cli/bench_cases.h"
-#include "lib/cli/op_instance.h"
-#include "lib/cli/recording_context.h"
+#include "lib/cli/bench/bench_cases.h"
+#include "lib/cli/kernels/recording_context.h"
+#include "lib/instance/op_instance.h"
 #include "lib/src/structs.h"
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/sha256.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/system/sha256.h"
 #include "tests/every_op/cases.h"
 #include "tests/golden/code.h"
 

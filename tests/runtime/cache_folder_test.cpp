@@ -1,5 +1,5 @@
 // What trimming removes, and everything that it must leave alone.
-#include "runtime/cache_folder.h"
+#include "runtime/cache/cache_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <set>
 
-#include "runtime/disk_cache.h"
+#include "runtime/cache/disk_cache.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

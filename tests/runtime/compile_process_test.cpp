@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/reproducer.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/compile/reproducer.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

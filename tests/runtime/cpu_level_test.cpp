@@ -1,8 +1,8 @@
-#include "runtime/cpu_level.h"
+#include "runtime/environment/cpu_level.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::runtime {
 namespace {

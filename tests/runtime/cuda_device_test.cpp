@@ -1,11 +1,11 @@
 // GPU devices on the fake driver: loading, launching, memory, faults.
 #include <cstring>
 
-#include "runtime/disk_cache.h"
-#include "runtime/driver.h"
-#include "runtime/measure.h"
-#include "runtime/resource_remarks.h"
-#include "runtime/tensor_map.h"
+#include "runtime/cache/disk_cache.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/tensor_map.h"
+#include "runtime/device/measure.h"
+#include "runtime/kernel/resource_remarks.h"
 #include "support.h"
 #include "tests/support/ptx/tensor_map.h"
 

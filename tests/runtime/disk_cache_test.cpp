@@ -1,4 +1,4 @@
-#include "runtime/disk_cache.h"
+#include "runtime/cache/disk_cache.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include <fstream>
 #include <thread>
 
-#include "runtime/log.h"
+#include "runtime/environment/log.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

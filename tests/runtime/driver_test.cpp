@@ -1,4 +1,4 @@
-#include "runtime/driver.h"
+#include "runtime/cuda/driver.h"
 
 #include <thread>
 

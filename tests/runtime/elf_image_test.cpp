@@ -1,4 +1,4 @@
-#include "runtime/elf_image.h"
+#include "runtime/system/elf_image.h"
 
 #include "support.h"
 

@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "runtime/compiler_library.h"
-#include "runtime/disk_cache.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "runtime/cache/disk_cache.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fake_launch.h"
-#include "runtime/cuda_api.h"
+#include "runtime/kernel/cuda_api.h"
 
 using namespace ligerdsl::runtime::cuda;
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda_api.h"
+#include "runtime/kernel/cuda_api.h"
 #include "tests/support/ptx/tensor_map.h"
 
 struct FakeLaunch {

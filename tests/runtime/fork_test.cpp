@@ -1,5 +1,5 @@
 // What a child of a process with several threads can still do: everything but go on with what other threads were at.
-#include "runtime/fork.h"
+#include "runtime/system/fork.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/log.h"
-#include "runtime/thread_pool.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/device/thread_pool.h"
+#include "runtime/environment/log.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

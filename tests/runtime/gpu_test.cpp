@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "program/gpu_arch.h"
-#include "runtime/cuda_module.h"
-#include "runtime/driver.h"
-#include "runtime/measure.h"
+#include "runtime/cuda/cuda_module.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/device/measure.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

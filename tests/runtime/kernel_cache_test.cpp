@@ -1,5 +1,5 @@
 // Device::load on the CPU with the fake compiler: origins, keys, faults, threads.
-#include "runtime/kernel_cache.h"
+#include "runtime/cache/kernel_cache.h"
 
 #include <cstring>
 #include <filesystem>
@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/disk_cache.h"
-#include "runtime/measure.h"
+#include "runtime/cache/disk_cache.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/device/measure.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -271,7 +271,8 @@ TEST(CpuDevice, MeasuringEndsWhenOverwritingCachesTakesTheTime) {
   MeasureOptions options;
   options.budget_ms = 0.1;
   options.warmup = 0;
-  const Measurement result = measure(*device, [](Stream) {}, options);
+  const Measurement result = measure(
+      *device, [](Stream) {}, options);
   EXPECT_EQ(result.samples_ms.size(), static_cast<size_t>(options.min_samples));
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/log.h"
+#include "runtime/environment/log.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "runtime/matmul.h"
+#include "runtime/kernel/matmul.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -13,9 +13,9 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cublaslt_choice.h"
-#include "runtime/driver.h"
-#include "runtime/status.h"
+#include "runtime/cuda/cublaslt_choice.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/system/status.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

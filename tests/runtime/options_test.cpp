@@ -1,4 +1,4 @@
-#include "runtime/options.h"
+#include "runtime/environment/options.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "runtime/stage_files.h"
+#include "runtime/environment/stage_files.h"
 
 namespace ligerdsl::runtime {
 namespace {

@@ -1,6 +1,6 @@
 // Ranges and traces of threads, of forked children and of full disks, on the fakes; what they say of a run of the command
 // is in tests/cli/ranges_test.py. In processes of their own: listeners are looked for once.
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,7 +16,7 @@
 #include <thread>
 
 #include "allocations.h"
-#include "runtime/files.h"
+#include "runtime/system/files.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/safe_open.h"
+#include "runtime/system/safe_open.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,4 +1,4 @@
-#include "runtime/sha256.h"
+#include "runtime/system/sha256.h"
 
 #include <gtest/gtest.h>
 

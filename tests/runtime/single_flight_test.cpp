@@ -1,5 +1,5 @@
 // Kernels that several threads, contexts and processes want at the same time are compiled once.
-#include "runtime/single_flight.h"
+#include "runtime/cache/single_flight.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,8 +13,8 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/kernel_cache.h"
-#include "runtime/log.h"
+#include "runtime/cache/kernel_cache.h"
+#include "runtime/environment/log.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {

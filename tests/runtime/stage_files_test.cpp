@@ -1,5 +1,5 @@
 // LIGERDSL_DUMP and LIGERDSL_OVERRIDE_DIR on the fakes, in processes of their own: the environment is read once.
-#include "runtime/stage_files.h"
+#include "runtime/environment/stage_files.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "runtime/driver.h"
+#include "runtime/cuda/driver.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -260,7 +260,10 @@ TEST_F(StageFiles, ABadFileIsAnErrorThatNamesIt) {
   expect_fails("02-tile.mlir", "bad", Status::compile_failed, "02-tile.mlir:1:1: error: expected an operation");
   expect_fails("05-kernel.ptx", "syntax error", Status::compile_failed, "line 3; fatal : Parsing error");
   expect_fails("06-kernel.cubin", "nothing", Status::compile_failed, "(edited)");
-  expect_fails("06-kernel.cubin", "\x7f" "ELF CUBIN ligerdsl_fake", Status::compile_failed, "it is cut short");
+  expect_fails("06-kernel.cubin",
+               "\x7f"
+               "ELF CUBIN ligerdsl_fake",
+               Status::compile_failed, "it is cut short");
   expect_fails("05-kernel.ptx", "", Status::invalid_argument, "is empty");
   EXPECT_FALSE(fs::exists(path + "/cache") && !files_in(path + "/cache").empty());
 }

@@ -1,4 +1,4 @@
-#include "runtime/subprocess.h"
+#include "runtime/system/subprocess.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>

@@ -11,9 +11,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "runtime/compiler_library.h"
-#include "runtime/driver.h"
-#include "runtime/log.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/environment/log.h"
 
 extern char** environ;
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "fake_cuda.h"
-#include "runtime/device.h"
-#include "runtime/status.h"
+#include "runtime/device/device.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::runtime::test {
 
@@ -66,8 +66,7 @@ bool passes_in_child(const std::function<bool()>& work);
 
 // Runs one (disabled) test of this program in a process with these variables added; its stderr goes to a file where one
 // is named. True when it passed.
-bool passes_with(const std::string& name, const std::vector<std::string>& variables,
-                 const std::string& errors_to = "");
+bool passes_with(const std::string& name, const std::vector<std::string>& variables, const std::string& errors_to = "");
 
 int count_files(const std::string& folder, const std::string& ending);
 int count(const std::string& text, const std::string& part);

@@ -1,4 +1,4 @@
-#include "runtime/temporary_folder.h"
+#include "runtime/environment/temporary_folder.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

@@ -14,7 +14,7 @@
 #include "compiler/compiler_api.h"
 #include "kernels/core/compile_options.h"
 #include "program/serialize.h"
-#include "runtime/tensor_map.h"
+#include "runtime/cuda/tensor_map.h"
 #include "tests/support/backend.h"
 #include "tests/support/ptx/machine.h"
 

@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {

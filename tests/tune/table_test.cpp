@@ -14,7 +14,7 @@
 #include "lib/src/tuned_configs.h"
 #include "lib/src/tuned_table.h"
 #include "lib/tune/table_file.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {

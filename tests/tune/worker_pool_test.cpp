@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {

@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {

@@ -14,7 +14,7 @@
 #include "lib/src/kernel_step.h"
 #include "lib/src/ops/linear_chunks.h"
 #include "lib/src/ops/support.h"
-#include "runtime/matmul.h"
+#include "runtime/kernel/matmul.h"
 
 namespace ligerdsl::lib {
 

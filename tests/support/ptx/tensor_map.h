@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "runtime/cuda_api.h"
+#include "runtime/kernel/cuda_api.h"
 
 namespace ligerdsl::test::ptx {
 
