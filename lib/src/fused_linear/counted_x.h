@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "kernels/reduce/convert_rows.h"
+#include "lib/src/context.h"
 #include "lib/src/kernel_step.h"
 
 namespace ligerdsl::lib {
@@ -21,7 +22,7 @@ class CountedX {
     int64_t ignore_index;
   };
 
-  // may_overwrite: `place` of run() may be x.
+  // may_overwrite: `taken` may be x.
   CountedX(Context& context, const Views& views, const Rows& rows, DType type, bool may_overwrite)
       : views_(views), copy_(*convert(context, views, rows, type, type)) {
     if (may_overwrite)
@@ -35,11 +36,9 @@ class CountedX {
     return step(context, views, rows, kernels::counted_rows(context.machine(), from, to, rows.cols, rows.label_type));
   }
 
-  // Writes the copy to `place`, from which products take it. Where x itself is there, its ignored rows become zeros and the
-  // others are not touched.
-  void run(BoundTensor* views, const BoundTensor& place, int64_t rows, runtime::Stream stream) const {
-    views[views_.taken] = place;
-    const bool in_place = clear_ && place.data == views[views_.given].data;
+  // Writes the view `taken`. If it is x itself, its ignored rows become zeros and the others are not touched.
+  void run(const BoundTensor* views, int64_t rows, runtime::Stream stream) const {
+    const bool in_place = clear_ && views[views_.taken].data == views[views_.given].data;
     (in_place ? *clear_ : copy_).run(views, nullptr, rows, stream);
   }
 

@@ -2,7 +2,7 @@
 #include <cstring>
 #include <string_view>
 
-#include "lib/src/ops/gradients_from_lse.h"
+#include "lib/src/fused_linear/gradients_from_lse.h"
 
 namespace ligerdsl::lib {
 

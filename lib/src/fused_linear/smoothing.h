@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "kernels/fused_linear/linear_smoothing.h"
-#include "lib/src/ops/head_views.h"
-#include "lib/src/ops/linear_plan.h"
+#include "lib/src/fused_linear/linear_plan.h"
+#include "lib/src/fused_linear/views.h"
 
 namespace ligerdsl::lib::head {
 
@@ -16,9 +16,9 @@ class HeadSmoothing {
 
   int64_t parts() const { return parts_; }
 
-  // Once a call, whose kWeightGiven is all of the weight: kClassFactor, and kWeightSums where d_x is wanted.
+  // Computes smoothing.class_factor, and smoothing.weight_sums if d_x is wanted, once a call. block.weight_given is the whole weight.
   void sum_weight(const Call& call, const LinearLayout& layout, Views* views) const;
-  // Of a chunk whose kX and kSmooth are there: kXSums.
+  // Computes smoothing.x_sums of a chunk from chunk.x and smoothing.of_rows.
   void sum_x(const Call& call, const Views& views) const;
   void add_to_bias(const Call& call, const Views& views) const;
 

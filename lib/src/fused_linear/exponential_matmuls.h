@@ -2,9 +2,9 @@
 // classes of which d_weight's memory holds all but the first.
 #pragma once
 
+#include "lib/src/fused_linear/linear_plan.h"
+#include "lib/src/fused_linear/views.h"
 #include "lib/src/kernel_matmul.h"
-#include "lib/src/ops/head_views.h"
-#include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib::head {
 
@@ -21,26 +21,26 @@ class ExponentialProducts {
 
   // The views of a chunk of `count` rows that show its blocks, where it has some.
   void select(const LinearLayout& layout, int64_t count, Views* views) const;
-  // v[kLogits] becomes the block's exponentials, of its first `columns` classes.
+  // v.chunk.logits becomes the block's exponentials, of its first `columns` classes.
   void select_block(int64_t block, int64_t columns, Views* views) const;
 
-  // d_x [+]= f (e w), of the classes that v[kLogits] and v[kWeight] show, or of all blocks.
-  void multiply_d_x(const Call& call, const LinearLayout& layout, bool add, Views* views) const;
+  // d_x [+]= f (e w), of the classes that v.chunk.logits and v.block.weight show, or of all blocks.
+  void multiply_d_x(const Call& call, const LinearLayout& layout, bool add, const Views& views) const;
   // d_weight [+]= e^T (f x).
   void multiply_d_weight(const Call& call, const Views& views, bool add) const;
-  // d_weight [+]= d^T x of rows whose gradient v[kLogits] is, with zeros in ignored rows of x.
+  // d_weight [+]= d^T x of rows whose gradient v.chunk.logits is, with zeros in ignored rows of x.
   void add_rows(const Call& call, const Views& views, bool add) const;
 
  private:
-  void multiply(const Call& call, const Views& v, runtime::Product product, View b,
-                const KernelMatmul::Factors& factors, bool add, View c) const;
+  void multiply(const Call& call, runtime::Product product, const BoundTensor& a, const BoundTensor& b,
+                const KernelMatmul::Factors& factors, bool add, const BoundTensor& c) const;
   KernelMatmul::Factors factors_of_d_x(const Views& v, bool smooths) const;
 
   const KernelMatmul& products_;
   int64_t classes_;
   DType type_;
   bool smooths_, in_blocks_;
-  bool x_is_given_;  // kX is the caller's; a copy has zeros in ignored rows
+  bool x_is_given_;  // chunk.x is the caller's; a copy would have zeros in ignored rows
 };
 
 }  // namespace ligerdsl::lib::head

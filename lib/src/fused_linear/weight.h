@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "lib/src/ops/head_views.h"
-#include "lib/src/ops/linear_plan.h"
+#include "lib/src/fused_linear/linear_plan.h"
+#include "lib/src/fused_linear/views.h"
 
 namespace ligerdsl::lib::head {
 
@@ -14,7 +14,9 @@ class HeadWeight {
  public:
   HeadWeight(Context& context, const Desc& d, DType given, DType taken)
       : classes_(d.n_classes), cols_(d.n_cols), type_(taken) {
-    if (given != taken) convert_ = convert_step(context, given, taken, cols_, kWeightGiven, kWeight);
+    if (given != taken)
+      convert_ =
+          convert_step(context, given, taken, cols_, LIGERDSL_VIEW(block.weight_given), LIGERDSL_VIEW(block.weight));
   }
 
   bool converts() const { return convert_.has_value(); }
@@ -24,32 +26,32 @@ class HeadWeight {
     return rows_at(type_, classes, cols_, convert_ && !in_one_piece(layout));
   }
 
-  // kAllWeight of a call whose kWeightGiven is all that the caller has, and what that view shows.
+  // Returns batch.weight: a converted copy of `given`, the caller's weight, or `given` itself.
   BoundTensor all(const Call& call, const LinearLayout& layout, const BoundTensor& given) const {
     return convert_ && in_one_piece(layout) ? copy(call, layout, classes_) : given;
   }
-  void convert_all(const Call& call, const LinearLayout& layout, Views* views) const {
+  void convert_all(const Call& call, const LinearLayout& layout, const Views& views) const {
     if (!convert_ || !in_one_piece(layout)) return;
-    Views& v = *views;
-    v[kWeight] = v[kAllWeight];
-    convert_->run(v.data(), nullptr, classes_, call.stream);
+    Views v = views;
+    v.block.weight = v.batch.weight;
+    convert_->run(view_table(v), nullptr, classes_, call.stream);
   }
 
-  // Calls back with the classes [first, first + count) as often as their weight comes in pieces: which these are, and
-  // v[kWeight] what products take for them.
+  // Calls body(piece, v) for each piece of the classes [first, first + count): v is a copy of `views` in which block.weight has
+  // the rows of the piece in the type of the matmuls.
   template <class Body>
-  void for_pieces(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views,
+  void for_pieces(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, const Views& views,
                   Body body) const {
-    Views& v = *views;
     for (int64_t done = 0; done < count; done += layout.weight_rows) {
       const Part piece{first + done, std::min(layout.weight_rows, count - done)};
-      v[kWeight] = rows_of(v[kAllWeight], piece.first, piece.size);
+      Views v = views;
+      v.block.weight = rows_of(v.batch.weight, piece.first, piece.size);
       if (convert_ && !in_one_piece(layout)) {
-        v[kWeightGiven] = v[kWeight];
-        v[kWeight] = copy(call, layout, piece.size);
-        convert_->run(v.data(), nullptr, piece.size, call.stream);
+        v.block.weight_given = v.block.weight;
+        v.block.weight = copy(call, layout, piece.size);
+        convert_->run(view_table(v), nullptr, piece.size, call.stream);
       }
-      body(piece);
+      body(piece, v);
     }
   }
 

@@ -11,8 +11,8 @@
 #include <utility>
 
 #include "kernels/reduce/convert_rows.h"
+#include "lib/src/fused_linear/chunks.h"
 #include "lib/src/kernel_step.h"
-#include "lib/src/ops/linear_chunks.h"
 #include "lib/src/ops/support.h"
 #include "runtime/kernel/matmul.h"
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "kernels/fused_linear/linear_cross_entropy_columns.h"
-#include "lib/src/ops/head_weight.h"
+#include "lib/src/fused_linear/weight.h"
 
 namespace ligerdsl::lib::head {
 
@@ -16,10 +16,10 @@ class HeadGradients {
 
   // Of rows whose label's logits no one made.
   void find_label_logits(Views* views, const Call& call) const;
-  // v[kLogits], of the rows from `first` of the batch on that are selected, and of the classes from first_column on, become
+  // v.chunk.logits, of the rows from `first` of the batch on that are selected, and of the classes from first_column on, become
   // their gradient.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first, int64_t first_column,
-           Views* views) const;
+           const Views& views) const;
 
   void add_launchers(std::vector<const Launcher*>* all) const;
 

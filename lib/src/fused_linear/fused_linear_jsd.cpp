@@ -16,11 +16,11 @@
 #include <optional>
 
 #include "kernels/fused_linear/logit_divergence.h"
+#include "lib/src/fused_linear/counted_x.h"
+#include "lib/src/fused_linear/linear_plan.h"
+#include "lib/src/fused_linear/report.h"
 #include "lib/src/kernel_matmul.h"
-#include "lib/src/ops/counted_x.h"
 #include "lib/src/ops/cross_entropy_options.h"
-#include "lib/src/ops/head_report.h"
-#include "lib/src/ops/linear_plan.h"
 
 namespace ligerdsl::lib {
 
@@ -31,33 +31,23 @@ using Desc = ligerdsl_fused_linear_jsd_desc_t;
 using runtime::Matrix;
 using runtime::Product;
 
-// Views that kernels see. A view of a chunk is set anew for every chunk.
-enum View : int {
-  kLogits,  // of the chunk
-  kTargetLogits,
-  kDLogits,  // of the chunk, maybe in the place of kLogits
-  kX,        // of the chunk, as products take it; likewise the target's
-  kXGiven,   // of the chunk, as the caller has it
-  kTargetX,
-  kTargetXGiven,
-  kWeight,
-  kWeightGiven,
-  kTargetWeight,
-  kTargetWeightGiven,
-  kDX,
-  kDXWanted,
-  kDWeight,  // as it is summed
-  kDWeightWanted,
-  kLabels,  // of the chunk
-  kAllLabels,
-  kDLoss,
-  kCounts,
-  kRowLoss,  // of the chunk
-  kAllRowLoss,
-  kLoss,
-  kViews
+struct Views {
+  // Set once a call. `*_given` and `*_wanted` are the caller's; the others are the same memory, or copies in the type of the
+  // matmuls and f32 sums.
+  struct Batch {
+    BoundTensor weight_given, weight, target_weight_given, target_weight;
+    BoundTensor labels, d_loss, counts, row_loss, loss;
+    BoundTensor d_weight, d_weight_wanted;
+  } batch;
+
+  // Set for each chunk of rows.
+  struct Chunk {
+    BoundTensor x_given, x, target_x_given, target_x, labels;
+    BoundTensor logits, target_logits;
+    BoundTensor d_logits;  // the memory of logits if their types are equal
+    BoundTensor row_loss, d_x, d_x_wanted;
+  } chunk;
 };
-using Views = std::array<BoundTensor, kViews>;
 
 void check(const Desc& d) {
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
@@ -174,12 +164,12 @@ class FusedLinearJsd final : public OpPlan {
     Views views = whole_batch(call, layout, rows);
     if (rows == 0) return without_rows(views, call);
     for (const Step* step : {&convert_weight_, &convert_target_weight_})
-      if (*step) (*step)->run(views.data(), nullptr, d_.n_classes, call.stream);
-    if (count_) count_->run(views.data(), nullptr, rows, call.stream);
+      if (*step) (*step)->run(view_table(views), nullptr, d_.n_classes, call.stream);
+    if (count_) count_->run(view_table(views), nullptr, rows, call.stream);
     for (int64_t first = 0; first < rows; first += layout.chunk)
       run_chunk(call, layout, first, std::min(layout.chunk, rows - first), &views);
-    if (finish_) finish_->run(views.data(), nullptr, rows, call.stream);
-    if (layout.add_up_d_weight) round_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (finish_) finish_->run(view_table(views), nullptr, rows, call.stream);
+    if (layout.add_up_d_weight) round_d_weight_->run(view_table(views), nullptr, d_.n_classes, call.stream);
   }
 
   std::vector<const Launcher*> launchers() const override {
@@ -220,14 +210,14 @@ class FusedLinearJsd final : public OpPlan {
                            [&](const program::Argument& argument) { return argument.name == name; });
       };
       const bool of_chunk = takes("logits");
-      StepNames names{.views = {{"logits", kLogits},
-                                {"target_logits", kTargetLogits},
-                                {"d_logits", kDLogits},
-                                {"labels", of_chunk ? kLabels : kAllLabels},
-                                {"d_loss", kDLoss},
-                                {"counts", kCounts},
-                                {"row_loss", of_chunk ? kRowLoss : kAllRowLoss},
-                                {"loss", kLoss}},
+      StepNames names{.views = {{"logits", LIGERDSL_VIEW(chunk.logits)},
+                                {"target_logits", LIGERDSL_VIEW(chunk.target_logits)},
+                                {"d_logits", LIGERDSL_VIEW(chunk.d_logits)},
+                                {"labels", of_chunk ? LIGERDSL_VIEW(chunk.labels) : LIGERDSL_VIEW(batch.labels)},
+                                {"d_loss", LIGERDSL_VIEW(batch.d_loss)},
+                                {"counts", LIGERDSL_VIEW(batch.counts)},
+                                {"row_loss", of_chunk ? LIGERDSL_VIEW(chunk.row_loss) : LIGERDSL_VIEW(batch.row_loss)},
+                                {"loss", LIGERDSL_VIEW(batch.loss)}},
                       .numbers = {{"rows", 0}},
                       .constants = {{"beta", d_.beta}, {"temperature", d_.temperature}},
                       .integers = {{"ignore_index", d_.ignore_index}}};
@@ -258,25 +248,29 @@ class FusedLinearJsd final : public OpPlan {
   // d^T x sees zeros in ignored rows of x.
   void make_conversions() {
     const bool zeros = d_.d_weight_dtype != 0 && d_.label_dtype != 0;
-    const CountedX::Views views{kXGiven, kX, kLabels};
+    const CountedX::Views views{LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x), LIGERDSL_VIEW(chunk.labels)};
     const CountedX::Rows rows{d_.n_cols, dtype_of(d_.label_dtype, DType::i64), d_.ignore_index};
     if (zeros && product_type_ == type_) counted_x_.emplace(*context_, views, rows, type_, d_.with_d_x && d_.in_place);
     if (product_type_ != type_) {
-      const auto convert = [&](int64_t cols, View in, View out) {
+      const auto convert = [&](int64_t cols, int in, int out) {
         return convert_step(*context_, type_, product_type_, cols, in, out);
       };
-      convert_weight_ = convert(d_.n_cols, kWeightGiven, kWeight);
-      convert_target_weight_ = convert(d_.n_target_cols, kTargetWeightGiven, kTargetWeight);
-      convert_x_ =
-          zeros ? CountedX::convert(*context_, views, rows, type_, product_type_) : convert(d_.n_cols, kXGiven, kX);
-      convert_target_x_ = convert(d_.n_target_cols, kTargetXGiven, kTargetX);
-      if (d_.with_d_x) round_d_x_ = convert_step(*context_, DType::f32, type_, d_.n_cols, kDX, kDXWanted);
+      convert_weight_ = convert(d_.n_cols, LIGERDSL_VIEW(batch.weight_given), LIGERDSL_VIEW(batch.weight));
+      convert_target_weight_ =
+          convert(d_.n_target_cols, LIGERDSL_VIEW(batch.target_weight_given), LIGERDSL_VIEW(batch.target_weight));
+      convert_x_ = zeros ? CountedX::convert(*context_, views, rows, type_, product_type_)
+                         : convert(d_.n_cols, LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x));
+      convert_target_x_ = convert(d_.n_target_cols, LIGERDSL_VIEW(chunk.target_x_given), LIGERDSL_VIEW(chunk.target_x));
+      if (d_.with_d_x)
+        round_d_x_ = convert_step(*context_, DType::f32, type_, d_.n_cols, LIGERDSL_VIEW(chunk.d_x),
+                                  LIGERDSL_VIEW(chunk.d_x_wanted));
     }
     if (d_.d_weight_dtype == 0) return;
     const DType wanted = dtype_of(d_.d_weight_dtype);
     if (wanted != DType::f32)
-      round_d_weight_ = convert_step(*context_, DType::f32, wanted, d_.n_cols, kDWeight, kDWeightWanted);
-    if (!d_.accumulate) zero_d_weight_ = zero_step(*context_, wanted, d_.n_cols, kDWeightWanted);
+      round_d_weight_ = convert_step(*context_, DType::f32, wanted, d_.n_cols, LIGERDSL_VIEW(batch.d_weight),
+                                     LIGERDSL_VIEW(batch.d_weight_wanted));
+    if (!d_.accumulate) zero_d_weight_ = zero_step(*context_, wanted, d_.n_cols, LIGERDSL_VIEW(batch.d_weight_wanted));
   }
 
   // A copy in the workspace, of the type of products, if there is one.
@@ -287,68 +281,72 @@ class FusedLinearJsd final : public OpPlan {
 
   Views whole_batch(const Call& call, const LinearLayout& layout, int64_t rows) const {
     Views v{};
-    v[kCounts] = make_vector(call.workspace + layout.counts, DType::f32, 4);
-    v[kAllRowLoss] = make_vector(call.workspace + layout.row_loss, DType::f32, rows);
-    v[kAllLabels] = call.tensors[op::k_labels];
-    v[kDLoss] = call.tensors[op::k_d_loss];
-    v[kLoss] = call.tensors[op::k_loss];
-    v[kWeightGiven] = call.tensors[op::k_weight];
-    v[kWeight] = copy_of(call, v[kWeightGiven], layout.weight);
-    v[kTargetWeightGiven] = call.tensors[op::k_target_weight];
-    v[kTargetWeight] = copy_of(call, v[kTargetWeightGiven], layout.target_weight);
-    v[kDWeightWanted] = call.tensors[op::k_d_weight];
-    v[kDWeight] = layout.add_up_d_weight
-                      ? make_view(call.workspace + layout.d_weight, DType::f32, d_.n_classes, d_.n_cols, d_.n_cols)
-                      : v[kDWeightWanted];
+    v.batch.counts = make_vector(call.workspace + layout.counts, DType::f32, 4);
+    v.batch.row_loss = make_vector(call.workspace + layout.row_loss, DType::f32, rows);
+    v.batch.labels = call.tensors[op::k_labels];
+    v.batch.d_loss = call.tensors[op::k_d_loss];
+    v.batch.loss = call.tensors[op::k_loss];
+    v.batch.weight_given = call.tensors[op::k_weight];
+    v.batch.weight = copy_of(call, v.batch.weight_given, layout.weight);
+    v.batch.target_weight_given = call.tensors[op::k_target_weight];
+    v.batch.target_weight = copy_of(call, v.batch.target_weight_given, layout.target_weight);
+    v.batch.d_weight_wanted = call.tensors[op::k_d_weight];
+    v.batch.d_weight = layout.add_up_d_weight
+                           ? make_view(call.workspace + layout.d_weight, DType::f32, d_.n_classes, d_.n_cols, d_.n_cols)
+                           : v.batch.d_weight_wanted;
     return v;
   }
 
   // The memory of a chunk's d_x holds the copy first. If d_x overwrites x, x becomes that copy.
-  void count_x(const Call& call, const LinearLayout& layout, int64_t rows, Views* views) const {
+  void count_x(const Call& call, const LinearLayout& layout, int64_t rows, Views* v) const {
     if (!counted_x_) return;
     const BoundTensor place =
-        d_.with_d_x ? (*views)[kDXWanted] : make_view(call.workspace + layout.x, type_, rows, d_.n_cols, d_.n_cols);
-    counted_x_->run(views->data(), place, rows, call.stream);
+        d_.with_d_x ? v->chunk.d_x_wanted : make_view(call.workspace + layout.x, type_, rows, d_.n_cols, d_.n_cols);
+    v->chunk.x = place;
+    counted_x_->run(view_table(*v), rows, call.stream);
   }
 
   void run_chunk(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, Views* views) const {
     Views& v = *views;
     std::byte* const memory = call.workspace;
-    const auto multiply = [&](Product product, View a, View b, bool add, View c) {
-      matmul_->multiply(product, matrix(v[a]), matrix(v[b]), add ? 1.0f : 0.0f, matrix(v[c]), memory + layout.products,
+    const auto multiply = [&](Product product, const BoundTensor& a, const BoundTensor& b, bool add,
+                              const BoundTensor& c) {
+      matmul_->multiply(product, matrix(a), matrix(b), add ? 1.0f : 0.0f, matrix(c), memory + layout.products,
                         call.stream);
     };
     const auto logits_at = [&](size_t at, DType type) {
       return make_view(memory + at, type, count, d_.n_classes, layout.logits_stride);
     };
-    v[kXGiven] = rows_of(call.tensors[op::k_x], first, count);
-    v[kX] = copy_of(call, v[kXGiven], layout.x);
-    v[kTargetXGiven] = rows_of(call.tensors[op::k_target_x], first, count);
-    v[kTargetX] = copy_of(call, v[kTargetXGiven], layout.target_x);
-    v[kLogits] = logits_at(layout.logits, DType::f32);
-    v[kTargetLogits] = logits_at(layout.target_logits, DType::f32);
-    v[kDLogits] = logits_at(layout.d_logits, product_type_);
-    v[kLabels] = rows_of(v[kAllLabels], first, count);
-    v[kRowLoss] = rows_of(v[kAllRowLoss], first, count);
-    v[kDXWanted] = rows_of(call.tensors[op::k_d_x], first, count);
-    v[kDX] = layout.add_up_d_x ? make_view(memory + layout.d_x, DType::f32, count, d_.n_cols, d_.n_cols) : v[kDXWanted];
+    v.chunk.x_given = rows_of(call.tensors[op::k_x], first, count);
+    v.chunk.x = copy_of(call, v.chunk.x_given, layout.x);
+    v.chunk.target_x_given = rows_of(call.tensors[op::k_target_x], first, count);
+    v.chunk.target_x = copy_of(call, v.chunk.target_x_given, layout.target_x);
+    v.chunk.logits = logits_at(layout.logits, DType::f32);
+    v.chunk.target_logits = logits_at(layout.target_logits, DType::f32);
+    v.chunk.d_logits = logits_at(layout.d_logits, product_type_);
+    v.chunk.labels = rows_of(v.batch.labels, first, count);
+    v.chunk.row_loss = rows_of(v.batch.row_loss, first, count);
+    v.chunk.d_x_wanted = rows_of(call.tensors[op::k_d_x], first, count);
+    v.chunk.d_x = layout.add_up_d_x ? make_view(memory + layout.d_x, DType::f32, count, d_.n_cols, d_.n_cols)
+                                    : v.chunk.d_x_wanted;
 
-    if (convert_x_) convert_x_->run(v.data(), nullptr, count, call.stream);
+    if (convert_x_) convert_x_->run(view_table(v), nullptr, count, call.stream);
     count_x(call, layout, count, &v);
-    if (convert_target_x_) convert_target_x_->run(v.data(), nullptr, count, call.stream);
-    multiply(Product::nt, kX, kWeight, false, kLogits);
-    multiply(Product::nt, kTargetX, kTargetWeight, false, kTargetLogits);
+    if (convert_target_x_) convert_target_x_->run(view_table(v), nullptr, count, call.stream);
+    multiply(Product::nt, v.chunk.x, v.batch.weight, false, v.chunk.logits);
+    multiply(Product::nt, v.chunk.target_x, v.batch.target_weight, false, v.chunk.target_logits);
     const int64_t all_rows = call.sizes[op::dim_N];
-    rows_->run(v.data(), &all_rows, count, call.stream);
-    if (d_.d_weight_dtype != 0) multiply(Product::tn, kDLogits, kX, d_.accumulate || first > 0, kDWeight);
-    if (d_.with_d_x) multiply(Product::nn, kDLogits, kWeight, false, kDX);
-    if (round_d_x_) round_d_x_->run(v.data(), nullptr, count, call.stream);
+    rows_->run(view_table(v), &all_rows, count, call.stream);
+    if (d_.d_weight_dtype != 0)
+      multiply(Product::tn, v.chunk.d_logits, v.chunk.x, d_.accumulate || first > 0, v.batch.d_weight);
+    if (d_.with_d_x) multiply(Product::nn, v.chunk.d_logits, v.batch.weight, false, v.chunk.d_x);
+    if (round_d_x_) round_d_x_->run(view_table(v), nullptr, count, call.stream);
   }
 
   // Sums of nothing.
   void without_rows(const Views& views, const Call& call) const {
-    if (finish_) finish_->run(views.data(), nullptr, 0, call.stream);
-    if (zero_d_weight_) zero_d_weight_->run(views.data(), nullptr, d_.n_classes, call.stream);
+    if (finish_) finish_->run(view_table(views), nullptr, 0, call.stream);
+    if (zero_d_weight_) zero_d_weight_->run(view_table(views), nullptr, d_.n_classes, call.stream);
   }
 
   ContextRef context_;

@@ -1,4 +1,4 @@
-#include "lib/src/ops/head_options.h"
+#include "lib/src/fused_linear/options.h"
 
 #include "lib/src/ops/cross_entropy_options.h"
 

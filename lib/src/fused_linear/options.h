@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "lib/src/ops/head_views.h"
-#include "lib/src/ops/linear_chunks.h"
+#include "lib/src/fused_linear/chunks.h"
+#include "lib/src/fused_linear/views.h"
 
 namespace ligerdsl::lib::head {
 

@@ -1,7 +1,7 @@
 // How a fused head goes, in words.
 #pragma once
 
-#include "lib/src/ops/linear_chunks.h"
+#include "lib/src/fused_linear/chunks.h"
 #include "lib/src/plan.h"
 
 namespace ligerdsl::lib {

@@ -1,4 +1,4 @@
-#include "lib/src/ops/head_report.h"
+#include "lib/src/fused_linear/report.h"
 
 #include <cstdio>
 
