@@ -1,4 +1,4 @@
-// The C table behind libligerdsl-compiler.so's one exported symbol.
+// The table of C functions that libligerdsl-compiler.so's one exported symbol returns.
 #include "compiler/compiler_api.h"
 
 #include <cstdlib>

@@ -77,10 +77,9 @@ DotPlan planOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
   const DotShape shape = shapeOf(dot, threads, part);
   if (dot.isIeeeF32()) return {threadLayouts(shape), "they multiply f16, bf16, fp8, i8 and tf32, not IEEE f32"};
   if (std::optional<DotLayouts> fragments = mmaLayouts(shape)) return {*fragments, ""};
-  return {threadLayouts(shape),
-          llvm::formatv("m is {0}, n {1} and k {2}; m needs a factor of {3}, n one of {4}, k one of {5}", shape.m,
-                        shape.n, shape.k, kMmaM, kMmaN, mmaK(shape.bytes))
-              .str()};
+  return {threadLayouts(shape), llvm::formatv("m = {0}, n = {1} and k = {2} must be multiples of {3}, {4} and {5}",
+                                              shape.m, shape.n, shape.k, kMmaM, kMmaN, mmaK(shape.bytes))
+                                    .str()};
 }
 
 // Returns true if the dot's loop loads the operand ahead. It is then in swizzled rows of shared
@@ -105,16 +104,16 @@ std::string reasonNoRowWgmma(tile::DotOp dot) {
   const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
   const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
   const int64_t step = kMmaBytes * 8 / dot.getFactorType().getIntOrFloatBitWidth();
-  if (depth % step != 0)
-    return llvm::formatv("k is {0}, and of {1} it takes a multiple of {2}", depth, type, step).str();
+  if (depth % step != 0) return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
   if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
     return llvm::formatv(
-               "its {0} factors are not both tiles that a pipelined loop loads with k along their rows, of a "
-               "multiple of 32 bytes: [m, k], and [n, k] that is permuted{1}",
-               type, dot.isFp8() ? "; they become f16 where they are multiplied" : "")
+               "its {0} operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple "
+               "of 32 bytes: A as [m, k], B as [n, k], permuted{1}",
+               type, dot.isFp8() ? "; they are converted to f16" : "")
         .str();
   if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
-    return "it rounds no f32 to tf32, nor do the loop's copies to shared memory; ask for tensor copies, which do";
+    return "neither wgmma nor the loop's copies to shared memory round f32 to tf32; use tensor_copies = true, which "
+           "does";
   return "";
 }
 
@@ -145,21 +144,20 @@ bool isReadFromSlots(tile::DotOp dot, const Threads& threads) {
 std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
   const DotShape shape = shapeOf(dot, threads, WarpPart::group);
   if (threads.ctas > 1 && !canBeShared(dot))
-    return "num_ctas is " + std::to_string(threads.ctas) +
-           ", and a cluster shares products of two factors that tensor copies bring in each turn of a loop with "
-           "tensor_copies";
+    return "num_ctas = " + std::to_string(threads.ctas) +
+           ", and a cluster needs both operands by TMA copies, in each iteration of a loop with tensor_copies";
   if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
-    return "n is " + std::to_string(shape.n) + ", and of i8 it takes more than 32 columns by 16";
+    return "n = " + std::to_string(shape.n) + "; i8 needs a multiple of 16 above 32";
   if (!fitsWgmma(shape))
     return llvm::formatv(
-               "m is {0} and n {1}, for {2} warps{6}; it takes a multiple of four warps, of {3} rows for each of "
-               "them, at most {4} columns and {5} sums a thread",
+               "m = {0} and n = {1} with {2} warps{6}; it needs a multiple of 4 warps, m a multiple of {3} per warp, "
+               "n of at most {4} and at most {5} accumulator elements per thread",
                shape.m, shape.n, threads.warps * threads.ctas, kMmaM, kMostWgmmaN, kMostWgmmaSums,
-               threads.ctas > 1 ? " of a cluster, whose m is a power of two" : "")
+               threads.ctas > 1 ? " of a cluster, in which m is a power of two" : "")
         .str();
   if (dot.takesRowsOnly()) return reasonNoRowWgmma(dot);
   if (!isReadFromSlots(dot, threads))
-    return "its second operand is not a tile that a pipelined loop loads, in rows of a multiple of 32 bytes";
+    return "B is not a tile that a pipelined loop loads, with rows of a multiple of 32 bytes";
   return "";
 }
 
@@ -457,8 +455,8 @@ void remarkNarrowAccess(Operation* op) {
     remark(op) << "accesses of " << proved.vector * bytes << " bytes, not " << wanted * bytes << ": " << whyNarrow(op);
   } else if (int64_t held = layout.contiguous(proved.fastDim); held < wanted) {
     remark(op) << "accesses of " << held * bytes << " bytes, not " << wanted * bytes
-               << ": what the tile is used with gives each thread " << held
-               << " neighbours in memory; take tiles along the same dimension";
+               << ": the layout of its uses gives each thread " << held
+               << " contiguous elements; use tiles along the same dimension";
   }
 }
 
@@ -558,14 +556,13 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
   void remarkDot(tile::DotOp dot, bool wgmma) {
     const Threads threads{numWarps, numCtas};
     if (const std::string why = planOf(dot, threads, WarpPart::square).reasonNoMma; !why.empty()) {
-      remark(dot) << "the product is not made by tensor cores: " << why;
+      remark(dot) << "tensor cores: not used: " << why;
       return;
     }
     if (const std::string why = wgmma ? reasonNoWgmma(dot, threads) : ""; !why.empty())
-      remark(dot) << "the product is made by mma.sync, not by wgmma: " << why;
+      remark(dot) << "wgmma: not used: " << why;
     if (dot.isInt8() && (hasKAcrossRows(dot.getA(), false) || hasKAcrossRows(dot.getB(), true)))
-      remark(dot) << "an i8 operand is read byte by byte: its neighbours along k are none in memory; lay it out with k "
-                     "along its rows";
+      remark(dot) << "an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows";
   }
 
   Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};

@@ -62,14 +62,15 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
     const int64_t parts = partsOf(whole);
     if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
       if (store.getCache() == tile::CacheHint::streaming)
-        missed(store, "tgpu-cut-stores") << "cache = streaming: tensor copies know no such hint; use evict = first";
+        missed(store, "tgpu-cut-stores")
+            << "cache = streaming: not done: TMA copies have no such hint; use evict = first";
       storeByTensorCopies(store, source, {parts, *stretch});
       if (conversion) conversion.erase();
       return true;
     }
-    why = "it is too large to pass through shared memory, and no sum of a product, which could be cut";
+    why = "it is too large for shared memory, and is no accumulator that can be split";
   }
-  missed(store, "tgpu-cut-stores") << "tensor_copies = true: the tile is not stored by tensor copies: " << why;
+  missed(store, "tgpu-cut-stores") << "tensor_copies = true: not done: " << why;
   store.setTensorCopies(false);
   return false;
 }
@@ -123,7 +124,7 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
   explicit TgpuCutStoresPass(bool hasTensorStores) { tensorStores = hasTensorStores; }
 
   StringRef getArgument() const override { return "tgpu-cut-stores"; }
-  StringRef getDescription() const override { return "Store sums of products stretch by stretch"; }
+  StringRef getDescription() const override { return "Store accumulators in segments"; }
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {
@@ -145,8 +146,7 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
   }
 
  private:
-  Option<bool> tensorStores{*this, "tensor-stores",
-                            llvm::cl::desc("Whether the target has tensor copies to global memory"),
+  Option<bool> tensorStores{*this, "tensor-stores", llvm::cl::desc("The target has TMA copies to global memory"),
                             llvm::cl::init(true)};
 };
 

@@ -192,9 +192,9 @@ void remarkMeetings(scf::ForOp loop) {
   }
   for (Operation* reduce : meetings)
     missed(reduce, "tgpu-defer-reductions")
-        << "the threads of a CTA meet in each iteration: what the loop carries takes this reduction, but not by the "
-           "reduction's own operation alone; carry a tile of a value per lane and reduce it behind the loop "
-           "(OnlineSums, of exponentials)";
+        << "the threads of a CTA synchronise in each iteration: the loop combines this reduction with a carried value "
+           "by another operation than the reduction's; carry a tile of one value per lane and reduce it after the loop "
+           "(OnlineSums, for exponentials)";
 }
 
 class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, OperationPass<func::FuncOp>> {

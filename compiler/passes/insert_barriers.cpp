@@ -93,7 +93,7 @@ struct Cause {
   void remark() const {
     if (certain || !earlier || earlier == later) return;
     missed(later, "tgpu-insert-barriers")
-        << "the threads of a CTA wait for each other in front of this: its memory may be that of the access at "
+        << "a barrier of the CTA is needed before this: it may use the same memory as the access at "
         << placeOf(earlier) << ", through another argument; promise that the arguments do not overlap (no_alias)";
   }
 };

@@ -73,20 +73,19 @@ class RowKeeper {
 
   void remarkUnfit() {
     if (!isDivisible()) {
-      notKept(row.firstLoad) << "resident row not kept: a block of " << row.blockBytes()
-                             << " bytes is not divided into parts of 16 bytes by " << ctas
+      notKept(row.firstLoad) << "resident row: not cached: a block of " << row.blockBytes()
+                             << " bytes cannot be divided into parts of 16 bytes for " << ctas
                              << " CTAs; use larger blocks or a smaller cluster";
       return;
     }
     if (!holdsSegments()) {
-      notKept(row.firstLoad)
-          << "resident row not kept: the layouts of what it is used with do not leave each CTA of the "
-             "cluster one stretch of a block; use it with tiles of its own shape, or without a "
-             "cluster";
+      notKept(row.firstLoad) << "resident row: not cached: the layouts of its uses do not give each CTA of the cluster "
+                                "one segment of a block; use it with tiles of its own shape, or without a "
+                                "cluster";
       return;
     }
-    notKept(row.firstLoad) << "resident row not kept: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
-                           << " bytes would have to fit, and it has " << room()
+    notKept(row.firstLoad) << "resident row: not cached: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
+                           << " bytes must fit, and it has " << room()
                            << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
@@ -95,12 +94,12 @@ class RowKeeper {
 
   void keep() {
     if (slots < row.positions)
-      notKept(row.firstLoad) << "resident row kept in part: " << slots << " of " << row.positions << " blocks fit in "
-                             << room() << "; the others are read again";
+      notKept(row.firstLoad) << "resident row: cached in part: " << slots << " of " << row.positions
+                             << " blocks fit in " << room() << "; the others are read again";
     Operation* begin = earliest();
     if (row.firstLoad.getCache() != tile::CacheHint::normal)
-      notKept(row.firstLoad) << "the cache hint of a kept row is not followed: bulk copies pass by the first-level "
-                                "cache; leave it out, or load the row without resident()";
+      notKept(row.firstLoad) << "the cache hint of a resident row is ignored: bulk copies bypass L1; omit it, or load "
+                                "the row without resident()";
     OpBuilder outside(programs ? programs->getOperation() : begin);
     auto type = tgpu::RingType::get(outside.getContext(), slots, tgpu::RingFill::bulk, Type(slotType()));
     ring = tgpu::RingOp::create(outside, loc, type, DenseI64ArrayAttr());
@@ -140,7 +139,7 @@ class RowKeeper {
 
   std::string room() const {
     std::string text = std::to_string(std::max<int64_t>(share, 0)) + " bytes of shared memory in each CTA";
-    if (exchanges > 0) text += ", beside " + std::to_string(exchanges) + " for exchanges between threads";
+    if (exchanges > 0) text += ", in addition to " + std::to_string(exchanges) + " for exchanges between threads";
     return text;
   }
 
@@ -226,8 +225,8 @@ class RowKeeper {
     if (next)
       ofNext.map(values, next->values);
     else
-      notKept(row.firstLoad) << "the next program's row is not read ahead: where it is takes more than arithmetic and "
-                                "memory that nobody writes; compute it from the program id";
+      notKept(row.firstLoad) << "the next program's row is not read ahead: its index depends on more than arithmetic "
+                                "and memory that the kernel does not write; compute it from the program id";
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
@@ -417,7 +416,7 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
       if (std::optional<ResidentRow> row = ResidentRow::of(loads, why))
         rows.push_back(*row);
       else
-        notKept(loads.front()) << "resident row not kept: " << why;
+        notKept(loads.front()) << "resident row: not cached: " << why;
     }
     if (rows.empty()) return;
     const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}),
@@ -429,7 +428,7 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
     for (ResidentRow& row : rows) {
       if (!row.isStationary()) continue;
       if (needed > budget) {
-        notKept(row.firstLoad) << "row of all programs not kept: with the others it takes " << needed
+        notKept(row.firstLoad) << "row of all programs: not cached: with the others it needs " << needed
                                << " bytes of shared memory in each CTA, and there are " << budget;
         continue;
       }

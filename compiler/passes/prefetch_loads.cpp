@@ -100,7 +100,7 @@ class LoopPrefetcher {
   ArrayRef<LoopCarriedState::Replaced> replacedAround() const { return around; }
 
   void run() {
-    if (depth < 1) return remarkNoTensorCopies("they take two stages or more");
+    if (depth < 1) return remarkNoTensorCopies("they need two stages or more");
     if (Operation* atomic = collectWrites()) return remarkAtomic(atomic);
     int64_t bytes = 0, carried = 0;
     for (tile::LoadTileOp load : loop.getBody()->getOps<tile::LoadTileOp>()) {
@@ -121,7 +121,7 @@ class LoopPrefetcher {
     takeOperands();
     if (ctas > 1 && !operands.empty()) {
       if (std::string why = reasonNotShared(); !why.empty()) {
-        remarkNoTensorCopies(why + "; the CTAs of the cluster all make the whole product");
+        remarkNoTensorCopies(why + "; every CTA of the cluster computes the whole tile");
         operands.giveAllBack();
       }
     }
@@ -137,7 +137,7 @@ class LoopPrefetcher {
                      << ": more would take more than " << carriedBudget
                      << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       remarkMmaSync(loop);
-      remarkNoTensorCopies("its tiles wait in registers");
+      remarkNoTensorCopies("its tiles are in registers");
       carryLoads();
     } else if (fits) {
       if (fittingStages < stages)
@@ -149,7 +149,7 @@ class LoopPrefetcher {
       const bool byTensor = comeByTensorCopies(pipeline ? &*pipeline : nullptr);
       if (ctas > 1 && !operands.empty() && !byTensor) {
         loop.emitError() << "num_ctas is " << ctas
-                         << ": a cluster takes operands by tensor copies, and there are none here: " << reasonNoCopies
+                         << ": a cluster needs its operands by TMA copies, which are not possible: " << reasonNoCopies
                          << "; use num_ctas = 1";
         hasFailed = true;
         return;
@@ -209,12 +209,12 @@ class LoopPrefetcher {
   bool asksForTensorCopies() { return loop->hasAttr(tile::kTensorCopiesAttr); }
 
   void remarkNoTensorCopies(const std::string& why) {
-    if (asksForTensorCopies()) remark(loop) << "no tensor copies: " << why;
+    if (asksForTensorCopies()) remark(loop) << "tensor_copies = true: not done: " << why;
   }
 
   void remarkNoRoom(int64_t bytes, int64_t carried) {
-    remark(loop) << "tiles of the next iteration are only prefetched to the second-level cache: in registers they take "
-                 << bytes << " bytes per thread, and " << std::max<int64_t>(0, carriedBudget - carried)
+    remark(loop) << "tiles of the next iteration are only prefetched to L2: in registers they take " << bytes
+                 << " bytes per thread, and " << std::max<int64_t>(0, carriedBudget - carried)
                  << " are left; use smaller tiles or more warps";
     for (tile::LoadTileOp load : loads) {
       std::string why = operands.reasonNotStaged(load);
@@ -240,7 +240,7 @@ class LoopPrefetcher {
     SetVector<Operation*> slice;
     bool follows = false;
     if (!loop.isDefinedOutsideOfLoop(load.getView())) {
-      at.reasonNotAhead = "it reads a slice of a view that the loop makes; take the slice in front of the loop";
+      at.reasonNotAhead = "it reads a slice of a view that the loop makes; take the slice before the loop";
       return Reach::none;
     }
     for (Value index : PipelinedLoop::positionOf(load))
@@ -248,10 +248,9 @@ class LoopPrefetcher {
     MemoryAccess access = memoryAccess(load);
     for (const MemoryAccess& write : writes) {
       if (follows ? staysBehind(write, access, load) : !mayOverlap(write, access)) continue;
-      at.reasonNotAhead =
-          "the store at " + placeOf(write.op) +
-          " may write what it reads; promise that the arguments do not overlap (no_alias), or store at the "
-          "indices of the load, behind it";
+      at.reasonNotAhead = "the store at " + placeOf(write.op) +
+                          " may write what it reads; promise that the arguments do not overlap (no_alias), or store "
+                          "after the load, at its indices";
       return Reach::none;
     }
     return follows ? Reach::ahead : Reach::always;
@@ -308,9 +307,10 @@ class LoopPrefetcher {
       if (!hasWgmmaLayouts(dot) || !isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(operand.getDefiningOp()))
         continue;
       const bool waits = dot.getTf32() && isa<tgpu::RingReadOp>(operand.getDefiningOp());
-      remark(dot) << "the product is made by mma.sync, not by wgmma: "
-                  << (waits ? "only tensor copies round its f32 operands to tf32 on their way to shared memory"
-                            : "its second operand does not wait in shared memory");
+      remark(dot) << "wgmma: not used: "
+                  << (waits
+                          ? "only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = true"
+                          : "B is not in shared memory");
     }
   }
 
@@ -393,12 +393,12 @@ class LoopPrefetcher {
   std::string reasonNotShared() {
     auto outer = dyn_cast<scf::ForOp>(loop->getParentOp());
     Operation* scope = outer ? outer.getOperation() : loop.getOperation();
-    if (!isa<func::FuncOp>(scope->getParentOp())) return "the loop stands in a branch or in more than one other loop";
+    if (!isa<func::FuncOp>(scope->getParentOp())) return "the loop is in a branch or in more than one other loop";
     const int64_t asked = fittingStages;
     const bool fits = findRoom();
     const int64_t stagesThen = std::exchange(fittingStages, asked);
     if (!fits || stagesThen * slotBytes() + 2 * barrierBytes(stagesThen) * ctas > roomBeside(scope))
-      return "shared memory does not hold the tiles of two turns";
+      return "shared memory does not hold the tiles of two iterations";
     return LoopRing(at, operands, {ctas, wgmma, false}).reasonNoTensorCopies(loads, stagesThen, nullptr);
   }
 
@@ -409,7 +409,7 @@ class LoopPrefetcher {
     Operation* scope = pipeline ? pipeline->outer : loop;
     const int64_t barriers = ctas > 1 ? 2 * barrierBytes(fittingStages) * ctas : barrierBytes(fittingStages);
     if (why.empty() && fittingStages * slotBytes() + barriers > roomBeside(scope))
-      why = "shared memory does not hold their memory barriers beside the tiles; use smaller tiles or fewer stages";
+      why = "shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer stages";
     return why;
   }
 
@@ -473,12 +473,14 @@ class LoopPrefetcher {
     else if ((pipeline = OuterLoopPipeline::around(at, loads, why)) &&
              fittingStages * slotBytes() > roomBeside(pipeline->outer)) {
       pipeline.reset();
-      why = "shared memory does not hold them beside what stands between; use smaller tiles or fewer stages";
+      why =
+          "shared memory does not hold them and the buffers of the outer loop's body; use smaller tiles or fewer "
+          "stages";
     } else if (pipeline) {
       const int64_t behind = bytesBehind(pipeline->outer);
       if (behind > 0 && fittingStages * slotBytes() + behind > roomBeside(pipeline->outer)) {
         pipeline.reset();
-        why = "shared memory does not hold them beside those of a loop behind it; use smaller tiles or fewer stages";
+        why = "shared memory does not hold them and those of a later loop; use smaller tiles or fewer stages";
       }
     }
     if (!pipeline)

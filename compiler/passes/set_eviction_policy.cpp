@@ -38,7 +38,7 @@ class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, 
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileSetEvictionPolicyPass)
   StringRef getArgument() const override { return "tile-set-eviction-policy"; }
-  StringRef getDescription() const override { return "Let what is read leave the second-level cache last"; }
+  StringRef getDescription() const override { return "Let loads leave L2 last"; }
 
   void runOnOperation() override {
     SmallVector<int64_t> stored;
@@ -51,8 +51,7 @@ class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, 
       const IndexOrigin origin = originOf(load.getIndices());
       if (!isWritten || !origin.program || isHinted(load)) return;
       if (origin.memory)
-        missed(load, "tile-set-eviction-policy")
-            << "no eviction policy for the second-level cache: its place is read from memory";
+        missed(load, "tile-set-eviction-policy") << "no eviction policy for L2: its index comes from memory";
       else
         load.setEvict(tile::EvictHint::large);
     });

@@ -84,7 +84,7 @@ class TgpuSplitDotsPass : public PassWrapper<TgpuSplitDotsPass, OperationPass<fu
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuSplitDotsPass)
   StringRef getArgument() const override { return "tgpu-split-dots"; }
-  StringRef getDescription() const override { return "Read the factors of products step by step"; }
+  StringRef getDescription() const override { return "Split dots with operands in a ring along k"; }
   void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
 
   void runOnOperation() override {

@@ -138,12 +138,12 @@ void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion) {
   std::string why = "it is computed in the loop";
   if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : reasonNotStaged(load);
   if (load && why.empty()) why = "it is not loaded ahead";
-  at.remark(conversion) << "the operand of a product passes through registers: " << why;
+  at.remark(conversion) << "a dot operand passes through registers: " << why;
 }
 
 void DotOperandStaging::giveBack() {
   if (operands.empty()) return;
-  at.remark(at.loop) << "operands of products pass through registers: shared memory does not hold the tiles of two "
+  at.remark(at.loop) << "dot operands pass through registers: shared memory does not hold the tiles of two "
                         "iterations; use smaller "
                         "tiles";
   giveAllBack();
@@ -188,14 +188,14 @@ std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies by)
   const AccessShape access = accessShape(load);
   int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
   if (access.fastDim >= 0 && access.fastDim != type.getRank() - 1)
-    return "its neighbours in memory are not along its last dimension; permute what is loaded instead";
+    return "it is not contiguous along its last dimension; permute the loaded tile instead";
   if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
     return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
   if (load.getPadAttr() && !isZero(load.getPadAttr())) return "copies pad with zeros only";
   if (by == Copies::tensor) return "";
   if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
   if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
-    return "the layouts of what it is used with tear its 16-byte vectors apart";
+    return "the layouts of its uses split its 16-byte vectors";
   return "";
 }
 

@@ -53,8 +53,8 @@ void LoopRing::remarkHints(tile::LoadTileOp load) {
   const bool policy = load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
   if (!policy && load.getCache() == tile::CacheHint::normal) return;
   at.remark(load) << "its " << (policy ? "eviction policy" : "cache hint")
-                  << " is not followed: asynchronous copies to shared memory take none; leave it out, or use smaller "
-                     "tiles or fewer stages, which wait in registers";
+                  << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or "
+                     "fewer stages, which stay in registers";
 }
 
 Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor) {
@@ -148,11 +148,11 @@ bool LoopRing::isInSlot(Value operand) const {
 std::string LoopRing::reasonNoTensorCopy(tile::LoadTileOp load) const {
   auto kernel = load->getParentOfType<func::FuncOp>();
   if (!operands.contains(load) || !slotOf(load).getSwizzle())
-    return "what is loaded at " + placeOf(load) + " is no operand of a product alone, or has no swizzled rows";
+    return "the tile loaded at " + placeOf(load) + " is not only an operand of dots, or has no swizzled rows";
   std::string why = whyNoTensorTiles(load.getView(), load.getTileShape(), slotOf(load).getShape()[0]);
   if (!why.empty()) return why;
   if (options.ctas > 1 && slotOf(load).getShape()[0] % (options.ctas * Swizzle::kPeriod) != 0)
-    return "the cluster's CTAs cannot share the rows of what is loaded at " + placeOf(load);
+    return "the CTAs of the cluster cannot share the rows of the tile loaded at " + placeOf(load);
   const MemoryAccess read = memoryAccess(load);
   Operation* writer = nullptr;
   kernel.walk([&](Operation* op) {
@@ -161,7 +161,7 @@ std::string LoopRing::reasonNoTensorCopy(tile::LoadTileOp load) const {
     return WalkResult::interrupt();
   });
   if (writer)
-    return "what is at " + placeOf(writer) +
+    return "the op at " + placeOf(writer) +
            " may write what they read; promise that the arguments do not overlap (no_alias)";
   return "";
 }
@@ -174,12 +174,12 @@ std::string LoopRing::reasonNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int
   size_t dotCount = 0;  // includes dots in branches
   at.loop->walk([&](tile::DotOp) { ++dotCount; });
   if (made.empty() || made.count() != dotCount)
-    return "not all of the loop's dots are wgmma's, of a second operand in shared memory";
-  if (made.mayOverlap() && count < 3) return "they take three stages or more";
+    return "wgmma cannot compute all dots of the loop from a B in shared memory";
+  if (made.mayOverlap() && count < 3) return "they need three stages or more";
   const SmallVector<Operation*> around = LoopCarriedState::around(at.loop);
   if (pipeline && around.size() > 1)
-    return "the loop and the one around it, from whose tile to tile it goes on, stand in another one";
-  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>)) return "the loop stands in one that does not count";
+    return "the loop and the outer loop that its copies continue across are in a third loop";
+  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>)) return "a loop around it is not a counted loop";
   for (tile::LoadTileOp load : loads)
     if (std::string why = reasonNoTensorCopy(load); !why.empty()) return why;
   return "";

@@ -118,8 +118,8 @@ void mergeInBlock(Block& block) {
       if (!slice) continue;
       if (Operation* between = obstacle(reductions[i], *slice)) {
         missed(reductions[j], "tgpu-decompose-reduce")
-            << "two reductions exchange one after the other: what this one needs is read behind the write at "
-            << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; read it before that write";
+            << "two reductions need an exchange each: this one's input is loaded after the write at "
+            << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; load it before that write";
         continue;
       }
       reductions[i] = merge(reductions[i], reductions[j], *slice);

@@ -38,7 +38,7 @@ std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at, Ar
   if (!pipeline.outer) return std::nullopt;
   for (tile::LoadTileOp load : loads)
     if (Operation* writer = writerOf(pipeline.outer, memoryAccess(load))) {
-      why = "what is at " + placeOf(writer) +
+      why = "the op at " + placeOf(writer) +
             " may write what they read; promise that the arguments do not overlap (no_alias)";
       return std::nullopt;
     }
@@ -47,7 +47,7 @@ std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at, Ar
     return std::nullopt;
   }
   if (!pipeline.collectPlaces(loads)) {
-    why = "their places depend on more than the counters of both loops and values from outside";
+    why = "their indices depend on more than the counters of both loops and values from outside";
     return std::nullopt;
   }
   return pipeline;

@@ -19,8 +19,8 @@ bool PipelinedLoop::addSlice(Value value, SetVector<Operation*>& slice, bool& fo
   if (loop.isDefinedOutsideOfLoop(value)) return true;
   Operation* op = value.getDefiningOp();
   if (!op || op->getNumRegions() || !isPure(op)) {
-    reasonNotAhead = op ? "its place is known at " + placeOf(op) + " only, which reads memory or branches"
-                        : std::string("its place depends on a value that the loop carries");
+    reasonNotAhead = op ? "its index is known at " + placeOf(op) + " only, which reads memory or branches"
+                        : std::string("its index depends on a value that the loop carries");
     reasonNotAhead += "; compute it from the loop's counter and from values from outside";
     return false;
   }

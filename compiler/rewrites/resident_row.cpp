@@ -50,10 +50,9 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
   const int64_t group = ResidentRow::kGroupBytes;
-  if (load.getView().getDefiningOp()) return "it is of a slice of a view; take it of the view itself";
+  if (load.getView().getDefiningOp()) return "it is part of a slice; take the row from the view itself";
   if (view.isDynamicDim(shape.size() - 1)) return "its width is not known; give the view's last dimension as a number";
-  if (view.getStrides().back() != 1)
-    return "its elements are not neighbours; the last stride of the view would have to be 1";
+  if (view.getStrides().back() != 1) return "its elements are not contiguous; the last stride of the view must be 1";
   if (shape.back() * view.getElementBytes() % group != 0)
     return "a block of " + std::to_string(shape.back() * view.getElementBytes()) + " bytes is no multiple of " +
            std::to_string(group);
@@ -64,7 +63,7 @@ std::string reasonNotAligned(tile::LoadTileOp load) {
   if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
     return "a block has elements of several rows";
   if (tile::rowsMayBeginInsideVectors(view))
-    return "rows may begin anywhere: the address (aligned to " + std::to_string(view.getAlignment()) +
+    return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
            " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset)";
   return "";
 }
@@ -76,8 +75,8 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
   for (tile::LoadTileOp load : all)
     if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
   if (loads.empty() || loads.size() > 2) {
-    why =
-        std::to_string(loads.size()) + " loops load its blocks; a kept row is read in two, or in one for all programs";
+    why = std::to_string(loads.size()) +
+          " loops load its blocks; a resident row needs two, or one if it is the same for all programs";
     return std::nullopt;
   }
   if (why = reasonNotAligned(loads[0]); !why.empty()) return std::nullopt;

@@ -71,26 +71,26 @@ Operation* outermost(Operation* op) {
 
 std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
-  if (!type || type.getRank() != 2) return "it has not two dimensions";
+  if (!type || type.getRank() != 2) return "it does not have two dimensions";
   if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
     return "its elements are not f16, bf16 or f32";
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
-    return "its sizes are no powers of two";
+    return "its sizes are not powers of two";
   if (store.getAlignmentOffset()) return "it has an alignment offset";
   const std::optional<int64_t> rows = rowsOfCta(layoutOf(source));
-  if (!rows) return "its tile is that of a cluster whose CTAs have no rows of their own, one behind the other";
+  if (!rows) return "the CTAs of the cluster do not have consecutive rows of it";
   const int64_t vector = tile::kVectorBytes / elementBytes(type);
   const AccessShape access = accessShape(store);
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
   if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), *rows); !why.empty()) return why;
   if (*rows < Swizzle::kPeriod)
-    return "it has " + std::to_string(*rows) + " rows, and buffers of tensor copies want " +
-           std::to_string(Swizzle::kPeriod) + " or more";
+    return "it has " + std::to_string(*rows) + " rows, and TMA copies need " + std::to_string(Swizzle::kPeriod) +
+           " or more";
   if (store.getTileShape().back() != type.getDimSize(1) ||
       !Swizzle::widest(*rows, type.getDimSize(1) * elementBytes(type)))
     return "its rows are too short for a swizzle";
   if (Operation* rival = rivalOf(store))
-    return "its memory may be that of the access at " + placeOf(rival) + ", which would not wait for it";
+    return "it may use the same memory as the access at " + placeOf(rival) + ", which would not wait for it";
   return "";
 }
 
