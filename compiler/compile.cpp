@@ -135,7 +135,7 @@ LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) 
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
-  // merges values that two loops hoist: resident rows are recognised by that
+  // Merges equal values that two loops hoist: resident rows are recognised by that.
   passes.addPass(createCSEPass());
   return passes.run(module);
 }

@@ -80,7 +80,7 @@ struct Cause {
 
   void add(const MemoryAccess& a, const MemoryAccess& b) {
     const bool inPlace =
-        // promised to be the same memory or disjoint
+        // Promised to be the same memory, or disjoint.
         a.aliasClass != 0 && a.aliasClass == b.aliasClass;
     const bool promisable = !a.shared && !b.shared && a.root && b.root && a.root != b.root && !inPlace;
     certain = certain || !promisable;

@@ -107,7 +107,7 @@ class BeforeWait {
   Operation* wait;
   OpBuilder builder;
   IRMapping known;
-  // results of knows(): an op may be reached through many operands
+  // Results of knows(): many operands may lead to one op.
   llvm::SmallDenseMap<Operation*, bool> decided;
 };
 

@@ -266,7 +266,7 @@ class LoopPrefetcher {
       return false;
     if (store.getView() != load.getView() && (store.getView().getDefiningOp() || load.getView().getDefiningOp()))
       return false;
-    // reads what is stored
+    // A load after the store reads what is stored.
     if (!load->isBeforeInBlock(loop.getBody()->findAncestorOpInBlock(*store))) return false;
     return llvm::any_of(llvm::zip_equal(store.getIndices(), load.getIndices()), [&](auto pair) {
       auto [stored, loaded] = pair;
@@ -319,7 +319,7 @@ class LoopPrefetcher {
   // TMA copies can bring tiles that have fewer vectors than there are threads. A loop that cannot
   // have TMA copies falls back to copies by all threads.
   void takeOperands() {
-    // copies may continue across its iterations
+    // Copies may continue across iterations of an outer loop.
     const bool inLoop = isa<scf::ForOp>(loop->getParentOp());
     if (asksForTensorCopies() && wgmma && ctas == 1 && !inLoop) {
       operands.copyBy(DotOperandStaging::Copies::tensor);
@@ -531,7 +531,7 @@ class LoopPrefetcher {
   PipelinedLoop at;
   scf::ForOp loop;
   int64_t stages, depth, fittingStages, threads, ctas, registers, carriedBudget, sharedBytes, leastForExchanges;
-  // reason against TMA copies; empty if they bring the operands, or if the loop does not ask
+  // Reason against TMA copies; empty if they bring the operands, or if the loop does not ask.
   std::string reasonNoCopies;
   bool hasFailed = false;
   const program::GpuTuning& tuning;

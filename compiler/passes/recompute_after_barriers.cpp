@@ -61,7 +61,7 @@ struct Candidate {
   Value value;
   SetVector<Operation*> ops;
   SetVector<Value> leaves;
-  // bytes of freed registers, and bytes of the results of the repeated ops
+  // Bytes of freed registers, and bytes of the results of the repeated ops.
   int64_t freed = 0, work = 0;
 
   double price() const { return static_cast<double>(work) / static_cast<double>(freed); }

@@ -10,7 +10,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// per exchange, which has a store per element and CTA and is double-buffered
+// Bytes per exchange, which has a store per element and CTA and is double-buffered.
 constexpr int64_t kMostBytes = 4096;
 constexpr int64_t kTurns = 2;
 

@@ -72,7 +72,7 @@ class DotOperandStaging {
   int64_t threads, ctas;
   Copies copiesBy = Copies::threads;
   llvm::MapVector<mlir::Operation*, DotOperand> operands;  // key: the load
-  // key: a dot's own load; value: the load that it copies
+  // Key: a dot's own load. Value: the load that it copies.
   llvm::MapVector<mlir::Operation*, tile::LoadTileOp> copies;
 };
 

@@ -241,9 +241,8 @@ void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
     return arith::ConstantOp::create(at, loc, at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
   };
   Value last = loop.getUpperBound();
-  if (countsDiffer)
-    // an upper bound from memory may be any number
-    last = arith::MaxSIOp::create(builder, loc, last, loop.getLowerBound());
+  // An upper bound from memory may be any number.
+  if (countsDiffer) last = arith::MaxSIOp::create(builder, loc, last, loop.getLowerBound());
   Value end = arith::SubIOp::create(builder, loc, last, number(builder));
 
   auto own = cast<scf::ForOp>(builder.clone(*loop));

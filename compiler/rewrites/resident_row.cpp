@@ -104,7 +104,7 @@ bool ResidentRow::isTheSameForAllPrograms() {
       "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
-  // a program's promise does not cover copies that start before the first program
+  // A program's promise does not cover copies that start before the first program.
   promised.reset();
   return llvm::all_of(firstLoad.getIndices(), [&](Value index) { return collect(index); }) &&
          llvm::all_of(outerValues(), [&](Value value) { return programs->isOutside(value); }) &&
