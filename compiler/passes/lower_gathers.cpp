@@ -1,8 +1,9 @@
 // tgpu-lower-gathers
 //
-// A tile.gather reads elements that any thread may hold: its source is stored to shared memory and read by index. A
-// tile.shuffle_xor whose partners are in one warp stays for the target, which shuffles; between warps its source is
-// stored too, and read with the bits of the mask flipped. On a cluster that shares a source every CTA gets all of it.
+// A tile.gather reads elements that any thread may hold, so its source is stored to shared memory
+// and read by index. A tile.shuffle_xor within warps stays; the target lowers it to shuffles.
+// Between warps its source is stored too, and read at the index with the mask's bits flipped. If
+// the CTAs of a cluster share a source, every CTA gets all of it.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"

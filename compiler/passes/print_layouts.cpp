@@ -1,7 +1,8 @@
-// tgpu-print-layouts: every layout of a function, once, as text on the error stream; changes nothing.
+// tgpu-print-layouts: prints every layout of a function once, as text, to the error stream. Changes
+// nothing.
 //
-// Small tiles are printed element by element with their owners; of larger ones the basis vectors and what follows from
-// them: registers per thread, vector width, replication.
+// Small tiles are printed element by element with their owners. Larger ones are printed as basis
+// vectors with registers per thread, vector width and replication.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -32,7 +33,7 @@ class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationP
   StringRef getDescription() const override { return "Print every layout as text"; }
 
   void runOnOperation() override {
-    // Element types do not matter to a layout.
+    // A layout does not depend on the element type.
     llvm::SetVector<Type> types;
     auto add = [&](Type type) {
       if (!hasLayout(type)) return;

@@ -1,6 +1,7 @@
-// An atomic is executed once per element, by the element's canonical owner. Where a layout replicates elements, the
-// other holders, of all CTAs, get the old value through shared memory; a scalar is the case of one element that every
-// thread holds. They get it where it is first used, so that until then nobody waits for memory.
+// An atomic is executed once per element, by the element's canonical owner. If a layout replicates
+// elements, the other holders in all CTAs get the old value through shared memory. A scalar is one
+// element that every thread holds. The exchange is at the first use, so that no thread waits for
+// memory before it.
 #include "compiler/rewrites/atomic_results.h"
 
 #include "compiler/dialect/atomic.h"
@@ -13,7 +14,7 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-// The op beside `of` that contains the first use of its result.
+// Returns the op in the block of `of` that contains the first use of its result.
 static Operation* firstUse(Operation* of) {
   Operation* first = nullptr;
   for (Operation* user : of->getUsers()) {
@@ -23,7 +24,7 @@ static Operation* firstUse(Operation* of) {
   return first;
 }
 
-// The only element of a tile, as a scalar.
+// Returns the only element of a tile as a scalar.
 static Value onlyElement(OpBuilder& builder, Location loc, Value tile) {
   Type element = cast<RankedTensorType>(tile.getType()).getElementType();
   auto reduce = tile::ReduceOp::create(builder, loc, TypeRange{element}, tile::ReductionKind::custom, tile, 0);
@@ -53,7 +54,7 @@ void tileScalarAtomics(func::FuncOp func) {
   });
 }
 
-// All CTAs hold copies of all elements.
+// Returns true if every CTA holds a copy of every element.
 static bool isForAllCtas(RankedTensorType type) {
   LinearLayout layout = layoutOf(type);
   return layout.ctas() > 1 && layout.redundant().cta == static_cast<uint64_t>(layout.ctas() - 1);
@@ -63,7 +64,8 @@ static bool containsLoop(Operation* op) {
   return op->walk([](LoopLikeOpInterface) { return WalkResult::interrupt(); }).wasInterrupted();
 }
 
-// Where to send the result: in front of the last loop before its use, so that it arrives during the loop.
+// Returns the op to send the result before: the last loop before its use, so that it arrives during
+// the loop.
 static Operation* sendingPlace(Operation* op, Operation* use) {
   for (Operation* before = use->getPrevNode(); before && before != op; before = before->getPrevNode())
     if (containsLoop(before)) return before;

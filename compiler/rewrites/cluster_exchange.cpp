@@ -10,7 +10,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kMostBytes = 4096;  // of a turn: an exchange has a store per element and CTA, and two turns of stages
+// Bytes per exchange, which has a store per element and CTA and is double-buffered.
+constexpr int64_t kMostBytes = 4096;
 constexpr int64_t kTurns = 2;
 
 Value alloc(OpBuilder& builder, Location loc, int64_t stages, ArrayRef<int64_t> shape, Type element) {

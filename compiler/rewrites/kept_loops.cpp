@@ -9,7 +9,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// A promise of nothing, which has no folder. The attribute distinguishes it from one that the author wrote.
+// An assumption without content, which has no folder. The attribute distinguishes it from the
+// author's own.
 constexpr llvm::StringLiteral kBoundAttr = "tile.kept_bound";
 
 bool pipelinesMatmuls(scf::ForOp loop) {

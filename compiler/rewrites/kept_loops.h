@@ -5,12 +5,12 @@
 
 namespace ligerdsl::compiler {
 
-/// Keeps the canonicalizer, as long as it lives, from turning a pipelined loop with a matmul into straight-line code, which it
-/// does to each loop of one iteration. Only in a loop do the matmul's operands wait in shared memory, where wgmma reads them, and do
-/// copies go on from one tile of the result to the next (tile-assign-layouts, tile-prefetch-loads). Behind tile-prefetch-loads
-/// nothing is lost by folding it.
+/// While it lives, keeps the canonicalizer from folding pipelined loops with a matmul. It would
+/// replace every loop of one iteration by straight-line code. The loop is needed until
+/// tile-prefetch-loads has run. Only loads of a loop get a ring in shared memory, which wgmma
+/// reads. Only a loop can continue its copies across tiles of the result.
 ///
-/// The loop's upper bound becomes an op that nothing folds, and is put back at the end.
+/// The loop's upper bound becomes an op that has no folder. The destructor restores it.
 class KeptLoops {
  public:
   explicit KeptLoops(mlir::ModuleOp module);

@@ -19,26 +19,26 @@ namespace ligerdsl::compiler {
 
 bool LoopRing::isSameTile(tile::LoadTileOp a, tile::LoadTileOp b) const {
   return a.getView() == b.getView() && a.getIndices() == b.getIndices() && a.getTileShape() == b.getTileShape() &&
-         factors.loadedType(a) == factors.loadedType(b);
+         operands.loadedType(a) == operands.loadedType(b);
 }
 
 SmallVector<tile::LoadTileOp> LoopRing::partsOf(ArrayRef<tile::LoadTileOp> all) const {
   SmallVector<tile::LoadTileOp> parts;
   for (tile::LoadTileOp load : all)
-    if (factors.canBeStaged(load) &&
+    if (operands.canBeStaged(load) &&
         llvm::none_of(parts, [&](tile::LoadTileOp part) { return isSameTile(part, load); }))
       parts.push_back(load);
   return parts;
 }
 
 tgpu::MemDescType LoopRing::slotOf(tile::LoadTileOp load) const {
-  RankedTensorType type = factors.loadedType(load);
+  RankedTensorType type = operands.loadedType(load);
   int64_t swizzle = 0;
   const bool multiplied =
-      llvm::any_of(factors.all(), [&](tile::LoadTileOp factor) { return isSameTile(factor, load); });
+      llvm::any_of(operands.all(), [&](tile::LoadTileOp operand) { return isSameTile(operand, load); });
   if (multiplied && type.getRank() == 2)
     swizzle = Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType()));
-  // A factor's copies go where the product wants it; others are read as they are loaded.
+  // Copies of an operand use the dot's layout. Other tiles are read in the layout of the load.
   const auto dealt = cast<RankedTensorType>(load.getType());
   if (hasLayout(dealt)) type = partOfCta(dealt).value_or(dealt);
   return tgpu::MemDescType::get(type.getContext(), type.getShape(), type.getElementType(), 0, swizzle);
@@ -48,24 +48,25 @@ Value LoopRing::number(OpBuilder& builder, int64_t value) {
   return arith::ConstantOp::create(builder, at.loop.getLoc(), builder.getI32IntegerAttr(value));
 }
 
-// Of a load that becomes copies (set_eviction_policy.cpp says why these take no policy).
+// Copies to shared memory take no eviction policy; set_eviction_policy.cpp says why.
 void LoopRing::remarkHints(tile::LoadTileOp load) {
   const bool policy = load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
   if (!policy && load.getCache() == tile::CacheHint::normal) return;
   at.remark(load) << "its " << (policy ? "eviction policy" : "cache hint")
-                  << " is not followed: asynchronous copies to shared memory take none; leave it out, or use smaller "
-                     "tiles or fewer stages, which wait in registers";
+                  << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or "
+                     "fewer stages, which stay in registers";
 }
 
 Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor) {
   for (tile::LoadTileOp load : parts) remarkHints(load);
   SmallVector<Type> types = llvm::map_to_vector(parts, [&](tile::LoadTileOp load) { return Type(slotOf(load)); });
-  const auto by = tensor ? tgpu::RingFill::tensor : factors.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
+  const auto by = tensor ? tgpu::RingFill::tensor : operands.empty() ? tgpu::RingFill::asyncOwn : tgpu::RingFill::async;
   auto type = tgpu::RingType::get(builder.getContext(), slots, by, types);
   return tgpu::RingOp::create(builder, at.loop.getLoc(), type, DenseI64ArrayAttr());
 }
 
-// Starts the copies of iteration `iteration`. What tensor copies bring is waited for, so they bring it only where the loop has it.
+// Starts the copies of `iteration`. TMA copies start only if the loop has this iteration, because
+// they must be awaited.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, Value iteration, Value slot,
                     bool open) {
   Value wanted;
@@ -76,23 +77,24 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
   fill(builder, ring, parts, views, iteration, slot, open, {}, wanted);
 }
 
-// Of a turn of a sequence.
-void LoopRing::fill(OpBuilder& builder, Value slot, TurnSequence& sequence, ValueRange turn) {
-  const IRMapping values = sequence.values(turn);
+// Starts the copies of an iteration of the combined pipeline of both loops.
+void LoopRing::fill(OpBuilder& builder, Value slot, OuterLoopPipeline& pipeline, ValueRange iteration) {
+  const IRMapping values = pipeline.values(iteration);
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
   const auto views = llvm::map_to_vector(
-      parts, [&](tile::LoadTileOp load) { return sequence.viewAt(builder, load.getView(), values); });
-  fill(builder, ring, parts, views, TurnSequence::counter(turn), slot, /*open=*/false, values,
-       options.tensor ? sequence.isTurn(builder, turn) : Value());
+      parts, [&](tile::LoadTileOp load) { return pipeline.viewAt(builder, load.getView(), values); });
+  fill(builder, ring, parts, views, OuterLoopPipeline::counter(iteration), slot, /*open=*/false, values,
+       options.tensor ? pipeline.isIteration(builder, iteration) : Value());
 }
 
-// wanted: null, or whether anything is copied. An open fill ends with the next one, which tensor copies are not.
+// `wanted` is null or an i1: nothing is copied where it is false. An open fill shares the commit
+// group of the next fill; TMA copies have no such groups.
 void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> parts, ArrayRef<Value> views,
                     Value iteration, Value slot, bool open, const IRMapping& values, Value wanted) {
   SmallVector<int64_t> shapes;
   SmallVector<Attribute> layouts;
   for (tile::LoadTileOp load : parts) {
-    const RankedTensorType type = factors.loadedType(load);
+    const RankedTensorType type = operands.loadedType(load);
     llvm::append_range(shapes, load.getTileShape());
     if (hasLayout(type) && !wanted) layouts.push_back(type.getEncoding());
   }
@@ -111,17 +113,17 @@ void LoopRing::fill(OpBuilder& builder, Value ring, ArrayRef<tile::LoadTileOp> p
   tgpu::YieldOp::create(inside, at.loop.getLoc(), indices);
 }
 
-// The slot that follows in turn, or the one before it.
-Value LoopRing::nextSlot(OpBuilder& builder, Value slot, int64_t turn) {
+// Returns the next slot of the ring, or the previous one if `step` is -1.
+Value LoopRing::nextSlot(OpBuilder& builder, Value slot, int64_t step) {
   Location loc = at.loop.getLoc();
   if (slots == 2) return arith::XOrIOp::create(builder, loc, slot, number(builder, 1));
-  Value last = number(builder, turn > 0 ? slots - 1 : 0), first = number(builder, turn > 0 ? 0 : slots - 1);
+  Value last = number(builder, step > 0 ? slots - 1 : 0), first = number(builder, step > 0 ? 0 : slots - 1);
   Value wraps = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::eq, slot, last);
-  Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, turn));
+  Value moved = arith::AddIOp::create(builder, loc, slot, number(builder, step));
   return arith::SelectOp::create(builder, loc, wraps, first, moved);
 }
 
-// What a loop carries of a ring: the slot at work and, where memory barriers tell of copies, the parity of its fill.
+// The loop carries the current slot and, if mbarriers signal the copies, the parity of its fill.
 SmallVector<Value> LoopRing::firstPlace(OpBuilder& builder) {
   return SmallVector<Value>(placeValues(), number(builder, 0));
 }
@@ -136,21 +138,21 @@ SmallVector<Value> LoopRing::nextPlace(OpBuilder& builder, ValueRange place) {
   return next;
 }
 
-// Whether a factor of a product will be read from swizzled slots.
-bool LoopRing::isInSlot(Value factor) const {
-  if (auto permute = factor.getDefiningOp<tile::PermuteOp>()) factor = permute.getSource();
-  auto load = factor.getDefiningOp<tile::LoadTileOp>();
-  return load && factors.contains(load) && slotOf(load).getSwizzle() != 0;
+// Returns true if a matmul reads this operand from a swizzled slot.
+bool LoopRing::isInSlot(Value operand) const {
+  if (auto permute = operand.getDefiningOp<tile::PermuteOp>()) operand = permute.getSource();
+  auto load = operand.getDefiningOp<tile::LoadTileOp>();
+  return load && operands.contains(load) && slotOf(load).getSwizzle() != 0;
 }
 
-std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
+std::string LoopRing::reasonNoTensorCopy(tile::LoadTileOp load) const {
   auto kernel = load->getParentOfType<func::FuncOp>();
-  if (!factors.contains(load) || !slotOf(load).getSwizzle())
-    return "what is loaded at " + placeOf(load) + " is no factor of a product alone, or has no swizzled rows";
+  if (!operands.contains(load) || !slotOf(load).getSwizzle())
+    return "the tile loaded at " + placeOf(load) + " is not only an operand of dots, or has no swizzled rows";
   std::string why = whyNoTensorTiles(load.getView(), load.getTileShape(), slotOf(load).getShape()[0]);
   if (!why.empty()) return why;
   if (options.ctas > 1 && slotOf(load).getShape()[0] % (options.ctas * Swizzle::kPeriod) != 0)
-    return "the cluster's CTAs cannot share the rows of what is loaded at " + placeOf(load);
+    return "the CTAs of the cluster cannot share the rows of the tile loaded at " + placeOf(load);
   const MemoryAccess read = memoryAccess(load);
   Operation* writer = nullptr;
   kernel.walk([&](Operation* op) {
@@ -159,58 +161,58 @@ std::string LoopRing::whyNoTensorCopy(tile::LoadTileOp load) const {
     return WalkResult::interrupt();
   });
   if (writer)
-    return "what is at " + placeOf(writer) +
+    return "the op at " + placeOf(writer) +
            " may write what they read; promise that the arguments do not overlap (no_alias)";
   return "";
 }
 
-std::string LoopRing::whyNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count,
-                                        const TurnSequence* sequence) const {
+std::string LoopRing::reasonNoTensorCopies(ArrayRef<tile::LoadTileOp> loads, int64_t count,
+                                           const OuterLoopPipeline* pipeline) const {
   if (!options.wgmma) return "the architecture has no wgmma";
-  const WarpgroupProducts made(
-      at.loop, [&](Value factor) { return isInSlot(factor); }, /*roundsF32=*/true);
-  size_t dots = 0;  // in branches, too
-  at.loop->walk([&](tile::DotOp) { ++dots; });
-  if (made.empty() || made.count() != dots)
-    return "not all of the loop's products are wgmma's, of a second factor in shared memory";
-  if (made.mayOverlap() && count < 3) return "they take three stages or more";
-  const SmallVector<Operation*> around = CarriedThrough::around(at.loop);
-  if (sequence && around.size() > 1)
-    return "the loop and the one around it, from whose tile to tile it goes on, stand in another one";
-  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>)) return "the loop stands in one that does not count";
+  const WgmmaDots made(
+      at.loop, [&](Value operand) { return isInSlot(operand); }, /*roundsF32=*/true);
+  size_t dotCount = 0;  // includes dots in branches
+  at.loop->walk([&](tile::DotOp) { ++dotCount; });
+  if (made.empty() || made.count() != dotCount)
+    return "wgmma cannot compute all dots of the loop from a B in shared memory";
+  if (made.mayOverlap() && count < 3) return "they need three stages or more";
+  const SmallVector<Operation*> around = LoopCarriedState::around(at.loop);
+  if (pipeline && around.size() > 1)
+    return "the loop and the outer loop that its copies continue across are in a third loop";
+  if (!llvm::all_of(around, llvm::IsaPred<scf::ForOp, scf::IfOp>)) return "a loop around it is not a counted loop";
   for (tile::LoadTileOp load : loads)
-    if (std::string why = whyNoTensorCopy(load); !why.empty()) return why;
+    if (std::string why = reasonNoTensorCopy(load); !why.empty()) return why;
   return "";
 }
 
-// Before anything changes: what is staged, and what becomes of products.
+// Decides, before the IR changes, which loads are staged and which dots become wgmma.
 void LoopRing::prepare(ArrayRef<tile::LoadTileOp> loads, int64_t count) {
   slots = count;
   if (options.wgmma)
-    products.emplace(
-        at.loop, [&](Value factor) { return isInSlot(factor); }, options.tensor);
-  if (products && products->mayOverlap() && slots > 2) overlapping = true;
-  for (tile::LoadTileOp load : loads) (factors.canBeStaged(load) ? staged : small).push_back(load);
-  factors.dropOriginals();
+    dots.emplace(
+        at.loop, [&](Value operand) { return isInSlot(operand); }, options.tensor);
+  if (dots && dots->mayOverlap() && slots > 2) overlapping = true;
+  for (tile::LoadTileOp load : loads) (operands.canBeStaged(load) ? staged : small).push_back(load);
+  operands.dropOriginals();
 }
 
 scf::ForOp LoopRing::replaceLoop(IRRewriter& rewriter, ValueRange inits,
-                                 llvm::function_ref<SmallVector<Value>(ArrayRef<BlockArgument>)> turn) {
+                                 llvm::function_ref<SmallVector<Value>(ArrayRef<BlockArgument>)> addYields) {
   SmallVector<NamedAttribute> attributes(at.loop->getDiscardableAttrs());
-  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return turn(carried); };
+  auto yields = [&](OpBuilder&, Location, ArrayRef<BlockArgument> carried) { return addYields(carried); };
   auto replaced = cast<scf::ForOp>(
       *at.loop.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, yields));
   replaced->setDiscardableAttrs(attributes);
   return at.loop = replaced;
 }
 
-// The loop carries the slot's number and what the loads that are not staged give.
+// The loop carries the slot number and the values of loads that are not staged.
 scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::LoadTileOp> once, int64_t count) {
   IRRewriter rewriter(at.loop);
   llvm::append_range(stationary, once);
   prepare(loads, count);
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
-  const SmallVector<Operation*> loops = CarriedThrough::around(at.loop);
+  const SmallVector<Operation*> loops = LoopCarriedState::around(at.loop);
   const bool goesOn = options.tensor && !loops.empty();
   if (goesOn) rewriter.setInsertionPoint(loops.front());
   ring = ringOf(rewriter, parts, slots, options.tensor);
@@ -239,58 +241,59 @@ scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, ArrayRef<tile::Load
   if (goesOn) around->leave(replaced, replaced.getResults().slice(own, placeValues()));
   rewriter.setInsertionPointAfter(replaced);
   empty(rewriter, replaced->getLoc());
-  if (products) products->replace(replaced, overlapping);
+  if (dots) dots->replace(replaced, overlapping);
   return replaced;
 }
 
-// Both loops carry the slot's number and what says which turn is to be filled next.
-scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, TurnSequence& sequence, int64_t count) {
+// Both loops carry the slot number and the state of the iteration that is filled next.
+scf::ForOp LoopRing::stage(ArrayRef<tile::LoadTileOp> loads, OuterLoopPipeline& pipeline, int64_t count) {
   prepare(loads, count);
-  IRRewriter rewriter(sequence.outer);
+  IRRewriter rewriter(pipeline.outer);
   const Location loc = at.loop.getLoc();
   const SmallVector<tile::LoadTileOp> parts = partsOf(staged);
   ring = ringOf(rewriter, parts, slots, options.tensor);
-  SmallVector<Value> turn = sequence.first(rewriter);
+  SmallVector<Value> iteration = pipeline.first(rewriter);
   for (int64_t slot = 0; slot < slots - 1; ++slot) {
-    fill(rewriter, number(rewriter, slot), sequence, turn);
-    turn = sequence.next(rewriter, turn);
+    fill(rewriter, number(rewriter, slot), pipeline, iteration);
+    iteration = pipeline.next(rewriter, iteration);
   }
   if (overlapping && !options.tensor) await(rewriter, loc, slots - 2);
 
   SmallVector<Value> inits = firstPlace(rewriter);
-  llvm::append_range(inits, turn);
-  SmallVector<NamedAttribute> attributes(sequence.outer->getDiscardableAttrs());
+  llvm::append_range(inits, iteration);
+  SmallVector<NamedAttribute> attributes(pipeline.outer->getDiscardableAttrs());
   SmallVector<Value> carried;
   auto keep = [&](OpBuilder&, Location, ArrayRef<BlockArgument> arguments) {
     carried.assign(arguments.begin(), arguments.end());
     return carried;
   };
-  sequence.outer = cast<scf::ForOp>(
-      *sequence.outer.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, keep));
-  sequence.outer->setDiscardableAttrs(attributes);
+  pipeline.outer = cast<scf::ForOp>(
+      *pipeline.outer.replaceWithAdditionalYields(rewriter, inits, /*replaceInitOperandUsesInLoop=*/false, keep));
+  pipeline.outer->setDiscardableAttrs(attributes);
 
   rewriter.setInsertionPoint(at.loop);
   scf::ForOp replaced =
-      replaceLoop(rewriter, carried, [&](ArrayRef<BlockArgument> arguments) { return fetchNext(arguments, sequence); });
-  auto yield = cast<scf::YieldOp>(sequence.outer.getBody()->getTerminator());
+      replaceLoop(rewriter, carried, [&](ArrayRef<BlockArgument> arguments) { return fetchNext(arguments, pipeline); });
+  auto yield = cast<scf::YieldOp>(pipeline.outer.getBody()->getTerminator());
   for (auto [held, left] : llvm::zip_equal(carried, replaced.getResults().take_back(carried.size())))
     yield->replaceUsesOfWith(held, left);
-  rewriter.setInsertionPointAfter(sequence.outer);
+  rewriter.setInsertionPointAfter(pipeline.outer);
   empty(rewriter, loc);
-  if (products) products->replace(replaced, overlapping);
-  sequence.separateOwnTurns(replaced, slots - 1);
-  sequence.outer->setAttr(kTilesAttr, rewriter.getUnitAttr());
+  if (dots) dots->replace(replaced, overlapping);
+  pipeline.separateOwnIterations(replaced, slots - 1);
+  pipeline.outer->setAttr(kTilesAttr, rewriter.getUnitAttr());
   return replaced;
 }
 
-// At most `pending` fills are under way, and all threads meet. Tensor copies are waited for slot by slot, where they are read.
+// Waits until at most `pending` fills are in flight, and synchronises all threads. TMA copies are
+// awaited per slot, at the read.
 Operation* LoopRing::await(OpBuilder& builder, Location loc, int64_t pending) {
   if (options.tensor) return tgpu::RingReleaseOp::create(builder, loc, ring);
   return tgpu::RingAwaitOp::create(builder, loc, ring, Value(), Value(), builder.getI32IntegerAttr(pending),
-                                   products && !products->empty());
+                                   dots && !dots->empty());
 }
 
-// Behind the loop nobody reads slots any more: others may have their memory.
+// Nobody reads the slots after the loop, so other buffers may use their memory.
 void LoopRing::empty(OpBuilder& builder, Location loc) {
   await(builder, loc, 0)->setAttr(kEmptiedAttr, builder.getUnitAttr());
 }
@@ -299,21 +302,22 @@ void LoopRing::awaitSlot(OpBuilder& builder, ValueRange place) {
   tgpu::RingAwaitOp::create(builder, at.loop.getLoc(), ring, place[0], place[1], IntegerAttr(), /*for_wgmma=*/false);
 }
 
-// Null where there is none, or where the copies start at the top.
+// Null if there is no reduction, or if the copies start at the top of the body.
 tile::ReduceOp LoopRing::firstReduction() {
   auto reductions = at.loop.getBody()->getOps<tile::ReduceOp>();
-  return options.early || options.ctas > 1 || !factors.empty() || reductions.empty() ? tile::ReduceOp()
-                                                                                     : *reductions.begin();
+  return options.early || options.ctas > 1 || !operands.empty() || reductions.empty() ? tile::ReduceOp()
+                                                                                      : *reductions.begin();
 }
 
-// The slot that the turn before this one, which has `slot`, has read.
+// Returns the slot that the iteration before the one with `slot` has read.
 Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
   return nextSlot(builder, slot, slots == 2 ? 1 : -1);
 }
 
-// In the body: waits for the oldest copies, starts those of the last iteration that there is room for, reads. Returns
-// what the loop yields for what it carries. Products that overlap are started first: behind them those of the turn before are
-// over, whose slot is free, and the copies of the next one are waited for.
+// Emits the body's copies and reads: waits for the oldest copies, starts those of the last
+// iteration that has a free slot, and reads. Returns the values that the loop yields for its
+// carried state. Overlapping wgmmas start first. After them those of the previous iteration have
+// completed, so their slot is free, and the next iteration's copies are awaited.
 SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());
@@ -327,7 +331,7 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   for (int64_t i = 2; i < slots; ++i) iteration = at.ahead(rewriter, iteration);
   if (tile::ReduceOp reduce = firstReduction()) rewriter.setInsertionPoint(reduce);
   if (overlapping) {
-    rewriter.setInsertionPointAfter(products->last());
+    rewriter.setInsertionPointAfter(dots->last());
     await(rewriter, loop.getLoc(), slots - 3);
   }
   fill(rewriter, ring, partsOf(staged), iteration, slots == 2 ? next : toBeFilled(rewriter, slot), /*open=*/false);
@@ -340,19 +344,19 @@ SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried) {
   return yielded;
 }
 
-// The same in a sequence.
-SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, TurnSequence& sequence) {
+// The same for a pipeline over both loops.
+SmallVector<Value> LoopRing::fetchNext(ArrayRef<BlockArgument> carried, OuterLoopPipeline& pipeline) {
   scf::ForOp loop = at.loop;
   IRRewriter rewriter(loop.getContext());
   rewriter.setInsertionPointToStart(loop.getBody());
-  const SmallVector<Value> place(carried.take_front(placeValues())), turn(carried.drop_front(placeValues()));
+  const SmallVector<Value> place(carried.take_front(placeValues())), iteration(carried.drop_front(placeValues()));
   SmallVector<Value> yielded = nextPlace(rewriter, place);
   Value slot = place[0];
   if (options.tensor) awaitSlot(rewriter, place);
-  if (overlapping) rewriter.setInsertionPointAfter(products->last());
+  if (overlapping) rewriter.setInsertionPointAfter(dots->last());
   await(rewriter, loop.getLoc(), overlapping ? slots - 3 : slots - 2);
-  fill(rewriter, toBeFilled(rewriter, slot), sequence, turn);
-  llvm::append_range(yielded, sequence.next(rewriter, turn));
+  fill(rewriter, toBeFilled(rewriter, slot), pipeline, iteration);
+  llvm::append_range(yielded, pipeline.next(rewriter, iteration));
   readParts(rewriter, ring, staged, slot);
   return yielded;
 }

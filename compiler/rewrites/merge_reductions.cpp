@@ -1,9 +1,11 @@
-// Finds pairs (first, second) of reductions in a block and moves what `second` needs above `first`:
+// Finds pairs (first, second) of reductions in a block and moves what `second` needs before
+// `first`:
 //
-//   1. The backward slice of `second` between the two must not contain `first`, and every op in it must be free to
-//      move: pure, or a read with no write between `first` and itself. One that may not move because memory is written
-//      in between is a remark.
-//   2. The slice moves before `first`, keeping its order, and one variadic reduction takes the place of both there.
+//   1. The backward slice of `second` between the two must not contain `first`. Every op in it must
+//      be free to move: it is pure, or a read with no write between `first` and itself. A write
+//      that prevents the move is a remark.
+//   2. The slice moves before `first`, in its order, and one variadic reduction replaces both
+//      there.
 #include "compiler/rewrites/merge_reductions.h"
 
 #include "compiler/dialect/tile.h"
@@ -17,8 +19,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// The ops strictly between `first` and `second` that `second` depends on, in program order; nothing if `first` is one
-// of them or one of them cannot move.
+// Returns the ops between `first` and `second` that `second` depends on, in program order. Returns
+// nothing if `first` is one of them or one of them cannot move.
 std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation* second) {
   llvm::SmallPtrSet<Operation*, 16> needed{second};
   SmallVector<Operation*> slice;
@@ -35,8 +37,8 @@ std::optional<SmallVector<Operation*>> movableSlice(Operation* first, Operation*
   }
 }
 
-// What keeps the slice from moving above `first`: a write, or an op of the slice that is more than a read; null if
-// nothing does.
+// Returns the op that keeps the slice from moving before `first`: a write, or an op of the slice
+// that is more than a read. Null if there is none.
 Operation* obstacle(Operation* first, ArrayRef<Operation*> slice) {
   llvm::SmallPtrSet<Operation*, 16> moving(slice.begin(), slice.end());
   Operation* written = nullptr;
@@ -55,7 +57,8 @@ bool alike(tile::ReduceOp a, tile::ReduceOp b) {
   return a.getAxis() == b.getAxis() && left.getShape() == right.getShape() && left.getEncoding() == right.getEncoding();
 }
 
-// The combiner of both: accumulators of a, of b, elements of a, of b.
+// Builds the combiner of both reductions. Its arguments are the accumulators of a and b, then the
+// elements of a and b.
 void mergeCombiners(tile::ReduceOp a, tile::ReduceOp b, tile::ReduceOp merged) {
   OpBuilder builder(merged.getContext());
   Block* block = builder.createBlock(&merged.getCombiner());
@@ -92,7 +95,7 @@ tile::ReduceOp merge(tile::ReduceOp a, tile::ReduceOp b, ArrayRef<Operation*> sl
   llvm::append_range(sources, b.getSources());
   SmallVector<Type> types(a.getResultTypes());
   llvm::append_range(types, b.getResultTypes());
-  // A named kind promises a combiner that does not care for the order of its two sides; so does a pair of them.
+  // A named kind promises a commutative combiner. Two of them together are commutative too.
   bool named = a.getKind() != tile::ReductionKind::custom && b.getKind() != tile::ReductionKind::custom;
   auto kind = named ? a.getKind() : tile::ReductionKind::custom;
   auto merged = tile::ReduceOp::create(builder, FusedLoc::get({a.getLoc(), b.getLoc()}, {}, a.getContext()), types,
@@ -115,8 +118,8 @@ void mergeInBlock(Block& block) {
       if (!slice) continue;
       if (Operation* between = obstacle(reductions[i], *slice)) {
         missed(reductions[j], "tgpu-decompose-reduce")
-            << "two reductions exchange one after the other: what this one needs is read behind the write at "
-            << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; read it before that write";
+            << "two reductions need an exchange each: this one's input is loaded after the write at "
+            << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; load it before that write";
         continue;
       }
       reductions[i] = merge(reductions[i], reductions[j], *slice);

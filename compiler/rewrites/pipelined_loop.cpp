@@ -19,9 +19,9 @@ bool PipelinedLoop::addSlice(Value value, SetVector<Operation*>& slice, bool& fo
   if (loop.isDefinedOutsideOfLoop(value)) return true;
   Operation* op = value.getDefiningOp();
   if (!op || op->getNumRegions() || !isPure(op)) {
-    whyNotAhead = op ? "its place is known at " + placeOf(op) + " only, which reads memory or branches"
-                     : std::string("its place depends on a value that the loop carries");
-    whyNotAhead += "; compute it from the loop's counter and from values from outside";
+    reasonNotAhead = op ? "its index is known at " + placeOf(op) + " only, which reads memory or branches"
+                        : std::string("its index depends on a value that the loop carries");
+    reasonNotAhead += "; compute it from the loop's counter and from values from outside";
     return false;
   }
   for (Value operand : op->getOperands())

@@ -1,4 +1,5 @@
-// A loop whose loads may be issued iterations ahead: where a load will be then, and the same load there.
+// A loop whose loads may be issued iterations ahead: computes a load's indices there, and repeats
+// the load.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -10,22 +11,24 @@ namespace ligerdsl::compiler {
 
 struct PipelinedLoop {
   mlir::scf::ForOp loop;
-  int64_t stages;                // asked for
-  std::string whyNotAhead = "";  // of the value that addSlice has refused
+  int64_t stages;                   // number of stages that the author or the options ask for
+  std::string reasonNotAhead = "";  // set by addSlice when it refuses a value
 
   mlir::InFlightDiagnostic remark(mlir::Operation* op) const;
 
-  /// Collects the body's ops that compute `value`, in order; false if it is no pure function of the induction variable.
+  /// Collects the body's ops that compute `value`, in order. Returns false if it is not a pure
+  /// function of the induction variable.
   bool addSlice(mlir::Value value, llvm::SetVector<mlir::Operation*>& slice, bool& follows);
-  /// What says where a load is.
+  /// Returns the indices of a load and its alignment offset.
   static llvm::SmallVector<mlir::Value> positionOf(tile::LoadTileOp load);
 
-  /// Repeats what computes the indices of loads, for induction value `at`, and for what other values map to.
+  /// Repeats the computation of the loads' indices for induction value `at`. Other values follow
+  /// `mapping`.
   mlir::IRMapping indicesAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads, mlir::Value at,
                             mlir::IRMapping mapping = {});
   llvm::SmallVector<mlir::Value> loadAt(mlir::OpBuilder& builder, llvm::ArrayRef<tile::LoadTileOp> loads,
                                         mlir::Value at);
-  /// The induction value an iteration after `from`.
+  /// Returns the induction value one iteration after `from`.
   mlir::Value ahead(mlir::OpBuilder& builder, mlir::Value from) const;
 };
 

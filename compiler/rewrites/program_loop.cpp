@@ -13,40 +13,40 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// A branch on the way from the loop to an op, and whether the way takes its first block.
-struct Turn {
+// A branch between the loop and an op, and whether the op is in its then block.
+struct BranchSide {
   scf::IfOp branch;
   bool then;
 };
 
-// Outermost first; nothing if something else than branches is on the way.
-std::optional<SmallVector<Turn>> turnsTo(Operation* op, scf::WhileOp loop) {
-  SmallVector<Turn> turns;
+// Outermost first. Returns nothing if an op other than a branch is between.
+std::optional<SmallVector<BranchSide>> branchesTo(Operation* op, scf::WhileOp loop) {
+  SmallVector<BranchSide> branches;
   for (Operation* parent; (parent = op->getParentOp()) != loop; op = parent) {
     auto branch = dyn_cast_or_null<scf::IfOp>(parent);
     if (!branch) return std::nullopt;
-    turns.insert(turns.begin(), {branch, op->getBlock() == branch.thenBlock()});
+    branches.insert(branches.begin(), {branch, op->getBlock() == branch.thenBlock()});
   }
-  return turns;
+  return branches;
 }
 
 bool comesFromOutside(Value value, scf::WhileOp loop) {
   return !loop->isAncestor(value.getParentBlock()->getParentOp());
 }
 
-// Repeats computations of the loop for the next program, in front of an op.
+// Repeats computations of the loop for the next program, before an op.
 class Repeater {
  public:
-  Repeater(scf::WhileOp loop, ArrayRef<Turn> turns, ValueRange wanted, Operation* at)
-      : loop(loop), turns(turns), wanted(wanted), at(at), dominance(loop->getParentOfType<func::FuncOp>()) {}
+  Repeater(scf::WhileOp loop, ArrayRef<BranchSide> branches, ValueRange wanted, Operation* at)
+      : loop(loop), branches(branches), wanted(wanted), at(at), dominance(loop->getParentOfType<func::FuncOp>()) {}
 
   bool possible() {
     return isKnown(loop.getConditionOp().getCondition()) &&
-           llvm::all_of(turns, [&](Turn turn) { return isKnown(turn.branch.getCondition()); }) &&
+           llvm::all_of(branches, [&](BranchSide side) { return isKnown(side.branch.getCondition()); }) &&
            llvm::all_of(wanted, [&](Value value) { return !isa<ShapedType>(value.getType()) && isKnown(value); });
   }
 
-  // Whether the op is reached, then the values.
+  // Returns an i1 that is true if the op is reached, then the values.
   SmallVector<Value> emit() {
     OpBuilder builder(at);
     return emitUnder(builder, loop.getConditionOp().getCondition(), /*then=*/true, 0, IRMapping());
@@ -55,12 +55,14 @@ class Repeater {
  private:
   bool isOutside(Value value) { return comesFromOutside(value, loop); }
 
-  // The value of this program, or of the loop's outside, that an argument of the loop gets in the next one.
+  // Returns the value that the next iteration gets for an argument of the loop's before region, or
+  // null.
   Value successor(BlockArgument argument) {
     if (argument.getOwner() == loop.getBeforeBody()) return loop.getYieldOp().getOperand(argument.getArgNumber());
     return Value();
   }
-  // What the second region's argument stands for in the first region.
+  // Returns the value in the before region that an argument of the after region stands for, or
+  // null.
   Value tested(BlockArgument argument) {
     return argument.getOwner() == loop.getAfterBody() ? loop.getConditionOp().getArgs()[argument.getArgNumber()]
                                                       : Value();
@@ -85,7 +87,7 @@ class Repeater {
            llvm::all_of(op->getOperands(), [&](Value operand) { return isKnown(operand); });
   }
 
-  // Elements of views are tested for being inside of them, so reading one is always safe.
+  // Loads test their bounds, so reading an element is always safe.
   bool readsConstantMemory(Operation* op) {
     auto load = dyn_cast<tile::LoadTileOp>(op);
     if (!load || isa<ShapedType>(load.getType())) return false;
@@ -108,8 +110,9 @@ class Repeater {
     return mapping.lookup(value);
   }
 
-  // Further conditions and values are computed only where this one holds, as in the program itself.
-  SmallVector<Value> emitUnder(OpBuilder& builder, Value condition, bool then, size_t turn, IRMapping mapping) {
+  // Further conditions and values are computed only where this condition holds, as in the program
+  // itself.
+  SmallVector<Value> emitUnder(OpBuilder& builder, Value condition, bool then, size_t depth, IRMapping mapping) {
     Location loc = at->getLoc();
     SmallVector<Type> types{builder.getI1Type()};
     llvm::append_range(types, wanted.getTypes());
@@ -118,8 +121,9 @@ class Repeater {
     OpBuilder onWay = OpBuilder::atBlockEnd(then ? branch.thenBlock() : branch.elseBlock());
     OpBuilder offWay = OpBuilder::atBlockEnd(then ? branch.elseBlock() : branch.thenBlock());
     SmallVector<Value> found;
-    if (turn < turns.size()) {
-      found = emitUnder(onWay, scf::IfOp(turns[turn].branch).getCondition(), turns[turn].then, turn + 1, mapping);
+    if (depth < branches.size()) {
+      found =
+          emitUnder(onWay, scf::IfOp(branches[depth].branch).getCondition(), branches[depth].then, depth + 1, mapping);
     } else {
       found.push_back(arith::ConstantOp::create(onWay, loc, onWay.getBoolAttr(true)));
       for (Value value : wanted) found.push_back(emit(onWay, value, mapping));
@@ -133,14 +137,14 @@ class Repeater {
   }
 
   scf::WhileOp loop;
-  ArrayRef<Turn> turns;
+  ArrayRef<BranchSide> branches;
   ValueRange wanted;
   Operation* at;
   DominanceInfo dominance;
   llvm::DenseMap<Value, bool> known;
 };
 
-// The branch with further results: what its two blocks yield in addition.
+// Replaces the branch by one with further results, which its two blocks yield.
 scf::IfOp withResults(scf::IfOp branch, ValueRange then, ValueRange otherwise) {
   OpBuilder builder(branch);
   SmallVector<Type> types(branch.getResultTypes());
@@ -162,7 +166,7 @@ scf::IfOp withResults(scf::IfOp branch, ValueRange then, ValueRange otherwise) {
   return wider;
 }
 
-// The number that a loop over programs hands to each.
+// Returns true if the argument is the program number of a loop over programs.
 bool isProgramNumber(BlockArgument argument) {
   auto loop = dyn_cast_or_null<scf::WhileOp>(argument.getOwner()->getParentOp());
   return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
@@ -190,7 +194,8 @@ std::optional<ProgramLoop> ProgramLoop::around(Operation* op) {
   scf::WhileOp loop;
   for (Operation* parent = op->getParentOp(); parent && !loop; parent = parent->getParentOp())
     loop = dyn_cast<scf::WhileOp>(parent);
-  if (!loop || !loop->hasAttr(tile::kIndependentAttr) || !isa<func::FuncOp>(loop->getParentOp()) || !turnsTo(op, loop))
+  if (!loop || !loop->hasAttr(tile::kIndependentAttr) || !isa<func::FuncOp>(loop->getParentOp()) ||
+      !branchesTo(op, loop))
     return std::nullopt;
   return ProgramLoop(loop, op);
 }
@@ -200,8 +205,8 @@ bool ProgramLoop::isOutside(Value value) {
 }
 
 std::optional<ProgramLoop::Next> ProgramLoop::next(ValueRange values, Operation* at) {
-  SmallVector<Turn> turns = *turnsTo(op, loop);
-  Repeater repeater(loop, turns, values, at);
+  SmallVector<BranchSide> branches = *branchesTo(op, loop);
+  Repeater repeater(loop, branches, values, at);
   if (!repeater.possible()) return std::nullopt;
   SmallVector<Value> found = repeater.emit();
   return Next{found[0], SmallVector<Value>(llvm::drop_begin(found))};
@@ -231,9 +236,9 @@ SmallVector<Value> ProgramLoop::receive(ValueRange first) {
 
 void ProgramLoop::leave(ValueRange reached, ValueRange otherwise) {
   SmallVector<Value> values(reached);
-  for (Turn turn : llvm::reverse(*turnsTo(op, loop))) {
-    scf::IfOp wider = withResults(turn.branch, turn.then ? ValueRange(values) : otherwise,
-                                  turn.then ? otherwise : ValueRange(values));
+  for (BranchSide side : llvm::reverse(*branchesTo(op, loop))) {
+    scf::IfOp wider = withResults(side.branch, side.then ? ValueRange(values) : otherwise,
+                                  side.then ? otherwise : ValueRange(values));
     values = llvm::to_vector_of<Value>(wider.getResults().take_back(otherwise.size()));
   }
   loop.getYieldOp()->insertOperands(loop.getYieldOp()->getNumOperands(), values);

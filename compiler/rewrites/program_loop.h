@@ -1,5 +1,5 @@
-// The loop of a kernel whose CTAs run program after program (KernelBuilder::dynamic_persistent; tile.independent on
-// scf.while).
+// The loop of a dynamic persistent kernel, in which a CTA runs one program after the other
+// (KernelBuilder::dynamic_persistent; tile.independent on scf.while).
 #pragma once
 
 #include <optional>
@@ -9,37 +9,40 @@
 
 namespace ligerdsl::compiler {
 
-/// What indices of a tile are made of.
+/// Inputs of a tile's indices.
 struct IndexOrigin {
-  bool program = false;  // the number of the program (axis 0), of a kernel's or of such a loop's
+  bool program = false;  // the program number along axis 0, of the grid or of such a loop
   bool memory = false;
 };
 IndexOrigin originOf(mlir::ValueRange indices);
 
-/// The loop, seen from an op that some of the programs reach.
+/// The loop, and an op in it that some of the programs reach.
 class ProgramLoop {
  public:
-  /// Nothing if the op is not in such a loop, or under more than branches of it.
+  /// Returns nothing if the op is not in such a loop, or if an op other than a branch encloses it
+  /// there.
   static std::optional<ProgramLoop> around(mlir::Operation* op);
 
   mlir::Operation* getOperation() { return loop; }
 
-  /// Whether a value comes from outside of the loop.
+  /// Returns true if the value is defined outside of the loop.
   bool isOutside(mlir::Value value);
 
-  /// What the program that this CTA runs next will have in place of `values`, computed in front of `at`, an op beside
-  /// the one that the loop is seen from. `reached` (i1) tells whether it will get there at all; where not, values are
-  /// 0.
+  /// Values that this CTA's next program will have in place of `values`. They are computed before
+  /// `at`, which is in the block of the loop's op. `reached` (i1) is true if the next program gets
+  /// there. Otherwise the values are 0.
   struct Next {
     mlir::Value reached;
     llvm::SmallVector<mlir::Value> values;
   };
-  /// Nothing if that cannot be known there: a value depends on more than arithmetic and memory that is only read.
+  /// Returns nothing if a value depends on more than arithmetic and memory that the kernel does not
+  /// write.
   std::optional<Next> next(mlir::ValueRange values, mlir::Operation* at);
 
-  /// Scalars handed from program to program: what the one before left, `first` in the first one.
+  /// Adds scalars that the loop carries from program to program. `first` are their initial values.
   llvm::SmallVector<mlir::Value> receive(mlir::ValueRange first);
-  /// What programs that reach the op leave of what receive() gave, and the others. Once, after receive().
+  /// Sets the scalars for the next program: `reached` in programs that reach the op, `otherwise` in
+  /// the others. Call it once, after receive().
   void leave(mlir::ValueRange reached, mlir::ValueRange otherwise);
 
  private:

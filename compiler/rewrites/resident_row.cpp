@@ -20,7 +20,7 @@ std::optional<int64_t> constantOf(Value value) {
   return number.getSExtValue();
 }
 
-// Positions of a loop from 0 to a constant by 1.
+// Returns the number of iterations of a loop from 0 to a constant with step 1.
 std::optional<int64_t> positionsOf(scf::ForOp loop) {
   auto begin = constantOf(loop.getLowerBound()), end = constantOf(loop.getUpperBound()),
        step = constantOf(loop.getStep());
@@ -33,7 +33,7 @@ Value withoutExtension(Value value) {
   return extension ? extension.getIn() : value;
 }
 
-// One that cannot be negative: a program's own, of 32 bits or more.
+// Returns true for a program number of 32 bits or more, which cannot be negative.
 bool isProgramNumber(Value value) {
   while (isa_and_nonnull<arith::ExtSIOp, arith::TruncIOp>(value.getDefiningOp())) {
     if (value.getType().getIntOrFloatBitWidth() < 32) return false;
@@ -45,15 +45,14 @@ bool isProgramNumber(Value value) {
   return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
 }
 
-// Rule A. The last axis is the one that blocks follow each other on. Empty where it holds.
-std::string whyNotAligned(tile::LoadTileOp load) {
+// Rule A. Blocks follow each other along the last axis. Empty if the rule holds.
+std::string reasonNotAligned(tile::LoadTileOp load) {
   tile::ViewType view = load.getView().getType();
   ArrayRef<int64_t> shape = load.getTileShape();
   const int64_t group = ResidentRow::kGroupBytes;
-  if (load.getView().getDefiningOp()) return "it is of a slice of a view; take it of the view itself";
+  if (load.getView().getDefiningOp()) return "it is part of a slice; take the row from the view itself";
   if (view.isDynamicDim(shape.size() - 1)) return "its width is not known; give the view's last dimension as a number";
-  if (view.getStrides().back() != 1)
-    return "its elements are not neighbours; the last stride of the view would have to be 1";
+  if (view.getStrides().back() != 1) return "its elements are not contiguous; the last stride of the view must be 1";
   if (shape.back() * view.getElementBytes() % group != 0)
     return "a block of " + std::to_string(shape.back() * view.getElementBytes()) + " bytes is no multiple of " +
            std::to_string(group);
@@ -64,7 +63,7 @@ std::string whyNotAligned(tile::LoadTileOp load) {
   if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
     return "a block has elements of several rows";
   if (tile::rowsMayBeginInsideVectors(view))
-    return "rows may begin anywhere: the address (aligned to " + std::to_string(view.getAlignment()) +
+    return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
            " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset)";
   return "";
 }
@@ -76,11 +75,11 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
   for (tile::LoadTileOp load : all)
     if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
   if (loads.empty() || loads.size() > 2) {
-    why =
-        std::to_string(loads.size()) + " loops load its blocks; a kept row is read in two, or in one for all programs";
+    why = std::to_string(loads.size()) +
+          " loops load its blocks; a resident row needs two, or one if it is the same for all programs";
     return std::nullopt;
   }
-  if (why = whyNotAligned(loads[0]); !why.empty()) return std::nullopt;
+  if (why = reasonNotAligned(loads[0]); !why.empty()) return std::nullopt;
   ResidentRow row;
   row.firstLoad = loads[0];
   row.first = cast<scf::ForOp>(row.firstLoad->getParentOp());
@@ -92,7 +91,7 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
     row.secondLoad = loads[1];
     kept = row.loopsMatch() && row.sameBlocks() && !row.writer(/*before=*/true);
   }
-  why = row.whyNot;
+  why = row.reason;
   return kept ? std::optional(row) : std::nullopt;
 }
 
@@ -100,12 +99,13 @@ std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::
 bool ResidentRow::isTheSameForAllPrograms() {
   std::optional<ProgramLoop> programs = ProgramLoop::around(first);
   std::optional<int64_t> count = positionsOf(first);
-  whyNot =
+  reason =
       "one loop reads it, so it would have to be the same row for all programs of a loop over programs "
       "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
   if (!programs || !count || *count < 1) return false;
   positions = *count;
-  promised.reset();  // a program's promise says nothing of what is copied before the first one
+  // A program's promise does not cover copies that start before the first program.
+  promised.reset();
   return llvm::all_of(firstLoad.getIndices(), [&](Value index) { return collect(index); }) &&
          llvm::all_of(outerValues(), [&](Value value) { return programs->isOutside(value); }) &&
          !writer(/*before=*/false);
@@ -113,28 +113,28 @@ bool ResidentRow::isTheSameForAllPrograms() {
 
 bool ResidentRow::loopsMatch() {
   second = cast<scf::ForOp>(secondLoad->getParentOp());
-  whyNot = "its two loops do not follow each other in one block";
+  reason = "its two loops do not follow each other in one block";
   if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
-  whyNot = "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
+  reason = "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
   if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
-  whyNot = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
+  reason = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
   std::optional<int64_t> count = positionsOf(first);
   if (!count || *count < 2 || positionsOf(second) != count) return false;
   positions = *count;
-  whyNot = "the two loops load it by different tiles, pads or alignment offsets";
+  reason = "the two loops load it by different tiles, pads or alignment offsets";
   return firstLoad.getView() == secondLoad.getView() && firstLoad.getTileShape() == secondLoad.getTileShape() &&
          firstLoad.getPadAttr() == secondLoad.getPadAttr() &&
          firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
 }
 
-// All indices but the last are one value from outside of the loops; the last obeys rule M.
+// All indices except the last are one value from outside of the loops. The last obeys rule M.
 bool ResidentRow::sameBlocks() {
   auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
-  whyNot = "its row or alignment offset is computed inside of the loops";
+  reason = "its row or alignment offset is computed inside of the loops";
   if (firstLoad.getAlignmentOffset() && !first.isDefinedOutsideOfLoop(firstLoad.getAlignmentOffset())) return false;
   for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
     if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
-  whyNot =
+  reason =
       "the second loop does not read the blocks in the opposite order of the first; where that has i, take "
       "blocks - 1 - i";
   return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
@@ -171,7 +171,8 @@ void ResidentRow::findPromises() {
 
 bool ResidentRow::mirrors(Value a, Value b) {
   if (a == first.getInductionVar()) return isReversedCounter(b, second);
-  // A value from outside of both, or a pair that was compared before: a difference would have ended it all.
+  // A value from outside of both loops, or a pair compared before. A difference there would already
+  // have returned false.
   if (a == b || !compared.insert({a, b}).second) return true;
   Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
   if (!left || !right || left->getName() != right->getName() || left->getNumRegions() || !isPure(left) ||
@@ -189,7 +190,8 @@ bool ResidentRow::isReversedCounter(Value value, scf::ForOp loop) {
          difference.getRhs() == loop.getInductionVar();
 }
 
-// Rules W and S: what may write the row, before the end of the first loop or anywhere; null if nothing does.
+// Rules W and S: returns an op that may write the row, before the end of the first loop or
+// anywhere; null if there is none.
 Operation* ResidentRow::writer(bool before) {
   MemoryAccess row = memoryAccess(firstLoad);
   Operation* found = nullptr;
@@ -200,12 +202,12 @@ Operation* ResidentRow::writer(bool before) {
     return WalkResult::advance();
   });
   if (found)
-    whyNot = "the store at " + placeOf(found) + " may write it" + (before ? " before the second loop" : "") +
+    reason = "the store at " + placeOf(found) + " may write it" + (before ? " before the second loop" : "") +
              "; promise that the arguments do not overlap (no_alias)";
   return found;
 }
 
-// The body's ops that compute `value` from the first loop's counter, in order.
+// Collects the body's ops that compute `value` from the first loop's counter, in order.
 bool ResidentRow::collect(Value value) {
   if (value == first.getInductionVar() || first.isDefinedOutsideOfLoop(value)) return true;
   Operation* op = value.getDefiningOp();

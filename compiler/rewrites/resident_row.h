@@ -1,18 +1,22 @@
-// A row that two loops of a kernel read in opposite order: which loads may be served from copies made ahead of them.
+// A row that two loops of a kernel read in opposite order. Finds the loads that copies ahead of
+// them can serve.
 //
-//   Rule M: exactly two loops of one block, both from 0 to one constant number n of positions, load a block of the row
-//           (loads elsewhere stay as they are), the first at index f(i), the second at g(i) with g(i) = f(n - 1 - i):
-//           the two index computations are equal op by op, with n - 1 - j of the second loop where the first has i. No
-//           loop encloses them but that of a CTA's programs, so stages are set up once.
-//   Rule W: nothing that comes before the end of the first loop may write the row. Copies read ahead, by another way to
-//           memory than stores write, so that no barrier orders the two.
-//   Rule A: every block begins at a multiple of 16 bytes, because types prove it or because the load has the row's
-//           alignment offset. The row may end anywhere, and with an alignment offset begin anywhere in the first
-//           block's first group of 16 bytes.
+// Rules for a row that two loops read:
+//   Rule M: Exactly two loops of one block load blocks of the row; loads elsewhere stay unchanged.
+//           Both loops run from 0 to one constant number n of positions. The first loads index
+//           f(i), the second g(i) with g(i) = f(n - 1 - i). The two index computations are equal op
+//           by op, with n - 1 - j in the second loop for i in the first. No loop encloses them
+//           except the loop over a CTA's programs, so the ring is set up once.
+//   Rule W: Nothing before the end of the first loop may write the row. Copies read ahead through
+//           the async proxy, and no barrier orders them with stores.
+//   Rule A: Every block begins at a multiple of 16 bytes: types prove it, or the load has the row's
+//           alignment offset. The row may end anywhere. With an alignment offset it may begin at
+//           any element of the first 16 bytes of the first block.
 //
-// Or a stationary row, the same for all programs of a CTA, as weights are:
-//   Rule S: one loop of n positions under the loop of programs loads its blocks, at indices that depend on that loop's
-//           counter and on nothing else of a program; and nothing in the kernel may write it. Rule A holds.
+// A stationary row is the same for all programs of a CTA, for example a weight:
+//   Rule S: One loop of n positions inside the loop over programs loads its blocks. The indices
+//           depend on that loop's counter and on nothing else of a program, and nothing in the
+//           kernel may write the row. Rule A holds.
 #pragma once
 
 #include <optional>
@@ -27,9 +31,10 @@ namespace ligerdsl::compiler {
 
 class ResidentRow {
  public:
-  static constexpr int64_t kGroupBytes = 16;  // what asynchronous copies move is made of
+  static constexpr int64_t kGroupBytes = 16;  // unit of bulk copies
 
-  /// Of the loads with one number; nothing if they break a rule, and `why` says which and what to change.
+  /// Builds the row from the loads of one resident number. Returns nothing if they break a rule;
+  /// `why` names it and says what to change.
   static std::optional<ResidentRow> of(llvm::ArrayRef<tile::LoadTileOp> all, std::string& why);
 
   /// A stationary row has no second loop.
@@ -39,18 +44,18 @@ class ResidentRow {
   tile::LoadTileOp firstLoad, secondLoad;
   mlir::scf::ForOp first, second;
   int64_t positions = 0;
-  /// The first loop's ops that compute the block's index from its counter, in order.
+  /// Ops of the first loop that compute the block's index from its counter, in order.
   llvm::SetVector<mlir::Operation*> slice;
 
   int64_t blockBytes() { return firstLoad.getTileShape().back() * firstLoad.getView().getType().getElementBytes(); }
-  /// Whether every block ends inside of the view, as far as its columns go.
+  /// Returns true if every block ends inside of the view along the last dimension.
   bool fillsBlocks();
-  /// Whether the author promised (tile.assume), in front of the loops of each program, that the index of an axis but
-  /// the last one is inside of the view.
+  /// Returns true if the author promised (tile.assume), before the program's loops, that the index
+  /// along `axis` is inside of the view. `axis` is not the last one.
   bool isPromised(unsigned axis) { return promised.test(axis); }
   bool isAllInside() { return fillsBlocks() && promised.all(); }
 
-  /// What slice and the load's indices take from outside of the first loop.
+  /// Values from outside of the first loop that `slice` and the load's operands use.
   llvm::SetVector<mlir::Value> outerValues();
 
  private:
@@ -64,8 +69,8 @@ class ResidentRow {
   void findPromises();
 
   llvm::DenseSet<std::pair<mlir::Value, mlir::Value>> compared;
-  llvm::SmallBitVector promised;  // by axis
-  std::string whyNot;             // of the rule that was found broken
+  llvm::SmallBitVector promised;  // per axis
+  std::string reason;             // which rule is broken, and what to change
 };
 
 }  // namespace ligerdsl::compiler

@@ -20,7 +20,7 @@ int64_t elementBytes(RankedTensorType type) {
   return type.getElementTypeBitWidth() / 8;
 }
 
-// Another access that may touch what the store writes: copies are not ordered with it.
+// Returns another access that may touch what the store writes. TMA copies are not ordered with it.
 Operation* rivalOf(tile::StoreTileOp store) {
   const MemoryAccess own = memoryAccesses(store)->front();
   Operation* rival = nullptr;
@@ -36,8 +36,9 @@ Operation* rivalOf(tile::StoreTileOp store) {
   return rival;
 }
 
-// The buffer of a store before this one in its block, which has waited for what the iteration before has written. One that waits for its turn
-// costs less than the stages that a second buffer would take from a ring.
+// Returns the buffer of an earlier TMA store in the block. It has already waited for the writes of
+// the previous iteration. Two stores that alternate in one buffer cost less than the ring stages
+// that a second buffer would take.
 tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type) {
   if (!store->getParentOfType<scf::ForOp>()) return {};
   for (Operation* op = store->getPrevNode(); op; op = op->getPrevNode())
@@ -46,8 +47,8 @@ tgpu::LocalAllocOp bufferBefore(tile::StoreTileOp store, tgpu::MemDescType type)
   return {};
 }
 
-// How many a CTA has of a tile, where CTA r has those from r times as many on; none where CTAs have columns, share rows or take them in
-// another order.
+// Returns the number of rows per CTA if CTA r has the rows from r times this number on. Returns
+// nothing if CTAs split columns, share rows or have them in another order.
 std::optional<int64_t> rowsOfCta(const LinearLayout& layout) {
   const std::optional<LinearLayout> part = layout.partOfCta();
   if (!part) return std::nullopt;
@@ -60,7 +61,7 @@ std::optional<int64_t> rowsOfCta(const LinearLayout& layout) {
   return rows;
 }
 
-// In front of all loops around the store.
+// Returns the ancestor of `op` in the function's outermost block, outside of all loops.
 Operation* outermost(Operation* op) {
   while (!isa<func::FuncOp>(op->getParentOp())) op = op->getParentOp();
   return op;
@@ -68,28 +69,28 @@ Operation* outermost(Operation* op) {
 
 }  // namespace
 
-std::string whyNoTensorStore(tile::StoreTileOp store, Value source) {
+std::string reasonNoTensorStore(tile::StoreTileOp store, Value source) {
   auto type = dyn_cast<RankedTensorType>(store.getValue().getType());
-  if (!type || type.getRank() != 2) return "it has not two dimensions";
+  if (!type || type.getRank() != 2) return "it does not have two dimensions";
   if (!type.getElementType().isF16() && !type.getElementType().isBF16() && !type.getElementType().isF32())
     return "its elements are not f16, bf16 or f32";
   if (!llvm::all_of(type.getShape(), [](int64_t size) { return llvm::isPowerOf2_64(size); }))
-    return "its sizes are no powers of two";
+    return "its sizes are not powers of two";
   if (store.getAlignmentOffset()) return "it has an alignment offset";
   const std::optional<int64_t> rows = rowsOfCta(layoutOf(source));
-  if (!rows) return "its tile is that of a cluster whose CTAs have no rows of their own, one behind the other";
+  if (!rows) return "the CTAs of the cluster do not have consecutive rows of it";
   const int64_t vector = tile::kVectorBytes / elementBytes(type);
   const AccessShape access = accessShape(store);
   if (access.fastDim != 1 || access.vector < vector) return whyNarrow(store);
   if (std::string why = whyNoTensorTiles(store.getView(), store.getTileShape(), *rows); !why.empty()) return why;
   if (*rows < Swizzle::kPeriod)
-    return "it has " + std::to_string(*rows) + " rows, and buffers of tensor copies want " +
-           std::to_string(Swizzle::kPeriod) + " or more";
+    return "it has " + std::to_string(*rows) + " rows, and TMA copies need " + std::to_string(Swizzle::kPeriod) +
+           " or more";
   if (store.getTileShape().back() != type.getDimSize(1) ||
       !Swizzle::widest(*rows, type.getDimSize(1) * elementBytes(type)))
     return "its rows are too short for a swizzle";
   if (Operation* rival = rivalOf(store))
-    return "its memory may be that of the access at " + placeOf(rival) + ", which would not wait for it";
+    return "it may use the same memory as the access at " + placeOf(rival) + ", which would not wait for it";
   return "";
 }
 
@@ -120,7 +121,7 @@ void storeByTensorCopies(tile::StoreTileOp store, Value source, const Stretches&
       indices.back() = arith::AddIOp::create(here, loc, indices.back(), number(part));
       tile = tgpu::StretchOp::create(here, loc, type, source, ArrayRef<int64_t>{0, part * columns});
     }
-    // Tiles of one iteration and the next may be the same memory.
+    // Tiles of consecutive iterations may be the same memory.
     tgpu::TensorWaitOp::create(here, loc, buffer, /*written=*/isFirst && part == 0);
     tgpu::LocalStoreOp::create(here, loc, tile, buffer);
     tgpu::TensorStoreOp::create(here, loc, buffer, store.getView(), indices, shape, store.getEvict(), store.getAdds());

@@ -1,5 +1,6 @@
-// A store of products' sums that goes on behind the program: threads write the tile to swizzled shared memory as they have it, a stretch of
-// columns after the other, and tensor copies take it from there.
+// Stores an accumulator by TMA copies, which the program does not wait for. Threads write the tile
+// to swizzled shared memory in their own layout, one segment of columns after the other, and TMA
+// copies read it from there.
 #pragma once
 
 #include <string>
@@ -10,17 +11,18 @@
 
 namespace ligerdsl::compiler {
 
-/// Equal stretches of a tile's columns.
+/// Division of a tile's columns into equal segments.
 struct Stretches {
   int64_t parts;
-  LinearLayout layout;  // of one
+  LinearLayout layout;  // of one segment
 };
 
-/// Why the store, of a tile of two dimensions, cannot be one of `source`, its value or what that was converted from; empty if it can. Of a
-/// cluster's tile each CTA stores its own rows.
-std::string whyNoTensorStore(tile::StoreTileOp store, mlir::Value source);
+/// Reason why TMA copies cannot store `source`; empty if they can. `source` is the store's value,
+/// or the value that was converted to it. In a cluster each CTA stores its own rows.
+std::string reasonNoTensorStore(tile::StoreTileOp store, mlir::Value source);
 
-/// Stores `source`, the store's value or what it was converted from, in its place. The buffer is used by nothing else.
+/// Replaces the store by TMA copies of `source`, its value or the value that was converted to it.
+/// Nothing else uses the buffer.
 void storeByTensorCopies(tile::StoreTileOp store, mlir::Value source, const Stretches& stretches);
 
 }  // namespace ligerdsl::compiler

@@ -89,7 +89,7 @@ TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
   for (int64_t rows : {32, 96, 160, 224}) {
     const PtxKernel kernel(wideRow(rows));
     const int64_t transposed = rows * 512, left = (kOfACta - transposed) / kBlock;
-    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "kept in part: " + std::to_string(left) + " of 16").size(),
+    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "cached in part: " + std::to_string(left) + " of 16").size(),
               1u)
         << all(kernel.artifact);
     EXPECT_LE(kernel.artifact.shared_bytes, kOfACta);
@@ -118,7 +118,7 @@ TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
         y.partition({squeeze, kBlock}).store({program, b}, row.load(b) * all);
       });
     });
-    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row kept in part").size(), 1u)
+    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row: cached in part").size(), 1u)
         << all(kernel.artifact);
     EXPECT_LE(kernel.artifact.shared_bytes, 232448);
   }
@@ -143,7 +143,7 @@ TEST(Remarks, RowsThatACtaNeedsAllOf) {
     weigh(k.constant(1, i64), true);
   };
   program::CompileOptions options;
-  const char* const kept = "resident row not kept: the layouts of what it is used with";
+  const char* const kept = "resident row: not cached: the layouts of its uses";
   EXPECT_TRUE(found(PtxKernel(weighted, Known::aligned, options).artifact, "tile-keep-residents", kept).empty());
   options.num_ctas = 2;
   const PtxKernel cluster(weighted, Known::aligned, options);
@@ -197,7 +197,7 @@ TEST(Remarks, BarriersBetweenArgumentsThatMayShareMemory) {
     y.partition({256}).store({0}, x.partition({256}).load({0}));
     store(y.ptr() + k.arange(256), load(x.ptr() + (255 - k.arange(256))));
   };
-  const char* const wait = "the threads of a CTA wait for each other in front of this";
+  const char* const wait = "a barrier of the CTA is needed before this";
   EXPECT_FALSE(found(PtxKernel(twice, Known::aligned, withoutFacts(2)).artifact, "tgpu-insert-barriers", wait).empty());
   EXPECT_TRUE(found(PtxKernel(twice).artifact, "tgpu-insert-barriers", "").empty()) << "what was promised";
 }

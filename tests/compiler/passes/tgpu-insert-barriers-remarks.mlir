@@ -7,7 +7,7 @@
 
 func.func @arguments(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %i: i64) -> tensor<256xf32, #strided> {
   tile.store_tile %a, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
-  // expected-remark-re @below {{[tgpu-insert-barriers] the threads of a CTA wait for each other in front of this: its memory may be that of the access at {{.+}}-remarks.mlir:9, through another argument; promise that the arguments do not overlap (no_alias)}}
+  // expected-remark-re @below {{[tgpu-insert-barriers] a barrier of the CTA is needed before this: it may use the same memory as the access at {{.+}}-remarks.mlir:9, through another argument; promise that the arguments do not overlap (no_alias)}}
   %b = tile.load_tile %y[%i] shape [256] : !vec -> tensor<256xf32, #strided>
   return %b : tensor<256xf32, #strided>
 }

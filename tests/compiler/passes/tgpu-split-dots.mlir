@@ -25,7 +25,7 @@
 // CHECK: tgpu.ring_await %[[RING]] pending 0
 //
 // No room for two turns: factors change their layout through shared memory, and the next ones wait in the cache.
-// SMALL: remark: [tile-prefetch-loads] num_stages = 3: factors of products pass through registers: shared memory does not hold
+// SMALL: remark: [tile-prefetch-loads] num_stages = 3: dot operands pass through registers: shared memory does not hold
 // SMALL-LABEL: func.func @product
 // SMALL-NOT: tgpu.ring
 // SMALL-COUNT-2: tgpu.convert_layout
@@ -48,7 +48,7 @@ func.func @product(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n:
 // Rows that begin anywhere cannot be copied 16 bytes at a time.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
 // RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_80" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// REMARK: remark: [tile-prefetch-loads] num_stages = 3: the factor of a product passes through registers: copies are of 16 bytes, and facts prove accesses of 2
+// REMARK: remark: [tile-prefetch-loads] num_stages = 3: a dot operand passes through registers: copies are of 16 bytes, and facts prove accesses of 2
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT: tgpu.ring
 // CHECK: return

@@ -89,7 +89,7 @@ func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
 func.func @narrow_weight(%x: !rows, %w: !weight, %i: i64) {
   %zero = arith.constant 0 : i64
   %a = tile.load_tile %x[%i, %zero] shape [4, 4096] : !rows -> tensor<4x4096xf32>
-  // expected-remark @below {{accesses of 8 bytes, not 16: what the tile is used with gives each thread 4 neighbours in memory; take tiles along the same dimension}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: the layout of its uses gives each thread 4 contiguous elements; use tiles along the same dimension}}
   %b = tile.load_tile %w[%zero] shape [4096] : !weight -> tensor<4096xbf16>
   %c = arith.extf %b : tensor<4096xbf16> to tensor<4096xf32>
   %d = tile.expand_dims %c {axis = 0 : i32} : tensor<4096xf32> -> tensor<1x4096xf32>

@@ -7,8 +7,8 @@
 // RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=67552" -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ROOM
-// OTHER: no tensor copies: the architecture has no wgmma
-// ROOM: no tensor copies: shared memory does not hold their memory barriers beside the tiles
+// OTHER: tensor_copies = true: not done: the architecture has no wgmma
+// ROOM: tensor_copies = true: not done: shared memory does not hold their mbarriers and the tiles
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !heads = !tile.view<?x?x8x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
@@ -97,7 +97,7 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
 // does not count.
 // CHECK-LABEL: func.func @two_stages
 // CHECK: tgpu.ring : <2 async of
-// REMARK: num_stages = 2: no tensor copies: they take three stages or more
+// REMARK: num_stages = 2: tensor_copies = true: not done: they need three stages or more
 func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -111,7 +111,7 @@ func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: num_stages = 1: no tensor copies: they take two stages or more
+// REMARK: num_stages = 1: tensor_copies = true: not done: they need two stages or more
 func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -169,7 +169,7 @@ func.func @squeezed(%x: !x {tile.read_only}, %y: !heads {tile.read_only}, %c: !c
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: no tensor copies: not all of the loop's products are wgmma's, of a second factor in shared memory
+// REMARK: tensor_copies = true: not done: wgmma cannot compute all dots of the loop from a B in shared memory
 func.func @computed(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -185,7 +185,7 @@ func.func @computed(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: no tensor copies: what is at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias)
+// REMARK: tensor_copies = true: not done: the op at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias)
 func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -252,7 +252,7 @@ func.func @branch(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   }
   return
 }
-// REMARK: no tensor copies: the loop stands in one that does not count
+// REMARK: tensor_copies = true: not done: a loop around it is not a counted loop
 func.func @uncounted(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -298,7 +298,7 @@ func.func @slices(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, 
 }
 // CHECK-LABEL: func.func @slices_of_four_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: no tensor copies: tensor copies are of slices of views of three dimensions at most
+// REMARK: tensor_copies = true: not done: tensor copies are of slices of views of three dimensions at most
 func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -315,7 +315,7 @@ func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.re
 }
 // CHECK-LABEL: func.func @slices_along_two_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: no tensor copies: tensor copies are of slices along one dimension, any but the last
+// REMARK: tensor_copies = true: not done: tensor copies are of slices along one dimension, any but the last
 func.func @slices_along_two_dimensions(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -353,8 +353,8 @@ func.func @tf32(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i6
 }
 
 // Where there is none of them, the product goes the other way: here another product of the loop is IEEE f32's.
-// REMARK: remark: [tile-prefetch-loads] num_stages = 4: no tensor copies: not all of the loop's products are wgmma's
-// REMARK: remark: [tile-prefetch-loads] num_stages = 4: the product is made by mma.sync, not by wgmma: only tensor copies round its f32 factors to tf32 on their way to shared memory
+// REMARK: remark: [tile-prefetch-loads] num_stages = 4: tensor_copies = true: not done: wgmma cannot compute all dots of the loop
+// REMARK: remark: [tile-prefetch-loads] num_stages = 4: wgmma: not used: only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = true
 // CHECK-LABEL: func.func @both_precisions
 // CHECK: tgpu.ring : <{{.}} async of
 // CHECK-NOT: tgpu.wgmma

@@ -8,7 +8,7 @@
 // RUN:   | FileCheck %s --check-prefix=REMARK
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -o /dev/null 2>&1 | FileCheck %s --check-prefix=FP8
 // OTHER-NOT: wgmma
-// WARPS: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: m is 64 and n 64, for 2 warps; it takes a multiple of four warps
+// WARPS: remark: [tile-assign-layouts] wgmma: not used: m = 64 and n = 64 with 2 warps; it needs a multiple of 4 warps
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
@@ -97,8 +97,8 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
 // CHECK: tgpu.ring :
 // CHECK: tgpu.ring_await %{{.+}} pending 0
 // CHECK: tile.store_tile
-// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: what is at {{.*}} may write what they read
-// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: the op at {{.*}} may write what they read
+// REMARK: the next: their indices depend on more than the counters of both loops and values from outside
 func.func @tile_by_tile(%x: !x, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -130,8 +130,8 @@ func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>
 }
 
 // Pointers have no ends, so what they say of a tile that there is not cannot be read; a divisor from memory may be 0 there.
-// REMARK: the next: their places depend on more than the counters of both loops and values from outside
-// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+// REMARK: the next: their indices depend on more than the counters of both loops and values from outside
+// REMARK: the next: their indices depend on more than the counters of both loops and values from outside
 // CHECK-LABEL: func.func @pointer
 // CHECK: scf.for
 // CHECK: tgpu.ring :
@@ -306,7 +306,7 @@ func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, 
 }
 
 // The second factor's columns lie along k: it becomes f16 where it is multiplied.
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its fp8 factors are not both tiles that a pipelined loop loads with k
+// FP8: remark: [tile-assign-layouts] wgmma: not used: its fp8 operands are not both tiles that a pipelined loop loads with k
 // CHECK-LABEL: func.func @eight_bits_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} {format_a = f8E4M3FN, format_b = f8E4M3FN}
@@ -350,10 +350,10 @@ func.func @whole_numbers(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !
 }
 
 // The first factor's rows lie across k; and a number of columns that wgmma does not know.
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its i8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: [m, k], and [n, k] that is permuted{{$}}
-// FP8: remark: [tile-assign-layouts] an i8 factor is read byte by byte: its neighbours along k are none in memory
+// FP8: remark: [tile-assign-layouts] wgmma: not used: its i8 operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted{{$}}
+// FP8: remark: [tile-assign-layouts] an i8 operand is read byte by byte: it is not contiguous along k
 // FP8-NOT: byte by byte
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: n is 40, and of i8 it takes more than 32 columns by 16
+// FP8: remark: [tile-assign-layouts] wgmma: not used: n = 40; i8 needs a multiple of 16 above 32
 // CHECK-LABEL: func.func @whole_numbers_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} : tensor<64x32xi8, {{.*}} -> tensor<64x64xi32
@@ -381,7 +381,7 @@ func.func @whole_numbers_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_o
 }
 
 // No copies but tensor copies round f32 to tf32.
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: it rounds no f32 to tf32, nor do the loop's copies to shared memory; ask for tensor copies, which do
+// FP8: remark: [tile-assign-layouts] wgmma: not used: neither wgmma nor the loop's copies to shared memory round f32 to tf32; use tensor_copies = true, which does
 // CHECK-LABEL: func.func @tf32
 // CHECK: tgpu.ring : <4 async of <64x32xf32, swizzle = 128>, <64x32xf32, swizzle = 128>>
 // CHECK-NOT: tgpu.wgmma

@@ -1,4 +1,4 @@
-#include "compiler/rewrites/warpgroup_products.h"
+#include "compiler/rewrites/wgmma_dots.h"
 
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/dot_layout.h"
@@ -9,13 +9,13 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// A factor that is read from a swizzled slot.
-struct FactorRead {
-  tgpu::RingReadOp read;  // null: in registers
+// An operand of a dot, and the ring slot that it is read from.
+struct OperandRead {
+  tgpu::RingReadOp read;  // null if the operand is in registers or in an unswizzled slot
   tile::PermuteOp permute;
 
-  explicit FactorRead(Value factor) : permute(factor.getDefiningOp<tile::PermuteOp>()) {
-    read = (permute ? permute.getSource() : factor).getDefiningOp<tgpu::RingReadOp>();
+  explicit OperandRead(Value operand) : permute(operand.getDefiningOp<tile::PermuteOp>()) {
+    read = (permute ? permute.getSource() : operand).getDefiningOp<tgpu::RingReadOp>();
     if (read && !read.getRing().getType().part(read.getPart()).getSwizzle()) read = {};
   }
   void eraseUnused() {
@@ -25,9 +25,10 @@ struct FactorRead {
   }
 };
 
-// A first factor of another ring, which all turns share, stays a value: its lowering finds where that waits.
-Value startProduct(OpBuilder& builder, tile::DotOp dot) {
-  FactorRead a(dot.getA()), b(dot.getB());
+// wgmma takes both slots from one ring. An A of another ring, which all iterations share, stays an
+// SSA value: its lowering finds the shared memory.
+Value startWgmma(OpBuilder& builder, tile::DotOp dot) {
+  OperandRead a(dot.getA()), b(dot.getB());
   if (a.read && a.read.getRing() != b.read.getRing()) a.read = {};
   const auto flag = [&](bool set) { return set ? builder.getUnitAttr() : UnitAttr(); };
   return tgpu::WgmmaOp::create(builder, dot.getLoc(), dot.getType(), dot.getSums(), a.read ? Value() : dot.getA(),
@@ -36,13 +37,14 @@ Value startProduct(OpBuilder& builder, tile::DotOp dot) {
                                dot.getFormatAAttr(), dot.getFormatBAttr());
 }
 
-Value waited(OpBuilder& builder, Location loc, Value sums, int64_t pending) {
-  return tgpu::WgmmaWaitOp::create(builder, loc, sums.getType(), sums, builder.getI32IntegerAttr(pending));
+Value waited(OpBuilder& builder, Location loc, Value acc, int64_t pending) {
+  return tgpu::WgmmaWaitOp::create(builder, loc, acc.getType(), acc, builder.getI32IntegerAttr(pending));
 }
 
-// Numbers of 8 and 32 bits are read from slots alone, with k along their rows.
+// Returns true if wgmma can read 8-bit and 32-bit operands: both are in slots, with k along the
+// rows.
 bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
-  const auto permuted = [](Value factor) { return static_cast<bool>(factor.getDefiningOp<tile::PermuteOp>()); };
+  const auto permuted = [](Value operand) { return static_cast<bool>(operand.getDefiningOp<tile::PermuteOp>()); };
   const auto a = cast<RankedTensorType>(dot.getA().getType());
   const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;
   return bytes % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) && permuted(dot.getB());
@@ -50,7 +52,7 @@ bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
 
 }  // namespace
 
-bool isDealtToGroups(tile::DotOp dot) {
+bool hasWgmmaLayouts(tile::DotOp dot) {
   const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
   const LinearLayout sums = layoutOf(dot.getResult());
   const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),     sums.warps(),
@@ -58,24 +60,25 @@ bool isDealtToGroups(tile::DotOp dot) {
   return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums && mmaLayouts(shape)->a == layoutOf(a);
 }
 
-WarpgroupProducts::WarpgroupProducts(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot, bool roundsF32) {
+WgmmaDots::WgmmaDots(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot, bool roundsF32) {
   for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
-    if (!isDealtToGroups(dot) || !inSlot(dot.getB()) || (dot.getTf32() && !roundsF32)) continue;
+    if (!hasWgmmaLayouts(dot) || !inSlot(dot.getB()) || (dot.getTf32() && !roundsF32)) continue;
     if (dot.takesRowsOnly() && !readsRows(dot, inSlot)) continue;
-    products.push_back(dot);
+    dots.push_back(dot);
     readsRegisters |= !inSlot(dot.getA());
   }
 }
 
-// The chain of products that adds to what the loop carries begins with it and ends in what the loop carries on.
-bool WarpgroupProducts::onlyAddsUp(tile::DotOp dot) const {
+// Returns true if a chain of dots only accumulates: it starts at an accumulator that the loop
+// carries and ends at the value that the loop yields for it.
+bool WgmmaDots::onlyAddsUp(tile::DotOp dot) const {
   auto loop = cast<scf::ForOp>(dot->getParentOp());
-  const auto among = [&](tile::DotOp other) { return other && llvm::is_contained(products, other); };
-  Value sums = dot.getSums(), result = dot.getResult();
-  if (!result.hasOneUse() || !sums.hasOneUse()) return false;
-  while (auto before = sums.getDefiningOp<tile::DotOp>()) {
+  const auto among = [&](tile::DotOp other) { return other && llvm::is_contained(dots, other); };
+  Value acc = dot.getSums(), result = dot.getResult();
+  if (!result.hasOneUse() || !acc.hasOneUse()) return false;
+  while (auto before = acc.getDefiningOp<tile::DotOp>()) {
     if (!among(before)) return false;
-    sums = before.getSums();
+    acc = before.getSums();
   }
   while (auto after = dyn_cast<tile::DotOp>(*result.user_begin())) {
     if (!among(after) || after.getSums() != result) return false;
@@ -84,76 +87,76 @@ bool WarpgroupProducts::onlyAddsUp(tile::DotOp dot) const {
   }
   OpOperand& carried = *result.use_begin();
   return carried.getOwner() == loop.getBody()->getTerminator() &&
-         loop.getRegionIterArgs()[carried.getOperandNumber()] == sums;
+         loop.getRegionIterArgs()[carried.getOperandNumber()] == acc;
 }
 
-bool WarpgroupProducts::mayOverlap() const {
-  return !products.empty() && !readsRegisters &&
-         llvm::all_of(products, [&](tile::DotOp dot) { return onlyAddsUp(dot); });
+bool WgmmaDots::mayOverlap() const {
+  return !dots.empty() && !readsRegisters && llvm::all_of(dots, [&](tile::DotOp dot) { return onlyAddsUp(dot); });
 }
 
-// In the body, the first op that reads the sums, or has one in a region that does; or that makes the next turn's rows, which are to
-// lie where those of this one are read until the product is over.
-Operation* WarpgroupProducts::firstReader(tgpu::WgmmaOp product) const {
-  Block* body = product->getBlock();
+// Returns the first op of the body that the wgmma must complete before. This op, or an op in its
+// regions, reads the accumulator. If A is in registers that the loop carries, it can also be the op
+// that computes the next A: wgmma reads these registers until it completes.
+Operation* WgmmaDots::firstReader(tgpu::WgmmaOp wgmma) const {
+  Block* body = wgmma->getBlock();
   Operation* first = body->getTerminator();
   const auto consider = [&](Operation* op) {
     op = body->findAncestorOpInBlock(*op);
-    if (op && op->isBeforeInBlock(first) && product->isBeforeInBlock(op)) first = op;
+    if (op && op->isBeforeInBlock(first) && wgmma->isBeforeInBlock(op)) first = op;
   };
-  llvm::for_each(product.getResult().getUsers(), consider);
+  llvm::for_each(wgmma.getResult().getUsers(), consider);
   const auto unconverted = [](Value value) {
     while (auto conversion = value ? value.getDefiningOp<tgpu::ConvertLayoutOp>() : nullptr)
       value = conversion.getSource();
     return value;
   };
-  auto rows = dyn_cast_or_null<BlockArgument>(unconverted(product.getA()));
+  auto rows = dyn_cast_or_null<BlockArgument>(unconverted(wgmma.getA()));
   if (!rows || rows.getOwner() != body) return first;
-  const size_t carried = rows.getArgNumber() - 1;  // behind the counter
+  const size_t carried = rows.getArgNumber() - 1;  // after the induction variable
   if (Operation* next = unconverted(body->getTerminator()->getOperand(carried)).getDefiningOp()) consider(next);
   return first;
 }
 
-// Products end in the order in which they start: those that have started since may stay under way.
-void WarpgroupProducts::awaitReaders(ArrayRef<tgpu::WgmmaOp> started) const {
+// wgmmas complete in the order in which they start, so those that started later may stay in flight.
+void WgmmaDots::awaitReaders(ArrayRef<tgpu::WgmmaOp> started) const {
   tgpu::WgmmaOp any = started.front();
   OpBuilder builder(any.getContext());
   for (size_t number = 0; number < started.size(); ++number) {
-    tgpu::WgmmaOp product = started[number];
-    Operation* reader = firstReader(product);
+    tgpu::WgmmaOp wgmma = started[number];
+    Operation* reader = firstReader(wgmma);
     const auto since = llvm::count_if(started.drop_front(number + 1),
                                       [&](tgpu::WgmmaOp later) { return later->isBeforeInBlock(reader); });
     builder.setInsertionPoint(reader);
-    Value sums = waited(builder, product.getLoc(), product.getResult(), since);
-    product.getResult().replaceAllUsesExcept(sums, sums.getDefiningOp());
+    Value acc = waited(builder, wgmma.getLoc(), wgmma.getResult(), since);
+    wgmma.getResult().replaceAllUsesExcept(acc, acc.getDefiningOp());
   }
 }
 
-void WarpgroupProducts::replace(scf::ForOp loop, bool overlap) {
+void WgmmaDots::replace(scf::ForOp loop, bool overlap) {
   IRRewriter rewriter(loop.getContext());
   Operation* yield = loop.getBody()->getTerminator();
   SmallVector<tgpu::WgmmaOp> started;
-  for (tile::DotOp dot : products) {
-    FactorRead factors[] = {FactorRead(dot.getA()), FactorRead(dot.getB())};
+  for (tile::DotOp dot : dots) {
+    OperandRead operands[] = {OperandRead(dot.getA()), OperandRead(dot.getB())};
     rewriter.setInsertionPoint(dot);
-    Value result = startProduct(rewriter, dot);
+    Value result = startWgmma(rewriter, dot);
     started.push_back(result.getDefiningOp<tgpu::WgmmaOp>());
     rewriter.replaceOp(dot, result);
-    for (FactorRead& factor : factors) factor.eraseUnused();
+    for (OperandRead& operand : operands) operand.eraseUnused();
   }
   if (started.empty()) return;
   if (!overlap) return awaitReaders(started);
   Value last = started.back();
   for (OpOperand& carried : yield->getOpOperands()) {
-    auto product = carried.get().getDefiningOp<tgpu::WgmmaOp>();
-    if (!product) continue;
+    auto wgmma = carried.get().getDefiningOp<tgpu::WgmmaOp>();
+    if (!wgmma) continue;
     rewriter.setInsertionPointAfter(last.getDefiningOp());
-    last = waited(rewriter, product.getLoc(), product, products.size());
+    last = waited(rewriter, wgmma.getLoc(), wgmma, dots.size());
     carried.set(last);
     rewriter.setInsertionPointAfter(loop);
     Value result = loop.getResult(carried.getOperandNumber());
-    Value sums = waited(rewriter, product.getLoc(), result, 0);
-    result.replaceAllUsesExcept(sums, sums.getDefiningOp());
+    Value acc = waited(rewriter, wgmma.getLoc(), result, 0);
+    result.replaceAllUsesExcept(acc, acc.getDefiningOp());
   }
 }
 

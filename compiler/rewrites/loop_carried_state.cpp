@@ -1,12 +1,12 @@
-#include "compiler/rewrites/carried_through.h"
+#include "compiler/rewrites/loop_carried_state.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-SmallVector<Operation*> CarriedThrough::around(scf::ForOp inner) {
+SmallVector<Operation*> LoopCarriedState::around(scf::ForOp inner) {
   SmallVector<Operation*> all;
-  size_t loops = 0;  // up to the outermost one
+  size_t loops = 0;  // number of ops up to the outermost loop
   for (Operation* op = inner->getParentOp(); op; op = op->getParentOp()) {
     all.push_back(op);
     if (isa<LoopLikeOpInterface>(op)) loops = all.size();
@@ -16,7 +16,7 @@ SmallVector<Operation*> CarriedThrough::around(scf::ForOp inner) {
   return all;
 }
 
-CarriedThrough::CarriedThrough(IRRewriter& rewriter, scf::ForOp inner, ValueRange inits) : held(inits) {
+LoopCarriedState::LoopCarriedState(IRRewriter& rewriter, scf::ForOp inner, ValueRange inits) : held(inits) {
   for (Operation* op : around(inner)) {
     auto loop = dyn_cast<scf::ForOp>(op);
     all.push_back({op, loop ? replace(rewriter, loop) : replace(rewriter, cast<scf::IfOp>(op))});
@@ -24,7 +24,7 @@ CarriedThrough::CarriedThrough(IRRewriter& rewriter, scf::ForOp inner, ValueRang
   rewriter.setInsertionPoint(inner);
 }
 
-Operation* CarriedThrough::replace(IRRewriter& rewriter, scf::ForOp loop) {
+Operation* LoopCarriedState::replace(IRRewriter& rewriter, scf::ForOp loop) {
   SmallVector<NamedAttribute> attributes(loop->getDiscardableAttrs());
   SmallVector<Value> carried;
   auto keep = [&](OpBuilder&, Location, ArrayRef<BlockArgument> arguments) {
@@ -38,8 +38,8 @@ Operation* CarriedThrough::replace(IRRewriter& rewriter, scf::ForOp loop) {
   return now;
 }
 
-// A branch that does not take them on gives them as they are.
-Operation* CarriedThrough::replace(IRRewriter& rewriter, scf::IfOp branch) {
+// The branch without `inner` yields the values unchanged.
+Operation* LoopCarriedState::replace(IRRewriter& rewriter, scf::IfOp branch) {
   rewriter.setInsertionPoint(branch);
   SmallVector<Type> types(branch.getResultTypes());
   for (Value value : held) types.push_back(value.getType());
@@ -61,7 +61,7 @@ Operation* CarriedThrough::replace(IRRewriter& rewriter, scf::IfOp branch) {
   return now;
 }
 
-void CarriedThrough::leave(Operation* inner, ValueRange left) {
+void LoopCarriedState::leave(Operation* inner, ValueRange left) {
   SmallVector<Value> values(left);
   for (const Replaced& one : llvm::reverse(all)) {
     Operation* yield = inner->getBlock()->getTerminator();

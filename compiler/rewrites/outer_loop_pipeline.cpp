@@ -1,4 +1,4 @@
-#include "compiler/rewrites/turn_sequence.h"
+#include "compiler/rewrites/outer_loop_pipeline.h"
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
@@ -13,7 +13,8 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// What of the outer loop's body may write what is read, or talks to other programs.
+// Returns an op of the outer loop's body that may write what is read, or that may communicate with
+// other programs.
 Operation* writerOf(scf::ForOp outer, const MemoryAccess& read) {
   Operation* found = nullptr;
   outer.getBody()->walk([&](Operation* op) {
@@ -30,34 +31,35 @@ Operation* writerOf(scf::ForOp outer, const MemoryAccess& read) {
 
 }  // namespace
 
-std::optional<TurnSequence> TurnSequence::around(PipelinedLoop& at, ArrayRef<tile::LoadTileOp> loads,
-                                                 std::string& why) {
-  TurnSequence sequence(at);
-  sequence.outer = dyn_cast<scf::ForOp>(at.loop->getParentOp());
-  if (!sequence.outer) return std::nullopt;
+std::optional<OuterLoopPipeline> OuterLoopPipeline::around(PipelinedLoop& at, ArrayRef<tile::LoadTileOp> loads,
+                                                           std::string& why) {
+  OuterLoopPipeline pipeline(at);
+  pipeline.outer = dyn_cast<scf::ForOp>(at.loop->getParentOp());
+  if (!pipeline.outer) return std::nullopt;
   for (tile::LoadTileOp load : loads)
-    if (Operation* writer = writerOf(sequence.outer, memoryAccess(load))) {
-      why = "what is at " + placeOf(writer) +
+    if (Operation* writer = writerOf(pipeline.outer, memoryAccess(load))) {
+      why = "the op at " + placeOf(writer) +
             " may write what they read; promise that the arguments do not overlap (no_alias)";
       return std::nullopt;
     }
-  if (!sequence.collectBounds()) {
+  if (!pipeline.collectBounds()) {
     why = "the loop's bounds depend on more than the counter of the loop around it and values from outside";
     return std::nullopt;
   }
-  if (!sequence.collectPlaces(loads)) {
-    why = "their places depend on more than the counters of both loops and values from outside";
+  if (!pipeline.collectPlaces(loads)) {
+    why = "their indices depend on more than the counters of both loops and values from outside";
     return std::nullopt;
   }
-  return sequence;
+  return pipeline;
 }
 
-// Whether it may stand elsewhere, and for iterations that the outer loop does not have: a load of a view, which has a number outside of
-// it, too, of memory that the outer loop does not write.
-bool TurnSequence::mayRepeat(Operation* op) {
+// Returns true if the op may be repeated elsewhere, and for iterations that the outer loop does not
+// have. A load may if the outer loop does not write its memory: outside of the view it reads a pad
+// value.
+bool OuterLoopPipeline::mayRepeat(Operation* op) {
   if (op->getNumRegions()) return false;
   if (isMemoryEffectFree(op)) {
-    // What a load has for an iteration that there is not may be 0.
+    // A load may give 0 for an iteration that does not exist, so it must not be a divisor.
     const bool divides = isa<arith::DivSIOp, arith::DivUIOp, arith::CeilDivSIOp, arith::CeilDivUIOp,
                              arith::FloorDivSIOp, arith::RemSIOp, arith::RemUIOp>(op);
     return !divides || !read.contains(op->getOperand(1).getDefiningOp());
@@ -66,8 +68,9 @@ bool TurnSequence::mayRepeat(Operation* op) {
   return load && !writerOf(outer, memoryAccess(load));
 }
 
-// As PipelinedLoop::addSlice, of the outer body. Divisors that no load gives are not 0 in any iteration, or do not trap.
-bool TurnSequence::collect(Value value, SetVector<Operation*>& slice, bool& follows) {
+// Like PipelinedLoop::addSlice, for the outer body. Divisors that do not come from a load are
+// nonzero in every iteration, or do not trap.
+bool OuterLoopPipeline::collect(Value value, SetVector<Operation*>& slice, bool& follows) {
   if (value == outer.getInductionVar()) return follows = true;
   if (isOutside(value)) return true;
   Operation* op = value.getDefiningOp();
@@ -86,18 +89,18 @@ bool TurnSequence::collect(Value value, SetVector<Operation*>& slice, bool& foll
   return true;
 }
 
-bool TurnSequence::collectBounds() {
+bool OuterLoopPipeline::collectBounds() {
   SetVector<Operation*> slice;
   bool follows = false;
   for (Value bound : {at->loop.getLowerBound(), at->loop.getStep()})
     if (!collect(bound, slice, follows) || follows) return false;
-  if (!collect(at->loop.getUpperBound(), slice, turnsDiffer)) return false;
+  if (!collect(at->loop.getUpperBound(), slice, countsDiffer)) return false;
   endsAtCounter = at->loop.getUpperBound() == outer.getInductionVar();
-  if (turnsDiffer && !endsAtCounter) following.insert(at->loop.getUpperBound());
+  if (countsDiffer && !endsAtCounter) following.insert(at->loop.getUpperBound());
   return true;
 }
 
-bool TurnSequence::collectView(Value view, SmallVectorImpl<Value>& used) {
+bool OuterLoopPipeline::collectView(Value view, SmallVectorImpl<Value>& used) {
   if (isOutside(view)) return true;
   auto slice = view.getDefiningOp<tile::SliceOp>();
   if (!slice || at->loop->isAncestor(slice)) return false;
@@ -105,7 +108,7 @@ bool TurnSequence::collectView(Value view, SmallVectorImpl<Value>& used) {
   return collectView(slice.getView(), used);
 }
 
-Value TurnSequence::viewAt(OpBuilder& builder, Value view, const IRMapping& values) {
+Value OuterLoopPipeline::viewAt(OpBuilder& builder, Value view, const IRMapping& values) {
   if (isOutside(view)) return view;
   auto slice = view.getDefiningOp<tile::SliceOp>();
   IRMapping mapping = values;
@@ -113,7 +116,7 @@ Value TurnSequence::viewAt(OpBuilder& builder, Value view, const IRMapping& valu
   return builder.clone(*slice, mapping)->getResult(0);
 }
 
-bool TurnSequence::collectPlaces(ArrayRef<tile::LoadTileOp> loads) {
+bool OuterLoopPipeline::collectPlaces(ArrayRef<tile::LoadTileOp> loads) {
   SetVector<Operation*> inner;
   bool any = false;
   SmallVector<Value> used;
@@ -135,33 +138,33 @@ bool TurnSequence::collectPlaces(ArrayRef<tile::LoadTileOp> loads) {
   return true;
 }
 
-Value TurnSequence::hoisted(OpBuilder& builder, Value value) {
+Value OuterLoopPipeline::hoisted(OpBuilder& builder, Value value) {
   SetVector<Operation*> slice;
   bool follows = false;
   collect(value, slice, follows);
   for (Operation* op : slice)
-    if (!inFront.contains(op->getResult(0))) builder.clone(*op, inFront);
-  return inFront.lookupOrDefault(value);
+    if (!hoistedValues.contains(op->getResult(0))) builder.clone(*op, hoistedValues);
+  return hoistedValues.lookupOrDefault(value);
 }
 
-// Values of `following` where the outer loop's counter is this.
-SmallVector<Value> TurnSequence::ofIteration(OpBuilder& builder, Value counter) {
-  IRMapping mapping = inFront;
+// Emits the values of `following` for this value of the outer counter.
+SmallVector<Value> OuterLoopPipeline::valuesAt(OpBuilder& builder, Value counter) {
+  IRMapping mapping = hoistedValues;
   mapping.map(outer.getInductionVar(), counter);
   SetVector<Operation*> slice;
   bool follows = false;
   for (Value value : following) collect(value, slice, follows);
   for (Operation* op : slice)
-    if (!inFront.contains(op->getResult(0))) builder.clone(*op, mapping);
+    if (!hoistedValues.contains(op->getResult(0))) builder.clone(*op, mapping);
   return llvm::map_to_vector(following, [&](Value value) { return mapping.lookup(value); });
 }
 
-// The first iteration of the outer loop from the one on whose counter this is that has turns.
-Value TurnSequence::withTurns(OpBuilder& builder, Value counter) {
-  if (!turnsDiffer) return counter;
+// Emits the first outer counter, from `counter` on, whose inner loop has an iteration.
+Value OuterLoopPipeline::nextNonEmpty(OpBuilder& builder, Value counter) {
+  if (!countsDiffer) return counter;
   const Location loc = at->loop.getLoc();
   const auto seek = [&](OpBuilder& b, Location, ValueRange here) {
-    Value end = endsAtCounter ? here[0] : ofIteration(b, here[0])[0];
+    Value end = endsAtCounter ? here[0] : valuesAt(b, here[0])[0];
     Value empty = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::sge, lower, end);
     Value more = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::slt, here[0], outer.getUpperBound());
     scf::ConditionOp::create(b, loc, arith::AndIOp::create(b, loc, empty, more), here);
@@ -172,62 +175,64 @@ Value TurnSequence::withTurns(OpBuilder& builder, Value counter) {
   return scf::WhileOp::create(builder, loc, counter.getType(), counter, seek, goOn).getResult(0);
 }
 
-SmallVector<Value> TurnSequence::first(OpBuilder& builder) {
+SmallVector<Value> OuterLoopPipeline::first(OpBuilder& builder) {
   lower = hoisted(builder, at->loop.getLowerBound());
-  if (!turnsDiffer) upper = hoisted(builder, at->loop.getUpperBound());
+  if (!countsDiffer) upper = hoisted(builder, at->loop.getUpperBound());
   step = hoisted(builder, at->loop.getStep());
   for (Value value : fixed) hoisted(builder, value);
-  SmallVector<Value> turn{withTurns(builder, outer.getLowerBound()), lower};
-  llvm::append_range(turn, ofIteration(builder, turn[0]));
-  return turn;
+  SmallVector<Value> iteration{nextNonEmpty(builder, outer.getLowerBound()), lower};
+  llvm::append_range(iteration, valuesAt(builder, iteration[0]));
+  return iteration;
 }
 
-SmallVector<Value> TurnSequence::next(OpBuilder& builder, ValueRange turn) {
+SmallVector<Value> OuterLoopPipeline::next(OpBuilder& builder, ValueRange iteration) {
   Location loc = at->loop.getLoc();
-  Value counter = arith::AddIOp::create(builder, loc, turn[1], step);
-  Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upperIn(turn));
+  Value counter = arith::AddIOp::create(builder, loc, iteration[1], step);
+  Value over = arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::sge, counter, upperIn(iteration));
   SmallVector<Value> result;
-  if (!turnsDiffer) {
-    Value later = arith::AddIOp::create(builder, loc, turn[0], outer.getStep());
-    result.push_back(arith::SelectOp::create(builder, loc, over, later, turn[0]));
+  if (!countsDiffer) {
+    Value later = arith::AddIOp::create(builder, loc, iteration[0], outer.getStep());
+    result.push_back(arith::SelectOp::create(builder, loc, over, later, iteration[0]));
   }
   Value first = arith::SelectOp::create(builder, loc, over, lower, counter);
   result.push_back(first);
-  if (following.empty() && !turnsDiffer) return result;
-  SmallVector<Value> held(turn.drop_front(2));
-  if (turnsDiffer) held.insert(held.begin(), turn[0]);
+  if (following.empty() && !countsDiffer) return result;
+  SmallVector<Value> held(iteration.drop_front(2));
+  if (countsDiffer) held.insert(held.begin(), iteration[0]);
   auto branch = scf::IfOp::create(builder, loc, ValueRange(held).getTypes(), over, /*addThenBlock=*/true,
                                   /*addElseBlock=*/true);
   OpBuilder moved = OpBuilder::atBlockEnd(branch.thenBlock()), stays = OpBuilder::atBlockEnd(branch.elseBlock());
-  Value now = turnsDiffer ? withTurns(moved, arith::AddIOp::create(moved, loc, turn[0], outer.getStep())) : result[0];
-  SmallVector<Value> next = ofIteration(moved, now);
-  if (turnsDiffer) next.insert(next.begin(), now);
+  Value now =
+      countsDiffer ? nextNonEmpty(moved, arith::AddIOp::create(moved, loc, iteration[0], outer.getStep())) : result[0];
+  SmallVector<Value> next = valuesAt(moved, now);
+  if (countsDiffer) next.insert(next.begin(), now);
   scf::YieldOp::create(moved, loc, next);
   scf::YieldOp::create(stays, loc, held);
   llvm::append_range(result, branch.getResults());
-  if (turnsDiffer) std::swap(result[0], result[1]);  // the outer loop's counter comes first
+  if (countsDiffer) std::swap(result[0], result[1]);  // the outer loop's counter comes first
   return result;
 }
 
-Value TurnSequence::isTurn(OpBuilder& builder, ValueRange turn) {
+Value OuterLoopPipeline::isIteration(OpBuilder& builder, ValueRange iteration) {
   const auto less = [&](Value a, Value b) -> Value {
     return arith::CmpIOp::create(builder, at->loop.getLoc(), arith::CmpIPredicate::slt, a, b);
   };
-  Value ofOuter = less(turn[0], outer.getUpperBound()), ofInner = less(turn[1], upperIn(turn));
+  Value ofOuter = less(iteration[0], outer.getUpperBound()), ofInner = less(iteration[1], upperIn(iteration));
   return arith::AndIOp::create(builder, at->loop.getLoc(), ofOuter, ofInner);
 }
 
-IRMapping TurnSequence::values(ValueRange turn) {
+IRMapping OuterLoopPipeline::values(ValueRange iteration) {
   IRMapping mapping;
-  mapping.map(outer.getInductionVar(), turn[0]);
-  for (Value value : fixed) mapping.map(value, inFront.lookupOrDefault(value));
-  for (auto [value, held] : llvm::zip_equal(following, turn.drop_front(2))) mapping.map(value, held);
+  mapping.map(outer.getInductionVar(), iteration[0]);
+  for (Value value : fixed) mapping.map(value, hoistedValues.lookupOrDefault(value));
+  for (auto [value, held] : llvm::zip_equal(following, iteration.drop_front(2))) mapping.map(value, held);
   return mapping;
 }
 
-// With more turns than `ahead`, a tile begins when the copies are `ahead` turns further in it, and its last `ahead` turns fill the first
-// ones of tiles behind it; with less, there is no turn of the first kind.
-void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
+// If the inner loop has more than `ahead` iterations, its first `ahead` tiles are in flight when it
+// starts. Its last `ahead` iterations copy the first tiles of its next executions. With fewer
+// iterations the first of the two loops is empty.
+void OuterLoopPipeline::separateOwnIterations(scf::ForOp loop, int64_t ahead) {
   if (!matchPattern(loop.getStep(), m_One())) return;
   const Location loc = loop.getLoc();
   const unsigned carried = loop.getNumRegionIterArgs(), state = carried - 2 - following.size();
@@ -236,17 +241,17 @@ void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
     return arith::ConstantOp::create(at, loc, at.getIntegerAttr(loop.getUpperBound().getType(), ahead));
   };
   Value last = loop.getUpperBound();
-  if (turnsDiffer)
-    last = arith::MaxSIOp::create(builder, loc, last, loop.getLowerBound());  // what is read is any number
+  // An upper bound from memory may be any number.
+  if (countsDiffer) last = arith::MaxSIOp::create(builder, loc, last, loop.getLowerBound());
   Value end = arith::SubIOp::create(builder, loc, last, number(builder));
 
   auto own = cast<scf::ForOp>(builder.clone(*loop));
   own.setUpperBound(end);
   OpBuilder inside = OpBuilder::atBlockBegin(own.getBody());
-  SmallVector<Value> turn{outer.getInductionVar(),
-                          arith::AddIOp::create(inside, loc, own.getInductionVar(), number(inside))};
-  llvm::append_range(turn, following);
-  for (auto [index, value] : llvm::enumerate(turn)) {
+  SmallVector<Value> iteration{outer.getInductionVar(),
+                               arith::AddIOp::create(inside, loc, own.getInductionVar(), number(inside))};
+  llvm::append_range(iteration, following);
+  for (auto [index, value] : llvm::enumerate(iteration)) {
     BlockArgument argument = own.getRegionIterArg(state + index);
     argument.replaceAllUsesWith(value);
     own.getBody()->getTerminator()->setOperand(state + index, argument);
@@ -257,9 +262,9 @@ void TurnSequence::separateOwnTurns(scf::ForOp loop, int64_t ahead) {
   SmallVector<Type> types = llvm::map_to_vector(begin, [](Value value) { return value.getType(); });
   auto branch = scf::IfOp::create(builder, loc, types, any, /*addThenBlock=*/true, /*addElseBlock=*/true);
   OpBuilder over = OpBuilder::atBlockEnd(branch.thenBlock()), same = OpBuilder::atBlockEnd(branch.elseBlock());
-  SmallVector<Value> next{withTurns(over, arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep())),
-                          lower};
-  llvm::append_range(next, ofIteration(over, next[0]));
+  SmallVector<Value> next{
+      nextNonEmpty(over, arith::AddIOp::create(over, loc, outer.getInductionVar(), outer.getStep())), lower};
+  llvm::append_range(next, valuesAt(over, next[0]));
   scf::YieldOp::create(over, loc, next);
   scf::YieldOp::create(same, loc, begin);
 

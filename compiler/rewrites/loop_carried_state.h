@@ -1,4 +1,5 @@
-// Values that a loop leaves to the next one that takes its place: carried by the loops around it, and given on by the branches between.
+// Values that one inner loop leaves to its next execution. The loops around it carry them, and the
+// branches in between yield them.
 #pragma once
 
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -6,18 +7,19 @@
 
 namespace ligerdsl::compiler {
 
-class CarriedThrough {
+class LoopCarriedState {
  public:
-  /// The loops around `inner` and the branches between them, the outermost loop first. Empty where no loop is around.
+  /// Returns the loops around `inner` and the branches between them, outermost loop first. Empty if
+  /// there is no loop around it.
   static llvm::SmallVector<mlir::Operation*> around(mlir::scf::ForOp inner);
 
-  /// Replaces what is around `inner`, which are counted loops and branches, with what carries `inits`, values in front of the outermost
-  /// loop.
-  CarriedThrough(mlir::IRRewriter& rewriter, mlir::scf::ForOp inner, mlir::ValueRange inits);
+  /// Replaces the loops and branches around `inner`, which are scf.for and scf.if. The new ones
+  /// carry `inits`, which are defined before the outermost loop.
+  LoopCarriedState(mlir::IRRewriter& rewriter, mlir::scf::ForOp inner, mlir::ValueRange inits);
 
-  /// What the values are in front of `inner`.
+  /// The carried values at `inner`.
   llvm::ArrayRef<mlir::Value> values() const { return held; }
-  /// What `inner`, or what has replaced it, leaves of them.
+  /// Sets the values that `inner`, or the op that replaced it, leaves for its next execution.
   void leave(mlir::Operation* inner, mlir::ValueRange left);
 
   struct Replaced {

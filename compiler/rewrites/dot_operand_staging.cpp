@@ -1,4 +1,4 @@
-#include "compiler/rewrites/product_factors.h"
+#include "compiler/rewrites/dot_operand_staging.h"
 
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/layout_classes.h"
@@ -23,18 +23,18 @@ int64_t linearPart(RankedTensorType type) {
 
 }  // namespace
 
-std::optional<ProductFactors::Factor> ProductFactors::factorOf(tile::LoadTileOp load) {
+std::optional<DotOperandStaging::DotOperand> DotOperandStaging::operandOf(tile::LoadTileOp load) {
   Operation* user = onlyUser(load.getResult());
   auto permute = dyn_cast_or_null<tile::PermuteOp>(user);
   if (permute) user = onlyUser(permute.getResult());
   auto conversion = dyn_cast_or_null<tgpu::ConvertLayoutOp>(user);
   if (!conversion || !isa_and_nonnull<tile::DotOp>(onlyUser(conversion.getResult()))) return std::nullopt;
-  return Factor{permute, conversion, cast<RankedTensorType>(load.getType()),
-                permute ? cast<RankedTensorType>(permute.getType()) : RankedTensorType()};
+  return DotOperand{permute, conversion, cast<RankedTensorType>(load.getType()),
+                    permute ? cast<RankedTensorType>(permute.getType()) : RankedTensorType()};
 }
 
-// Of the load, maybe permuted, for products alone.
-SmallVector<tgpu::ConvertLayoutOp> ProductFactors::conversionsOf(tile::LoadTileOp load) {
+// Returns the layout conversions of `load`, or of its transpose, whose only users are dots.
+SmallVector<tgpu::ConvertLayoutOp> DotOperandStaging::conversionsOf(tile::LoadTileOp load) {
   SmallVector<tgpu::ConvertLayoutOp> found;
   auto add = [&](Operation* user) {
     auto conversion = dyn_cast<tgpu::ConvertLayoutOp>(user);
@@ -49,10 +49,11 @@ SmallVector<tgpu::ConvertLayoutOp> ProductFactors::conversionsOf(tile::LoadTileO
   return found;
 }
 
-// Each product has a load of its own of a tile that others use as well. Copied once, read by each as it wants.
-void ProductFactors::separateLoads() {
+// Gives each dot a load of its own of a tile that has other users too. The copies fetch the tile
+// once; each dot reads it in its own layout.
+void DotOperandStaging::separateLoads() {
   for (tile::LoadTileOp load : SmallVector<tile::LoadTileOp>(loads)) {
-    if (ctas > 1 || !canBeStaged(load) || factorOf(load)) continue;
+    if (ctas > 1 || !canBeStaged(load) || operandOf(load)) continue;
     for (tgpu::ConvertLayoutOp conversion : conversionsOf(load)) {
       OpBuilder builder(conversion);
       IRMapping mapping;
@@ -68,7 +69,7 @@ void ProductFactors::separateLoads() {
   }
 }
 
-void ProductFactors::uniteLoads() {
+void DotOperandStaging::uniteLoads() {
   for (auto& [copy, load] : copies) {
     copy->getResult(0).replaceAllUsesWith(load.getResult());
     llvm::erase(loads, cast<tile::LoadTileOp>(copy));
@@ -78,7 +79,7 @@ void ProductFactors::uniteLoads() {
   copies.clear();
 }
 
-void ProductFactors::dropOriginals() {
+void DotOperandStaging::dropOriginals() {
   SetVector<Operation*> originals;
   for (auto& [copy, load] : copies) originals.insert(load);
   copies.clear();
@@ -86,114 +87,115 @@ void ProductFactors::dropOriginals() {
     if (load->use_empty()) load->erase();
 }
 
-void ProductFactors::take(tile::LoadTileOp load, Factor factor) {
-  auto wanted = cast<RankedTensorType>(factor.conversion.getType());
-  Value source = factor.conversion.getSource();
-  factor.conversion.getResult().replaceAllUsesWith(source);
+void DotOperandStaging::take(tile::LoadTileOp load, DotOperand operand) {
+  auto wanted = cast<RankedTensorType>(operand.conversion.getType());
+  Value source = operand.conversion.getSource();
+  operand.conversion.getResult().replaceAllUsesWith(source);
   source.setType(wanted);
-  if (factor.permute)
-    load.getResult().setType(withLayout(factor.loaded, *sourceLayout(factor.permute, layoutOf(wanted))));
-  factors[load] = factor;
+  if (operand.permute)
+    load.getResult().setType(withLayout(operand.loaded, *sourceLayout(operand.permute, layoutOf(wanted))));
+  operands[load] = operand;
 }
 
-void ProductFactors::takeOnce(ArrayRef<tile::LoadTileOp> once) {
+void DotOperandStaging::takeOnce(ArrayRef<tile::LoadTileOp> once) {
   for (tile::LoadTileOp load : once) {
-    std::optional<Factor> factor = factorOf(load);
-    // Tiles that are copied once are copied by all threads.
-    if (!factor || factor->permute || ctas > 1 || !whyNotStaged(load, Copies::threads).empty()) continue;
-    auto dot = cast<tile::DotOp>(onlyUser(factor->conversion.getResult()));
-    // What is copied once is not rounded to tf32, and wgmma would read it there.
-    if (dot.getA() == factor->conversion.getResult() && !dot.getTf32()) take(load, *factor);
+    std::optional<DotOperand> operand = operandOf(load);
+    // Threads copy the tiles that are copied once.
+    if (!operand || operand->permute || ctas > 1 || !reasonNotStaged(load, Copies::threads).empty()) continue;
+    auto dot = cast<tile::DotOp>(onlyUser(operand->conversion.getResult()));
+    // These copies do not round to tf32, which wgmma would need.
+    if (dot.getA() == operand->conversion.getResult() && !dot.getTf32()) take(load, *operand);
   }
 }
 
-// Tensor copies alone bring a factor to all CTAs of a cluster.
-bool ProductFactors::comesToAll() const {
+// Only TMA copies bring an operand to all CTAs of a cluster.
+bool DotOperandStaging::comesToAll() const {
   return ctas == 1 || at.loop->hasAttr(tile::kTensorCopiesAttr);
 }
 
-void ProductFactors::take() {
+void DotOperandStaging::take() {
   separateLoads();
   for (tile::LoadTileOp load : loads) {
-    std::optional<Factor> factor = factorOf(load);
-    if (factor && comesToAll() && canBeStaged(load)) take(load, *factor);
+    std::optional<DotOperand> operand = operandOf(load);
+    if (operand && comesToAll() && canBeStaged(load)) take(load, *operand);
   }
 }
 
-bool ProductFactors::needTensorCopies() const {
-  return llvm::any_of(all(), [&](tile::LoadTileOp load) { return !whyNotStaged(load, Copies::threads).empty(); });
+bool DotOperandStaging::needTensorCopies() const {
+  return llvm::any_of(all(), [&](tile::LoadTileOp load) { return !reasonNotStaged(load, Copies::threads).empty(); });
 }
 
-void ProductFactors::remarkOthers() {
+void DotOperandStaging::remarkOthers() {
   for (tile::DotOp dot : at.loop.getBody()->getOps<tile::DotOp>())
     for (Value operand : {dot.getA(), dot.getB()}) remark(operand.getDefiningOp<tgpu::ConvertLayoutOp>());
 }
 
-void ProductFactors::remark(tgpu::ConvertLayoutOp conversion) {
+void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion) {
   if (!conversion || conversion->getBlock() != at.loop.getBody() || !passesMemory(conversion)) return;
   Value source = conversion.getSource();
   if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
   auto load = source.getDefiningOp<tile::LoadTileOp>();
   std::string why = "it is computed in the loop";
-  if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : whyNotStaged(load);
+  if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : reasonNotStaged(load);
   if (load && why.empty()) why = "it is not loaded ahead";
-  at.remark(conversion) << "the factor of a product passes through registers: " << why;
+  at.remark(conversion) << "a dot operand passes through registers: " << why;
 }
 
-void ProductFactors::giveBack() {
-  if (factors.empty()) return;
-  at.remark(at.loop) << "factors of products pass through registers: shared memory does not hold the tiles of two "
+void DotOperandStaging::giveBack() {
+  if (operands.empty()) return;
+  at.remark(at.loop) << "dot operands pass through registers: shared memory does not hold the tiles of two "
                         "iterations; use smaller "
                         "tiles";
   giveAllBack();
 }
 
-void ProductFactors::giveAllBack() {
-  while (!factors.empty()) giveBack(cast<tile::LoadTileOp>(factors.back().first));
+void DotOperandStaging::giveAllBack() {
+  while (!operands.empty()) giveBack(cast<tile::LoadTileOp>(operands.back().first));
   uniteLoads();
 }
 
-void ProductFactors::giveBack(tile::LoadTileOp load) {
-  Factor& factor = factors[load];
-  Value source = factor.conversion.getSource();
-  source.replaceAllUsesExcept(factor.conversion.getResult(), factor.conversion);
-  source.setType(factor.permute ? factor.permuted : factor.loaded);
-  load.getResult().setType(factor.loaded);
-  factors.erase(load);
+void DotOperandStaging::giveBack(tile::LoadTileOp load) {
+  DotOperand& operand = operands[load];
+  Value source = operand.conversion.getSource();
+  source.replaceAllUsesExcept(operand.conversion.getResult(), operand.conversion);
+  source.setType(operand.permute ? operand.permuted : operand.loaded);
+  load.getResult().setType(operand.loaded);
+  operands.erase(load);
 }
 
-SmallVector<tile::LoadTileOp> ProductFactors::all() const {
-  return llvm::map_to_vector(factors, [](const auto& factor) { return cast<tile::LoadTileOp>(factor.first); });
+SmallVector<tile::LoadTileOp> DotOperandStaging::all() const {
+  return llvm::map_to_vector(operands, [](const auto& operand) { return cast<tile::LoadTileOp>(operand.first); });
 }
 
-RankedTensorType ProductFactors::loadedType(tile::LoadTileOp load) const {
-  auto found = factors.find(load);
-  return found == factors.end() ? cast<RankedTensorType>(load->getResult(0).getType()) : found->second.loaded;
+RankedTensorType DotOperandStaging::loadedType(tile::LoadTileOp load) const {
+  auto found = operands.find(load);
+  return found == operands.end() ? cast<RankedTensorType>(load->getResult(0).getType()) : found->second.loaded;
 }
 
-// All bits of it are 0: of fp8 the code is one of whole numbers.
+// Returns true if all bits of the pad are 0. The pad of an fp8 tile is an integer: the fp8 code.
 static bool isZero(TypedAttr pad) {
   if (auto number = dyn_cast<FloatAttr>(pad)) return number.getValue().isPosZero();
   auto number = dyn_cast<IntegerAttr>(pad);
   return number && number.getValue().isZero();
 }
 
-// Copies by all threads give each element to one thread. One thread issues a TMA copy for the whole tile.
-std::string ProductFactors::whyNotStaged(tile::LoadTileOp load, Copies by) const {
+// Copies by all threads give each element to one thread. One thread issues a TMA copy for the whole
+// tile.
+std::string DotOperandStaging::reasonNotStaged(tile::LoadTileOp load, Copies by) const {
   if (!isa<RankedTensorType>(load.getType())) return "it is a scalar";
   const RankedTensorType type = loadedType(load);
   if (load.getAlignmentOffset()) return "it has an alignment offset";
   const AccessShape access = accessShape(load);
   int64_t bytes = sharedElementBytes(type.getElementType()), vector = access.vector;
   if (access.fastDim >= 0 && access.fastDim != type.getRank() - 1)
-    return "its neighbours in memory are not along its last dimension; permute what is loaded instead";
+    return "it is not contiguous along its last dimension; permute the loaded tile instead";
   if (access.fastDim < 0 || type.getShape()[access.fastDim] % vector != 0 || vector * bytes != 16)
     return "copies are of 16 bytes, and facts prove accesses of " + std::to_string(vector * bytes);
   if (load.getPadAttr() && !isZero(load.getPadAttr())) return "copies pad with zeros only";
   if (by == Copies::tensor) return "";
   if (linearPart(type) < threads * ctas * vector) return "it has fewer vectors than there are threads";
   if (hasLayout(type) && layoutOf(type).contiguous(access.fastDim) < vector)
-    return "the layouts of what it is used with tear its 16-byte vectors apart";
+    return "the layouts of its uses split its 16-byte vectors";
   return "";
 }
 
