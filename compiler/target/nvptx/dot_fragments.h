@@ -1,4 +1,4 @@
-// What a thread has of a tile, by place.
+// Fragments of matmul operands that one thread holds in registers.
 #pragma once
 
 #include "compiler/dialect/layout_attr.h"
@@ -7,11 +7,12 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// The elements that this thread has of a tile, by where those of the first thread are.
-class Held {
+/// The elements of a tile that this thread holds, indexed by the coordinates that they have in
+/// thread 0.
+class TileElements {
  public:
-  Held(ThreadLowering& t, mlir::Value tile) : Held(layoutOf(tile), t.elements(tile)) {}
-  Held(LinearLayout layout, llvm::SmallVector<mlir::Value> elements)
+  TileElements(ThreadLowering& t, mlir::Value tile) : TileElements(layoutOf(tile), t.elements(tile)) {}
+  TileElements(LinearLayout layout, llvm::SmallVector<mlir::Value> elements)
       : layout(std::move(layout)), elements(std::move(elements)) {}
   mlir::Value at(int64_t row, int64_t column) const { return elements[*layout.registerAt({row, column})]; }
 
@@ -19,20 +20,21 @@ class Held {
   const llvm::SmallVector<mlir::Value> elements;
 };
 
-/// Neighbours that fill a register of 32 bits, the first in its lowest bits.
+/// Packs consecutive elements into one 32-bit register, the first in the lowest bits.
 inline mlir::Value wordOf(ThreadLowering& t, llvm::ArrayRef<mlir::Value> neighbours) {
   mlir::Type word = t.b.getI32Type();
   if (neighbours.size() == 1) return t.bitcast(neighbours[0], word);
   return mlir::LLVM::BitcastOp::create(t.b, t.loc, word, t.pack(neighbours));
 }
 
-/// Numbers along k of a register of a fragment.
-inline int64_t perRegister(const Held& factor) {
-  return compiler::perRegister(factor.elements[0].getType().getIntOrFloatBitWidth() / 8);
+/// Returns the number of elements along k in one 32-bit register of a fragment.
+inline int64_t perRegister(const TileElements& operand) {
+  return compiler::perRegister(operand.elements[0].getType().getIntOrFloatBitWidth() / 8);
 }
 
-/// A fragment of 16 rows and 32 bytes along k of a product's first factor, as mma.sync and wgmma take it.
-inline llvm::SmallVector<mlir::Value> fragmentOf(ThreadLowering& t, const Held& a, int64_t m, int64_t k) {
+/// Returns the fragment of operand A for mma.sync and wgmma: 16 rows from `m`, 32 bytes along k
+/// from `k`.
+inline llvm::SmallVector<mlir::Value> fragmentOf(ThreadLowering& t, const TileElements& a, int64_t m, int64_t k) {
   const int64_t each = perRegister(a);
   llvm::SmallVector<mlir::Value> words;
   for (int64_t begin : {k, k + 4 * each})
@@ -44,8 +46,9 @@ inline llvm::SmallVector<mlir::Value> fragmentOf(ThreadLowering& t, const Held& 
   return words;
 }
 
-/// The same of the second one: 32 bytes along k and 8 columns.
-inline llvm::SmallVector<mlir::Value> columnsFragmentOf(ThreadLowering& t, const Held& b, int64_t k, int64_t n) {
+/// Returns the fragment of operand B for mma.sync: 32 bytes along k from `k`, 8 columns from `n`.
+inline llvm::SmallVector<mlir::Value> columnsFragmentOf(ThreadLowering& t, const TileElements& b, int64_t k,
+                                                        int64_t n) {
   const int64_t each = perRegister(b);
   llvm::SmallVector<mlir::Value> words;
   for (int64_t begin : {k, k + 4 * each}) {
