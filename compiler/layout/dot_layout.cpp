@@ -9,8 +9,8 @@ constexpr int64_t kWarpThreads = 32;
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-// The part of a dimension that one warp has: 2^bits elements, of which `whole` are a fragment's; the warps behind it take
-// what is above.
+// Bits of one dimension. One warp has `own()` of the `total` bits, of which `whole` are inside a
+// fragment. The number of the warp gives the bits above.
 struct Extent {
   int total, whole, warps = 0;
   int own() const { return total - warps; }
@@ -18,8 +18,8 @@ struct Extent {
 
 struct Deal {
   Extent m, n;
-  int idle = 0;         // bits of the warp's number that say nothing
-  bool groups = false;  // the first two of these bits are those of 64 rows
+  int idle = 0;         // bits of the warp's number that do not matter
+  bool groups = false;  // the first two bits of the warp select rows inside 64
 
   int rowsOfGroup() const { return groups ? m.whole + kGroupBits : m.whole; }
   static constexpr int kGroupBits = 2;
@@ -29,7 +29,7 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
-// CTAs have the uppermost bits of the rows.
+// Returns the number of row bits that CTAs take; they take the highest ones.
 int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
@@ -66,12 +66,13 @@ void idle(Bases* bases, int bits) {
   bases->insert(bases->end(), bits, Basis(2, 0));
 }
 
-// Bits of the rows behind a fragment's that a warp has in its registers.
+// Appends the row bits above those of a fragment that a warp holds in registers.
 void ownRows(Bases* bases, const Deal& deal) {
   along(bases, 0, deal.rowsOfGroup(), deal.m.total - deal.m.warps + (deal.groups ? Deal::kGroupBits : 0));
 }
 
-// Bits of the warp's number: rows', columns', idle ones.
+// Returns the bases of the bits of the warp's number: rows, columns, idle bits. `rows` and
+// `columns` are the dimensions of the tile, or -1.
 Bases warpBases(const Deal& deal, int rows, int columns) {
   Bases bases;
   if (rows < 0) {
@@ -85,7 +86,7 @@ Bases warpBases(const Deal& deal, int rows, int columns) {
   return bases;
 }
 
-// Of a tile whose rows are the product's, or not.
+// Returns the layout of a tile. `rows` is true if its rows are those of the accumulator.
 LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp, const DotShape& of, bool rows) {
   Bases ctas(bitsOf(of.ctas), Basis(2, 0));
   if (const int bits = rows ? ctaRowBits(of) : 0; bits > 0) {
@@ -99,7 +100,7 @@ bool fitsFragments(const DotShape& shape) {
   return bitsOf(shape.m) >= bitsOf(kMmaM) && bitsOf(shape.n) >= bitsOf(kMmaN);
 }
 
-// Lanes 4 g + t: row g, columns `each` t to `each` t + `each` - 1.
+// Lane 4 g + t holds row g, columns `each` t to `each` t + `each` - 1.
 Bases lanesOfRows(int64_t each) {
   return {{0, each}, {0, 2 * each}, {1, 0}, {2, 0}, {4, 0}};
 }
@@ -126,7 +127,8 @@ DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
   return shape;
 }
 
-// Registers hold neighbours along k; those of a fragment, the second half of the rows first and then that of k.
+// A register holds contiguous elements along k. The next register bits of a fragment are the second
+// half of its rows, then the second half of its k.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   const int64_t each = perRegister(shape.bytes), depth = mmaK(shape.bytes);
   if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(depth)) return std::nullopt;
@@ -155,7 +157,7 @@ bool fitsWgmmaColumns(const DotShape& shape) {
 bool fitsWgmma(const DotShape& shape) {
   const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps * shape.ctas;
   if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps * shape.ctas) return false;
-  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0) return false;  // a CTA's rows follow one another
+  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0) return false;  // the rows of a CTA must be contiguous
   return groups && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
 }
 

@@ -17,14 +17,14 @@ int log2Exact(int64_t value) {
   return __builtin_ctzll(static_cast<unsigned long long>(value));
 }
 
-// Deals the bits of a tile's 2^n part to basis vectors.
+// Assigns the bits of a tile's 2^n part to basis vectors.
 class BitDealer {
  public:
   explicit BitDealer(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
     for (int64_t size : shape) end_.push_back(splitOdd(size).second);
   }
 
-  // The next free bit of one dimension, or nothing when the dimension is full.
+  // Returns the next free bit of one dimension, or nothing if the dimension is full.
   std::optional<Basis> take(int dim) {
     if (next_[dim] >= end_[dim]) return std::nullopt;
     Basis basis(shape_.size(), 0);
@@ -32,14 +32,14 @@ class BitDealer {
     return basis;
   }
 
-  // The next free bit of the innermost dimension >= `outermost` that has one.
+  // Returns the next free bit of the innermost dimension >= `outermost` that has one.
   std::optional<Basis> takeInner(int outermost = 0) {
     for (int dim = static_cast<int>(shape_.size()) - 1; dim >= outermost; --dim)
       if (auto basis = take(dim)) return basis;
     return std::nullopt;
   }
 
-  // Fills `count` bits of a thread number; those without room replicate.
+  // Fills `count` bits of a thread number; bits without room replicate.
   Bases takeThreads(int count) {
     Bases bases;
     for (int i = 0; i < count; ++i) bases.push_back(takeInner().value_or(zero()));
@@ -84,8 +84,8 @@ std::vector<int64_t> decodeCopies(const Shape& shape, int64_t copy) {
   return result;
 }
 
-// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes the group's
-// row-major number nonlinear in its bits.
+// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes
+// the group's row-major number nonlinear in its bits.
 bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   bool sawBits = false;
   for (size_t dim = begin; dim < end; ++dim) {
@@ -96,7 +96,8 @@ bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   return true;
 }
 
-// Cuts both shapes into the smallest groups of equal product and asks each whether it stays linear.
+// Splits both shapes into the smallest groups of equal size, and tests whether each group stays
+// linear.
 bool reshapeIsLinear(const Shape& from, const Shape& to) {
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {

@@ -6,8 +6,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Runs the CPU pipeline on a module of simplified tile IR and fills the artifact (entry, object, arena size).
-/// Stages for CompileOptions::emit: loops, llvm, asm.
+/// Runs the CPU pipeline on a module of simplified tile IR and fills the artifact (entry, object,
+/// arena size). Stages for CompileOptions::emit: loops, llvm, asm.
 mlir::LogicalResult compileForCpu(mlir::ModuleOp module, const program::CompileOptions& options,
                                   program::Artifact& artifact, CompileTrace& trace);
 

@@ -248,7 +248,8 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
 
 // Returns the guard of an access in the body being emitted.
 Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
-  // Code outside the innermost loop runs before the loop has chosen between the proved and the guarded bodies.
+  // Code outside the innermost loop runs before the loop has chosen between the proved and the
+  // guarded bodies.
   if (!nest->proved.contains(op) || depth < nest->inner) return guardOf(accesses[op], coords);
   if (nest->inBounds) return {};
   if (!nest->lead) return guardOf(accesses[op], coords);

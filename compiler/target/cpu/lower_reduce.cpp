@@ -67,8 +67,8 @@ void TileLowering::finish(Reduction& reduction) {
 
 //===-- Reductions along another dimension -------------------------------------------------------===//
 //
-// Each register reduces separate columns, so no step combines its lanes. Reductions of one shape and
-// axis share a nest:
+// Each register reduces separate columns, so no step combines its lanes. Reductions of one shape
+// and axis share a nest:
 //
 //   for the other dimensions, up to four adjacent registers of the lane dimension:
 //     for the axis, unguarded if every tile is inside its view: combine

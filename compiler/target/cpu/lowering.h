@@ -12,8 +12,8 @@
 
 namespace ligerdsl::compiler::cpu {
 
-/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes, or a vector of
-/// indices.
+/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes,
+/// or a vector of indices.
 struct Coord {
   mlir::Value base;   // i64, or vector<W x i64> if `scattered`; null = 0
   int64_t lanes = 0;  // W: lane i has index base + i, base is a multiple of W; 0: all lanes have `base`
@@ -23,8 +23,8 @@ struct Coord {
 };
 using Coords = llvm::SmallVector<Coord, 4>;
 
-/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth` outermost loops of the
-/// nest.
+/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth`
+/// outermost loops of the nest.
 struct Evaluated {
   mlir::Value value;
   int depth = 0;
