@@ -104,8 +104,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayR
 }
 
 std::string whyNarrow(Operation* access) {
-  if (offsetAccess(access))
-    return "the alignment offset is not that of the tile's only row; use tiles of one row";
+  if (offsetAccess(access)) return "the alignment offset is not that of the tile's only row; use tiles of one row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
   auto store = cast<tile::StoreTileOp>(access);

@@ -146,7 +146,8 @@ Type RingType::parse(AsmParser& parser) {
     return {};
   const std::optional<RingFill> by = symbolizeRingFill(fill);
   if (!by || slots < 1) {
-    parser.emitError(parser.getCurrentLocation(), "expected one slot or more, filled by bulk, async, async_own or tensor");
+    parser.emitError(parser.getCurrentLocation(),
+                     "expected one slot or more, filled by bulk, async, async_own or tensor");
     return {};
   }
   SmallVector<Type> parts;
@@ -180,7 +181,8 @@ LogicalResult RingFillOp::verify() {
     return emitOpError("expected ") << parts << " views, one per part, and a tile shape of " << dims << " numbers";
   const RingType ring = getRing().getType();
   if (ring.hasBarriers() != static_cast<bool>(getCount()) || (ring.getFill() == RingFill::bulk && parts != 1))
-    return emitOpError("expected one part and a count for bulk copies, a count for TMA copies, and no count for cp.async");
+    return emitOpError(
+        "expected one part and a count for bulk copies, a count for TMA copies, and no count for cp.async");
   const bool swizzled = llvm::all_of(ring.getParts(), [](Type part) { return cast<MemDescType>(part).getSwizzle(); });
   if (ring.getFill() == RingFill::tensor && !swizzled) return emitOpError("expected swizzled parts for TMA copies");
   if (getLayouts() && getLayouts()->size() != parts) return emitOpError("expected a layout for each part, or none");
@@ -217,7 +219,8 @@ LogicalResult WgmmaOp::verify() {
     if (shape.size() == 2) a = {shape[0], shape[1]};
   }
   if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
-    return emitOpError("expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of [m, n]");
+    return emitOpError(
+        "expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of [m, n]");
   const Type element = ring.part(getPartB()).getElementType();
   if (element.getIntOrFloatBitWidth() != 16 && (getPermutedA() || !getPermutedB()))
     return emitOpError("expected k along the rows of both parts for elements of 8 and 32 bits");
@@ -226,7 +229,8 @@ LogicalResult WgmmaOp::verify() {
     return emitOpError("expected a format for each operand of fp8, and none for other types");
   const bool whole = element.isInteger(8) && !fp8;
   if (whole ? !sums.getElementType().isInteger(32) : !sums.getElementType().isF32())
-    return emitOpError("expected an accumulator of ") << (whole ? "i32 for i8 without formats" : "f32") << ", got " << sums;
+    return emitOpError("expected an accumulator of ")
+           << (whole ? "i32 for i8 without formats" : "f32") << ", got " << sums;
   return success();
 }
 

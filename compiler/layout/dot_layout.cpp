@@ -16,7 +16,7 @@ struct Extent {
   int own() const { return total - warps; }
 };
 
-struct Deal {
+struct WarpSplit {
   Extent m, n;
   int idle = 0;         // bits of the warp's number that do not matter
   bool groups = false;  // the first two bits of the warp select rows inside 64
@@ -34,24 +34,24 @@ int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
 
-Deal deal(const DotShape& shape) {
-  Deal deal{{bitsOf(shape.m) - ctaRowBits(shape), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
-            {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
+WarpSplit splitWarps(const DotShape& shape) {
+  WarpSplit split{{bitsOf(shape.m) - ctaRowBits(shape), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
+                  {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
   if (shape.part == WarpPart::group) {
-    deal.groups = true;
-    deal.m.warps = bitsOf(shape.warps);
-    return deal;
+    split.groups = true;
+    split.m.warps = bitsOf(shape.warps);
+    return split;
   }
   for (int left = bitsOf(shape.warps); left > 0; --left) {
-    const bool rows = deal.m.own() > deal.m.whole, columns = deal.n.own() > deal.n.whole;
-    if (rows && (!columns || shape.part == WarpPart::rows || deal.m.own() >= deal.n.own()))
-      ++deal.m.warps;
+    const bool rows = split.m.own() > split.m.whole, columns = split.n.own() > split.n.whole;
+    if (rows && (!columns || shape.part == WarpPart::rows || split.m.own() >= split.n.own()))
+      ++split.m.warps;
     else if (columns)
-      ++deal.n.warps;
+      ++split.n.warps;
     else
-      ++deal.idle;
+      ++split.idle;
   }
-  return deal;
+  return split;
 }
 
 void along(Bases* bases, int dim, int from, int to) {
@@ -67,22 +67,22 @@ void idle(Bases* bases, int bits) {
 }
 
 // Appends the row bits above those of a fragment that a warp holds in registers.
-void ownRows(Bases* bases, const Deal& deal) {
-  along(bases, 0, deal.rowsOfGroup(), deal.m.total - deal.m.warps + (deal.groups ? Deal::kGroupBits : 0));
+void ownRows(Bases* bases, const WarpSplit& split) {
+  along(bases, 0, split.rowsOfGroup(), split.m.total - split.m.warps + (split.groups ? WarpSplit::kGroupBits : 0));
 }
 
 // Returns the bases of the bits of the warp's number: rows, columns, idle bits. `rows` and
 // `columns` are the dimensions of the tile, or -1.
-Bases warpBases(const Deal& deal, int rows, int columns) {
+Bases warpBases(const WarpSplit& split, int rows, int columns) {
   Bases bases;
   if (rows < 0) {
-    idle(&bases, deal.m.warps);
+    idle(&bases, split.m.warps);
   } else {
-    if (deal.groups) along(&bases, rows, deal.m.whole, deal.rowsOfGroup());
-    along(&bases, rows, deal.m.total - deal.m.warps + static_cast<int>(bases.size()), deal.m.total);
+    if (split.groups) along(&bases, rows, split.m.whole, split.rowsOfGroup());
+    along(&bases, rows, split.m.total - split.m.warps + static_cast<int>(bases.size()), split.m.total);
   }
-  columns < 0 ? idle(&bases, deal.n.warps) : along(&bases, columns, deal.n.own(), deal.n.total);
-  idle(&bases, deal.idle);
+  columns < 0 ? idle(&bases, split.n.warps) : along(&bases, columns, split.n.own(), split.n.total);
+  idle(&bases, split.idle);
   return bases;
 }
 
@@ -110,11 +110,11 @@ Bases lanesOfRows(int64_t each) {
 LinearLayout sumsLayout(const DotShape& shape) {
   if (!fitsFragments(shape))
     return LinearLayout::blocked({shape.m, shape.n}, 1, kWarpThreads, shape.warps, {shape.ctas, {}});
-  const Deal dealt = deal(shape);
+  const WarpSplit split = splitWarps(shape);
   Bases reg{{0, 1}, {8, 0}};
-  along(&reg, 1, dealt.n.whole, dealt.n.own());
-  ownRows(&reg, dealt);
-  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(dealt, 0, 1), shape, true);
+  along(&reg, 1, split.n.whole, split.n.own());
+  ownRows(&reg, split);
+  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(split, 0, 1), shape, true);
 }
 
 DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
@@ -132,20 +132,20 @@ DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   const int64_t each = perRegister(shape.bytes), depth = mmaK(shape.bytes);
   if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(depth)) return std::nullopt;
-  const Deal dealt = deal(shape);
+  const WarpSplit split = splitWarps(shape);
   Bases a, b;
   along(&a, 1, 0, bitsOf(each));
   a.push_back({8, 0});
   a.push_back({0, depth / 2});
   along(&a, 1, bitsOf(depth), bitsOf(shape.k));
-  ownRows(&a, dealt);
+  ownRows(&a, split);
   along(&b, 0, 0, bitsOf(each));
   b.push_back({depth / 2, 0});
   along(&b, 0, bitsOf(depth), bitsOf(shape.k));
-  along(&b, 1, dealt.n.whole, dealt.n.own());
+  along(&b, 1, split.n.whole, split.n.own());
   const Bases lanesOfB{{each, 0}, {2 * each, 0}, {0, 1}, {0, 2}, {0, 4}};
-  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(dealt, 0, -1), shape, true),
-                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape, false), sumsLayout(shape)};
+  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(split, 0, -1), shape, true),
+                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(split, -1, 1), shape, false), sumsLayout(shape)};
 }
 
 bool fitsWgmmaColumns(const DotShape& shape) {

@@ -18,9 +18,9 @@ int log2Exact(int64_t value) {
 }
 
 // Assigns the bits of a tile's 2^n part to basis vectors.
-class BitDealer {
+class BitAllocator {
  public:
-  explicit BitDealer(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
+  explicit BitAllocator(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
     for (int64_t size : shape) end_.push_back(splitOdd(size).second);
   }
 
@@ -65,11 +65,11 @@ class BitDealer {
   std::vector<int> next_, end_;  // free bits per dimension
 };
 
-Bases takeVector(BitDealer& dealer, const Shape& shape, int64_t vector) {
+Bases takeVector(BitAllocator& allocator, const Shape& shape, int64_t vector) {
   Bases reg;
   if (shape.empty()) return reg;
   for (int i = 0; i < log2Exact(vector); ++i)
-    if (auto basis = dealer.take(static_cast<int>(shape.size()) - 1)) reg.push_back(*basis);
+    if (auto basis = allocator.take(static_cast<int>(shape.size()) - 1)) reg.push_back(*basis);
   return reg;
 }
 
@@ -175,38 +175,38 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
 
 LinearLayout LinearLayout::blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                                    const ClusterCut& cut) {
-  BitDealer dealer(shape);
-  Bases cta = dealer.takeCtas(cut);
-  Bases reg = takeVector(dealer, shape, vector);
-  Bases lane = dealer.takeThreads(log2Exact(lanes));
-  Bases warp = dealer.takeThreads(log2Exact(warps));
-  dealer.takeRest(reg);
+  BitAllocator allocator(shape);
+  Bases cta = allocator.takeCtas(cut);
+  Bases reg = takeVector(allocator, shape, vector);
+  Bases lane = allocator.takeThreads(log2Exact(lanes));
+  Bases warp = allocator.takeThreads(log2Exact(warps));
+  allocator.takeRest(reg);
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
 LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                                        const ClusterCut& cut) {
-  BitDealer dealer(shape);
-  Bases cta = dealer.takeCtas(cut);
-  Bases reg = takeVector(dealer, shape, vector);
-  Bases lane = dealer.takeThreads(log2Exact(lanes));
+  BitAllocator allocator(shape);
+  Bases cta = allocator.takeCtas(cut);
+  Bases reg = takeVector(allocator, shape, vector);
+  Bases lane = allocator.takeThreads(log2Exact(lanes));
   Bases warp;
   for (int i = 0; i < log2Exact(warps); ++i) {
     std::optional<Basis> basis;
-    for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0 && !basis; --dim) basis = dealer.take(dim);
-    if (!basis) basis = dealer.takeInner();
-    warp.push_back(basis.value_or(dealer.zero()));
+    for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0 && !basis; --dim) basis = allocator.take(dim);
+    if (!basis) basis = allocator.takeInner();
+    warp.push_back(basis.value_or(allocator.zero()));
   }
-  dealer.takeRest(reg);
+  allocator.takeRest(reg);
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
 LinearLayout LinearLayout::replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas) {
-  BitDealer dealer(shape);
+  BitAllocator allocator(shape);
   Bases reg;
-  dealer.takeRest(reg);
-  return LinearLayout(shape, std::move(reg), dealer.takeThreads(log2Exact(lanes)), dealer.takeThreads(log2Exact(warps)),
-                      dealer.takeThreads(log2Exact(ctas)));
+  allocator.takeRest(reg);
+  return LinearLayout(shape, std::move(reg), allocator.takeThreads(log2Exact(lanes)),
+                      allocator.takeThreads(log2Exact(warps)), allocator.takeThreads(log2Exact(ctas)));
 }
 
 int64_t LinearLayout::copies() const {

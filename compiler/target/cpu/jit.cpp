@@ -71,7 +71,7 @@ void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   add("fmaf", static_cast<float (*)(float, float, float)>(&std::fma));
   add("floorf", static_cast<float (*)(float)>(&std::floor));
   add("ceilf", static_cast<float (*)(float)>(&std::ceil));
-  add("roundevenf", static_cast<float (*)(float)>(&std::nearbyint));  // rounds to even: no kernel changes the rounding mode
+  add("roundevenf", static_cast<float (*)(float)>(&std::nearbyint));  // to even: no kernel changes the rounding mode
   add("sqrtf", static_cast<float (*)(float)>(&std::sqrt));
   add("ligerdsl_cpu_print", &printFromKernel);
   check(library.define(orc::absoluteSymbols(std::move(symbols))));

@@ -39,9 +39,9 @@ struct Nest {
   llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
   llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null = 0
   llvm::SmallVector<mlir::Value> ends;     // per dimension: end of its loop; null = end of the tile
-  int pairedDim = -1;             // its index and the next one, `second`, share a body, both inside all views
-  mlir::Value second;             // set if pairedDim >= 0
-  llvm::SmallVector<int> depths;  // per dimension: loops around its index, including its own
+  int pairedDim = -1;                      // its index and the next one, `second`, share a body, both inside all views
+  mlir::Value second;                      // set if pairedDim >= 0
+  llvm::SmallVector<int> depths;           // per dimension: loops around its index, including its own
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
   int inner = 0;                              // depth of the innermost body
   bool streams = false;                       // stores bypass the caches
