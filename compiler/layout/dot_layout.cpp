@@ -19,7 +19,7 @@ struct Extent {
 struct WarpSplit {
   Extent m, n;
   int idle = 0;         // bits of the warp's number that do not matter
-  bool groups = false;  // the first two bits of the warp select rows inside 64
+  bool groups = false;  // the first two warp bits select rows inside the 64 of a wgmma
 
   int rowsOfGroup() const { return groups ? m.whole + kGroupBits : m.whole; }
   static constexpr int kGroupBits = 2;

@@ -168,10 +168,12 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   return clone(op, {a, divisor}, type);
 }
 
-// Emits one compare-and-select, which is the host's min/max instruction. It returns the second
+// Emits a compare-and-select, which is the host's min/max instruction. It returns the second
 // operand if either is NaN.
-// - A known number other than NaN and zero needs no more, as second operand of the select.
-// - Otherwise a select on NaN follows.
+// - If `other` is a constant, neither NaN nor zero, it becomes the first operand, and this
+//   suffices.
+// - Otherwise a select for a NaN in `a` follows. Zeros compare equal whatever their signs, so a
+//   constant zero keeps its place.
 Value Registers::extremum(Operation* op, Value a, Value other) {
   Location loc = op->getLoc();
   auto predicate = isa<arith::MaximumFOp>(op) ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;

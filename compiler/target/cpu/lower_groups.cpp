@@ -158,7 +158,8 @@ static int copiesFor(const Group& group, int64_t steps) {
   return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
 }
 
-// Returns the end of the unguarded loop and of the guarded one.
+// Returns the end of the leading body (null if there is none), of the unguarded loop, and of the
+// guarded one.
 TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step) {
   int dim = nest->laneDim;
   Value inside, limit = i64(nest->shape[dim]), end = limit;
