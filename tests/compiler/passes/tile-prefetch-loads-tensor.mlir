@@ -298,7 +298,7 @@ func.func @slices(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, 
 }
 // CHECK-LABEL: func.func @slices_of_four_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: tensor_copies = true: not done: tensor copies are of slices of views of three dimensions at most
+// REMARK: tensor_copies = true: not done: a sliced view must have at most three dimensions
 func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -315,7 +315,7 @@ func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.re
 }
 // CHECK-LABEL: func.func @slices_along_two_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: tensor_copies = true: not done: tensor copies are of slices along one dimension, any but the last
+// REMARK: tensor_copies = true: not done: a slice must be along one dimension, other than the last
 func.func @slices_along_two_dimensions(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
