@@ -115,7 +115,7 @@ bool addsToMemory(const program::CompileOptions& options) {
 LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
   timePasses(passes);
-  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass(addsToMemory(options)));
+  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass({.memoryAdds = addsToMemory(options)}));
   return passes.run(module);
 }
 
