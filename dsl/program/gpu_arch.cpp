@@ -42,8 +42,8 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
 // * SM and CTA: CUDA Programming Guide 13, "Compute Capabilities", technical specifications, as in
 //   libcu++'s cuda/__device/arch_traits.h. (The 32 CTAs and 128 KB of the Blackwell Tuning Guide,
 //   1.4.1.1, do not apply to 12.0.)
-// * Clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 on request
-//   on 9.0 and 10.0.
+// * Clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 on
+//   request on 9.0 and 10.0.
 // * PTX: PTX ISA 9.0, "Release Notes". ptxas 13.0 takes each target from this version on.
 // * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For the others, and for
 //   clusters of 12.0, only secondary sources were found.

@@ -136,7 +136,7 @@ typedef struct ligerdsl_tensor {
 /* A dtype as one number, for the dtype fields of descriptors: code | bits << 8 | lanes << 16. Zero
  * means "none". In the one-call form it means "the tensor's dtype". */
 enum {
-  LIGERDSL_I8 = 0x00010800, /* I8, I16 and BOOL: only for views of your own kernels */
+  LIGERDSL_I8 = 0x00010800, /* I8, I16 and BOOL: for views of your own kernels */
   LIGERDSL_I16 = 0x00011000,
   LIGERDSL_BOOL = 0x00010806, /* one byte, 0 or 1; i1 in ligerdsl/dsl.h */
   LIGERDSL_I32 = 0x00012000,
@@ -144,7 +144,7 @@ enum {
   LIGERDSL_F16 = 0x00011002,
   LIGERDSL_F32 = 0x00012002,
   LIGERDSL_BF16 = 0x00011004,
-  LIGERDSL_F8E4M3 = 0x0001080a, /* F8E4M3 (without infinities) and F8E5M2: only for views of your own kernels */
+  LIGERDSL_F8E4M3 = 0x0001080a, /* F8E4M3 (without infinities) and F8E5M2: as I8 */
   LIGERDSL_F8E5M2 = 0x0001080c
 };
 static inline ligerdsl_dtype_t ligerdsl_dtype_of(int32_t code) {

@@ -18,8 +18,8 @@ struct Program;
 
 struct ViewOptions {
   Shape strides = {};  // in elements, each `dyn` or a number; empty: 1 in the last dimension, `dyn` in the others
-  // The kernel does not write this view's memory. A store through the view is an error of
-  // recording. That no other argument writes it is a promise for every launch, as with `const
+  // The kernel does not write this view's memory. Recording fails for a store through the view.
+  // That no other argument writes the memory is a promise for every launch, as with `const
   // __restrict__`: loads may be cached, repeated and moved across stores. A launch rejects memory
   // that the view shares with a view that the kernel writes. It does not check pointers.
   bool read_only = false;
@@ -49,8 +49,8 @@ class KernelBuilder {
   // has fewer CTAs than programs, and each CTA takes its next program from a counter in memory. The
   // first loads of a program can start before the previous program ends (values.h, Resident). Two
   // arguments precede the kernel's own:
-  //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use it, and
-  //                 it shares no memory with another argument.
+  //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use it,
+  //                 and it shares no memory with another argument.
   //   programs      i32; number of programs, 0 or more.
   // In `body`, program_id(0) and num_programs(0) refer to the programs. Order and results are those
   // of a plain grid. Launch the kernel with the number of programs as its grid; a GPU then starts

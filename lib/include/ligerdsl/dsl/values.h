@@ -100,9 +100,10 @@ struct StoreOptions {
   Scalar alignment_offset = {};  // as in LoadOptions
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
-  // Stores the accumulator of a matmul from shared memory by TMA (cp.async.bulk.tensor, sm_90 and
-  // later), while the program continues. For add() the tile must be f32. No other access of the
-  // kernel may use this memory. If the store cannot use TMA, a remark gives the reason.
+  // Stores the tile, usually the accumulator of a matmul, from shared memory by TMA
+  // (cp.async.bulk.tensor, sm_90 and later), while the program continues. For add() the tile must
+  // be f32. No other access of the kernel may use this memory. If the store cannot use TMA, a
+  // remark gives the reason.
   bool tensor_copies = false;
 };
 
@@ -113,14 +114,16 @@ class View : public Value {
   using Value::Value;
   Scalar dim(int axis, Loc loc = Here::current()) const;     // i64; also of static dimensions
   Scalar stride(int axis, Loc loc = Here::current()) const;  // i64, in elements
-  // Alignment offset of a row that need not begin at a 16-byte boundary, such as one of 50257
-  // columns. `index` is the row: one index per axis except the last. If the row's blocks begin this
-  // number of elements earlier, each of them is aligned.
+  // Returns the alignment offset of a row that need not begin at a 16-byte boundary, such as one of
+  // 50257 columns. `index` is the row: one index per axis except the last. If the row's blocks
+  // begin this number of elements earlier, each of them is aligned.
   //
-  // Pass the result as `alignment_offset` to loads and stores. Element j of tile b is then column b
-  // * block + j - offset. Columns below 0 are outside the view, as are those after its end. The
-  // offset is at most max_alignment_offset(). It is 0 if the compiler knows that rows are aligned,
-  // or does not use it, so results must not depend on it.
+  // Pass the result as `alignment_offset` to loads and stores. Element j of tile b is then this
+  // column:
+  //   b * block + j - offset
+  // Columns below 0 are outside the view, as are those after its end. The offset is at most
+  // max_alignment_offset(). It is 0 if the compiler knows that rows are aligned, or does not use
+  // it, so results must not depend on it.
   //
   // Rows of other tensors may use the same offset. Their accesses are vectors as well if both rows
   // are equally far from a 16-byte boundary.
