@@ -45,7 +45,8 @@ inline std::string to_string(const Remark& remark) {
 //
 //   * The sliced dimension has 2^30 rows, and a slice is the last of them. Row i of the slice
 //     [begin, begin + size) has the coordinate 2^30 - size + i.
-//   * The next dimension steps by one row. The coordinate begin + size adds the rows before the end.
+//   * The next dimension steps by one row. Its coordinate, begin + size, adds the rows before the
+//     slice's end.
 //   * The last dimension steps by 2^34 elements less one row. The coordinate 2^30 subtracts 2^30
 //     rows, because addresses wrap at 64 bits.
 struct TensorMap {

@@ -53,7 +53,7 @@ struct GpuCode {
 
   // PTX versions, times ten; 0: no support.
   //   first_ptx    lowest version that knows the architecture, at least 8.0
-  //   cluster_ptx  lowest version for clusters: from 8.6 on, a cluster fence can restrict its acquire
+  //   cluster_ptx  lowest version for clusters: from 8.6 on, a cluster fence can restrict acquires
   //   fp8_ptx      lowest version with instructions that convert two fp8 numbers
   //   adds_ptx     lowest version with instructions that add two or four f32 to memory
   int first_ptx = 80, cluster_ptx = 0, fp8_ptx = 0, adds_ptx = 0;

@@ -109,7 +109,7 @@ LIGERDSL_API uint32_t ligerdsl_version(void); /* version of the loaded library; 
  * built without git. Never NULL. */
 LIGERDSL_API const char* ligerdsl_build_info(void);
 
-/* ---- Tensors: the memory layout of DLPack's DLTensor ------------------------------------------ */
+/* ---- Tensors: the memory layout of DLPack's DLTensor ----------------------------------------- */
 
 typedef struct ligerdsl_dtype {
   uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat, 6 bool */
@@ -178,7 +178,7 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
   uint32_t version
 #define LIGERDSL_HEADER_OF(type) sizeof(type), LIGERDSL_MAGIC, LIGERDSL_VERSION
 
-/* ---- Context: a device and its plans ---------------------------------------------------------- */
+/* ---- Context: a device and its plans --------------------------------------------------------- */
 
 typedef struct ligerdsl_context* ligerdsl_context_t;
 struct CUstream_st; /* cudaStream_t and CUstream point to it */
@@ -275,7 +275,7 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerds
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context,
                                                                          const char* operation, int64_t* calls);
 
-/* ---- Plans ------------------------------------------------------------------------------------ */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
 /* Returns the bytes of workspace that execute needs for this number of rows (ops.h defines the rows
@@ -309,7 +309,7 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context,
                                                                           ligerdsl_stream_t stream);
 
-/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h ------------------------------- */
+/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h ------------------------------ */
 
 typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {

@@ -49,8 +49,8 @@ class KernelBuilder {
   // has fewer CTAs than programs, and each CTA takes its next program from a counter in memory. The
   // first loads of a program can start before the previous program ends (values.h, Resident). Two
   // arguments precede the kernel's own:
-  //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use it,
-  //                 and it shares no memory with another argument.
+  //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use
+  //                 it, and it shares no memory with another argument.
   //   programs      i32; number of programs, 0 or more.
   // In `body`, program_id(0) and num_programs(0) refer to the programs. Order and results are those
   // of a plain grid. Launch the kernel with the number of programs as its grid; a GPU then starts

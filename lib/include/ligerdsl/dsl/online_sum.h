@@ -56,8 +56,8 @@ OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Ti
 // Adds a block whose terms the caller computes.
 //
 //   largest      tile of lanes.carried(): the largest c x of each lane, -infinity if none counts
-//   terms(base)  tile of lanes.shape(): 2^(c x - base), 0 for an element that does not count. `base`
-//                broadcasts to lanes.shape().
+//   terms(base)  tile of lanes.shape(): 2^(c x - base), 0 for an element that does not count.
+//                `base` broadcasts to lanes.shape().
 OnlineSums accumulate_terms(const OnlineSums& state, const BlockLanes& lanes, const Tile& largest,
                             const std::function<Tile(const Tile& base)>& terms, Loc loc = Here::current());
 // Returns the state of all lanes together. This is the one exchange between threads.

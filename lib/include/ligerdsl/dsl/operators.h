@@ -1,6 +1,6 @@
 // Operators. Rules:
-//   * Two tiles need one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype), and
-//     raise the rank with .expand_dims(axis).
+//   * Two tiles need one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype),
+//     and raise the rank with .expand_dims(axis).
 //   * A number takes the dtype of the other operand. A scalar of the tile's dtype, or of a narrower
 //     integer type, fills the tile.
 //   * Integer scalars of different width widen to the wider one.
