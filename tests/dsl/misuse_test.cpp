@@ -76,8 +76,8 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).add({0}, 1); }, "add_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     // Sums in memory.
-    {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which has no sums"},
-    {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which has no sums"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which cannot be added"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which cannot be added"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", bf16, {dyn}).partition({8}).add({0}, k.zeros({8}, f32)); }, "add: the tile is f32 but the view holds bf16; convert with .to(bf16)"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}).partition({8}).add({0}, k.zeros({4}, f32)); }, "add: the tile has shape [4] but the partition cuts tiles of [8]"},
     // Shapes.
@@ -95,7 +95,7 @@ const Misuse kMisuses[] = {
     // Matrix products.
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8, 4] and [8, 4]; transpose with .permute({1, 0})"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8] and [8, 4]; transpose with .permute({1, 0})"},
-    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: the sums have shape [8, 4], the product [8, 2]"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: expected an accumulator of shape [8, 2], got [8, 4]"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f16), tile(k, {8, 2})); }, "dot: the operands are f8e4m3 and f16; convert one with .to(...)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f8e5m2), tile(k, {8, 2}, f16)); }, "dot: got f16 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}, bf16), tile(k, {8, 2})); }, "dot: the operands are f32 and bf16; convert one with .to(...)"},
@@ -103,7 +103,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i8), tile(k, {4, 2}, i8), tile(k, {8, 2})); }, "dot: got f32 tile [8, 2], expected i32; convert with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 2}, i32)); }, "dot: got i32 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i16), tile(k, {4, 2}, i16), tile(k, {8, 2}, i32)); }, "dot: got i16 tile [8, 4], expected f32, f16, bf16, fp8 or i8"},
-    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f16), tile(k, {4, 2}, f16), tile(k, {8, 2}), {.input_precision = InputPrecision::tf32}); }, "dot: InputPrecision::tf32 is of f32 operands, and these are f16; leave it out"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f16), tile(k, {4, 2}, f16), tile(k, {8, 2}), {.input_precision = InputPrecision::tf32}); }, "dot: InputPrecision::tf32: expected f32 operands, got f16; leave it out"},
     // Moves along an axis.
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), tile(k, {4})); }, "gather: indices are i32 or i64, got f32"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {4, 8}), tile(k, {8}, i32)); }, "gather: indices of shape [8] into [4, 8]: all dimensions but 1 must be the same; use .broadcast_to(shape)"},
@@ -136,7 +136,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder&) { flip(Tile()); }, "flip: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { topk(Tile(), 4); }, "topk: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), Tile()); }, "gather: the operand is an empty handle; assign it a value before use"},
-    {__LINE__, [](KernelBuilder& k) { split(tile(k, {2})); }, "split: expected a tile whose last dimension is 2, beside others, got [2]"},
+    {__LINE__, [](KernelBuilder& k) { split(tile(k, {2})); }, "split: expected a tile of rank 2 or more whose last dimension is 2, got [2]"},
     // Reductions.
     {__LINE__, [](KernelBuilder& k) { sum(tile(k, {8}), 0); }, "sum: a rank-1 tile reduces to a scalar; call it without an axis"},
     {__LINE__, [](KernelBuilder& k) { sum(tile(k, {8, 8}), 2); }, "sum: axis 2 is outside a value of rank 2"},

@@ -121,7 +121,7 @@ const Defect kDefects[] = {
     {"i32 or i64 indices", on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
     {"an element for each index", on(OpCode::gather, [](Op& op, Program& p) { p.values[op.results[0]].shape = {8, 32}; })},
     {"multiplies [m, k] by [k, n]", on(OpCode::dot, [](Op& op, Program&) { std::swap(op.operands[1], op.operands[0]); op.operands[0] = op.operands[1]; })},
-    {"adds to f32 [m, n]", on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
+    {"accumulates in f32 [m, n]", on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
     {"gives f32 [m, n]", on(OpCode::dot, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::f16; })},
     {"works on f32", on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},
     {"tile_shape has one entry", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::tile_shape, std::vector<int64_t>{8}); })},
@@ -187,10 +187,10 @@ TEST(Verify, ProductsHaveTheSumsOfTheirFactors) {
   };
   EXPECT_EQ(refused(product(i8, i32, i32, false)), "");
   EXPECT_EQ(refused(product(f32, f32, f32, true)), "");
-  EXPECT_NE(refused(product(i8, i32, f32, false)).find("adds products of i8 to i32 [m, n]"), std::string::npos);
-  EXPECT_NE(refused(product(f32, f32, i32, false)).find("adds to f32 [m, n]"), std::string::npos);
-  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("has an input precision of f32 only"), std::string::npos);
-  EXPECT_NE(refused(product(i8, i32, i32, true)).find("has an input precision of f32 only"), std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, f32, false)).find("accumulates i8 in i32 [m, n]"), std::string::npos);
+  EXPECT_NE(refused(product(f32, f32, i32, false)).find("accumulates in f32 [m, n]"), std::string::npos);
+  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("takes an input precision for f32 only"), std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, i32, true)).find("takes an input precision for f32 only"), std::string::npos);
 }
 
 TEST(Verify, TheErrorNamesTheAuthorsLine) {

@@ -46,7 +46,7 @@ TEST_F(CudaDeviceTest, WhatTheMachineCodeCostsIsARemark) {
   const auto both = remarks(4);
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(to_string(both[0]).substr(0, 75),
-            "remark: [resources] each thread spills 120 bytes to local memory beside its");
+            "remark: [resources] each thread spills 120 bytes to local memory in addition to its");
   EXPECT_NE(
       both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
       std::string::npos)
@@ -56,7 +56,7 @@ TEST_F(CudaDeviceTest, WhatTheMachineCodeCostsIsARemark) {
       "insufficient register resources for the wgmma pipeline in the function 'k'";
   const auto serialised = resource_remarks({}, {.registers = 255, .log = log}, 0);
   ASSERT_EQ(serialised.size(), 1u);
-  EXPECT_NE(serialised[0].text.find("products by wgmma wait for each other"), std::string::npos);
+  EXPECT_NE(serialised[0].text.find("wgmma: matmuls do not overlap"), std::string::npos);
   // The compiler has said so, and local memory that holds variables is not only of spills.
   program::Artifact artifact;
   artifact.remarks = {{.pass = "place-tiles", .text = "min_ctas_per_sm = 4 is not reached: a CTA takes ..."}};
@@ -146,13 +146,14 @@ TEST_F(CudaDeviceTest, ViewsWithoutATensorMapAreRefused) {
     uint64_t view[5];
     const char* why;
   };
-  const Case cases[] = {{{0x1008, 100, 72, 80, 1}, "its address is no multiple of 16 bytes"},
-                        {{0x1000, 0, 72, 80, 1}, "it has no elements"},
-                        {{0x1000, 100, 0, 80, 1}, "it has no elements"},
-                        {{0x1000, 100, 72, 76, 1}, "its rows are no multiple of 16 bytes apart"},
-                        {{0x1000, 100, 72, 64, 1}, "its rows overlap, or are 2^40 bytes or more apart"},
-                        {{0x1000, 100, 72, uint64_t{1} << 39, 1}, "its rows overlap, or are 2^40 bytes or more apart"},
-                        {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "it has more than 2^30 rows or columns"}};
+  const Case cases[] = {
+      {{0x1008, 100, 72, 80, 1}, "its address is no multiple of 16 bytes"},
+      {{0x1000, 0, 72, 80, 1}, "it has no elements"},
+      {{0x1000, 100, 0, 80, 1}, "it has no elements"},
+      {{0x1000, 100, 72, 76, 1}, "the stride of its rows is no multiple of 16 bytes"},
+      {{0x1000, 100, 72, 64, 1}, "its rows overlap, or their stride is 2^40 bytes or more"},
+      {{0x1000, 100, 72, uint64_t{1} << 39, 1}, "its rows overlap, or their stride is 2^40 bytes or more"},
+      {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "it has more than 2^30 rows or columns"}};
   for (const Case& each : cases) {
     uint64_t slots[6] = {7};
     std::copy(std::begin(each.view), std::end(each.view), slots + 1);
@@ -171,19 +172,19 @@ TEST(TensorMap, OfFourDimensions) {
     uint64_t sizes[4], strides[4];
     const char* why;
   };
-  const char* overlap = "its rows overlap, or are 2^40 bytes or more apart";
+  const char* overlap = "its rows overlap, or their stride is 2^40 bytes or more";
   const Case cases[] = {{{2, 100, 8, 64}, {51200, 512, 64, 1}, nullptr},
                         {{2, 100, 8, 64}, {51200, 64, 6400, 1}, nullptr},
                         {{1, 100, 8, 64}, {0, 512, 64, 1}, nullptr},
                         {{2, 100, 8, 64}, {0, 512, 64, 1}, overlap},
                         {{2, 100, 8, 64}, {51200, 512, 32, 1}, overlap},
-                        {{2, 100, 8, 64}, {51200, 516, 64, 1}, "its rows are no multiple of 16 bytes apart"},
+                        {{2, 100, 8, 64}, {51200, 516, 64, 1}, "the stride of its rows is no multiple of 16 bytes"},
                         {{2, 0, 8, 64}, {51200, 512, 64, 1}, "it has no elements"}};
   for (const Case& each : cases) {
     uint64_t slots[10] = {7, 0x1000};
     std::copy(std::begin(each.sizes), std::end(each.sizes), slots + 2);
     std::copy(std::begin(each.strides), std::end(each.strides), slots + 6);
-    EXPECT_STREQ(runtime::why_not_mapped(map, slots), each.why);
+    EXPECT_STREQ(runtime::reason_not_mapped(map, slots), each.why);
   }
 }
 
@@ -193,7 +194,7 @@ TEST(TensorMap, OfSlices) {
   EXPECT_EQ(map.dims(), 5u);
   constexpr uint64_t kAddress = 0x7f1200003000;
   const uint64_t slots[7] = {kAddress, 100, 8, 64, 520, 64, 1};
-  ASSERT_EQ(runtime::why_not_mapped(map, slots), nullptr);
+  ASSERT_EQ(runtime::reason_not_mapped(map, slots), nullptr);
   runtime::cuda::Api api{};
   api.encode_map = ligerdsl::test::ptx::encode;
   runtime::cuda::TensorMap encoded;
@@ -218,7 +219,7 @@ TEST(TensorMap, OfSlices) {
     EXPECT_LT(kRows, found.sizes[4]);
   }
   const uint64_t far[7] = {kAddress, 100, 8, 64, uint64_t{1} << 34, 64, 1};
-  EXPECT_STREQ(runtime::why_not_mapped(map, far), "the rows of its slices are 2^34 elements or more apart");
+  EXPECT_STREQ(runtime::reason_not_mapped(map, far), "the row stride of its slices is 2^34 elements or more");
 }
 
 TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {

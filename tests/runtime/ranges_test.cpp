@@ -55,7 +55,7 @@ TEST(RangesChild, DISABLED_ForkedWhileOthersTell) {
   });
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(test::passes_in_child([&] {
-      tell_span("child", 1000, 2000);
+      report_span("child", 1000, 2000);
       return true;
     }));
   }

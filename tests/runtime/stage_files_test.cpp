@@ -215,7 +215,7 @@ TEST_F(StageFiles, ALaterEditedStageWins) {
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden({size, "TEST_OVERLAP=0"})));
   edit(true, "06-kernel.cubin", "CUBIN edited ligerdsl_fake");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden({"TEST_CODE_BYTES=26", "TEST_OVERLAP=0"})));
-  EXPECT_NE(log().find("; not looked at beside it: 02-tile.mlir\n"), std::string::npos) << log();
+  EXPECT_NE(log().find("; ignored files: 02-tile.mlir\n"), std::string::npos) << log();
   EXPECT_FALSE(fs::exists(path + "/cache") && !files_in(path + "/cache").empty());
 }
 
@@ -229,7 +229,7 @@ TEST_F(StageFiles, AnEarlierEditedStageMayBeAnything) {
   fs::remove(tile);
   ASSERT_EQ(mkfifo(tile.c_str(), 0600), 0);
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden(size)));
-  EXPECT_EQ(count(log(), "; not looked at beside it: 02-tile.mlir\n"), 2) << log();
+  EXPECT_EQ(count(log(), "; ignored files: 02-tile.mlir\n"), 2) << log();
 }
 
 TEST_F(StageFiles, EditedTileAndObjectOnACpu) {
