@@ -165,7 +165,7 @@ TEST(CpuMath, PowersAreAccurate) {
   std::vector<float> x(1 << 20), y(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const auto word = static_cast<uint32_t>(random());
-    const uint32_t bits = i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any positive float, or 0.5 to 2
+    const uint32_t bits = i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any positive, or 0.5 to 2
     std::memcpy(&x[i], &bits, 4);
     const double log = std::log2(double{x[i]}), wanted = static_cast<double>(random() % 300000) / 1000 - 150;
     y[i] = static_cast<float>(wanted / log);

@@ -34,7 +34,7 @@ TEST(Conversion, TravelMatchesBruteForce) {
   for (const auto& shape : sampleShapes()) {
     auto layouts = layoutsOf(shape);
     if (shape.size() == 2) layouts.push_back(LinearLayout::blocked({shape[1], shape[0]}, 2, 4, 2).permute({1, 0}));
-    for (size_t i = 0, count = layouts.size(); i < count; ++i) {  // the same threads, with the registers in another order
+    for (size_t i = 0, count = layouts.size(); i < count; ++i) {  // the same threads, registers in another order
       auto reg = layouts[i].bases(Axis::reg);
       std::reverse(reg.begin(), reg.end());
       layouts.emplace_back(shape, reg, layouts[i].bases(Axis::lane), layouts[i].bases(Axis::warp));

@@ -50,7 +50,7 @@ Place of_b(int64_t lane, int64_t reg, int64_t i, int64_t bytes) {
   if (bytes == 4) return {lane % 4 + 4 * reg, lane / 4};
   return {lane % 4 * 2 + i + 8 * reg, lane / 4};
 }
-Place of_sums(int64_t lane, int64_t reg) {
+Place of_acc(int64_t lane, int64_t reg) {
   return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
 }
 
@@ -95,14 +95,14 @@ TEST(DotLayout, FragmentsMatchThePtxIsa) {
       });
       for_fragments(layouts->sums, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
-          expect_held(layouts->sums, lane, warp, {row, column}, of_sums(0, reg), of_sums(lane, reg));
+          expect_held(layouts->sums, lane, warp, {row, column}, of_acc(0, reg), of_acc(lane, reg));
       });
     }
   }
 }
 
 // Expects that each warp holds the rows of A and the columns of B of its accumulator, for all of k.
-void expect_factors_fit(const DotShape& shape, const DotLayouts& layouts) {
+void expect_operands_fit(const DotShape& shape, const DotLayouts& layouts) {
   for (int64_t warp = 0; warp < shape.warps; ++warp) {
     for (int64_t lane = 0; lane < 32; ++lane) {
       const auto held = [&](const LinearLayout& layout, bool whole_warp) {
@@ -126,10 +126,10 @@ void expect_factors_fit(const DotShape& shape, const DotLayouts& layouts) {
 }
 
 TEST(DotLayout, OperandsAreWhereTheirAccumulatorIs) {
-  for (const DotShape& shape : kShapes) expect_factors_fit(shape, *mmaLayouts(shape));
+  for (const DotShape& shape : kShapes) expect_operands_fit(shape, *mmaLayouts(shape));
   for (const DotShape shape : {DotShape{8, 8, 4, 1}, {7, 9, 3, 2}, {4, 32, 8, 4}, {24, 4, 5, 2}}) {
     EXPECT_FALSE(mmaLayouts(shape));
-    expect_factors_fit(shape, threadLayouts(shape));
+    expect_operands_fit(shape, threadLayouts(shape));
   }
 }
 

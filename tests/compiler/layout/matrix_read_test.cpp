@@ -18,7 +18,7 @@ using Coordinates = LinearLayout::Coordinates;
 // Returns the tile coordinates of the element in register `reg` of a lane after the ldmatrix
 // instructions of `read`. Elements have `bytes` bytes. An instruction moves pairs of bytes, and a
 // lane's register holds four bytes.
-Coordinates brought(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp, int64_t bytes) {
+Coordinates loaded(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp, int64_t bytes) {
   const int64_t each = 4 / bytes, word = reg / each, i = reg % each;
   const int64_t matrix = word % read.matrices, instruction = word / read.matrices;
   const int64_t row = read.transposed ? lane % 4 * 2 + i : lane / 4;
@@ -36,7 +36,7 @@ void expect_read(const LinearLayout& tile, bool transposed, int64_t bytes = 2) {
   for (int64_t warp = 0; warp < tile.warps(); ++warp)
     for (int64_t lane = 0; lane < tile.lanes(); ++lane)
       for (int64_t reg = 0; reg < tile.registers(); ++reg)
-        ASSERT_EQ(brought(*read, reg, lane, warp, bytes), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
+        ASSERT_EQ(loaded(*read, reg, lane, warp, bytes), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
             << "register " << reg << " of lane " << lane << " of warp " << warp;
 }
 

@@ -35,7 +35,7 @@ std::string errorOf(program::CompileOptions options) {
   return "";
 }
 
-TEST(NvptxPipeline, LoopsCarryTilesInRegisters) {
+TEST(NvptxPipeline, LoopsThatCarryTilesAssemble) {
   PtxKernel kernel(sumOfRows, Known::whole);
   EXPECT_TRUE(kernel.has("bra")) << kernel.ptx;
   expectAssemblesEverywhere(sumOfRows);
@@ -98,8 +98,7 @@ TEST(NvptxPipeline, OwnersStoreToSharedMemoryWithoutABranch) {
   EXPECT_FALSE(kernel.has("bra")) << kernel.ptx;
 }
 
-// The compiler recognises the row and blocks of the two loops as equal, although the author
-// computed them differently.
+// A row that two loops read is copied to shared memory once, unless a store may change it.
 TEST(NvptxPipeline, ResidentRowsAreReadOnce) {
   auto passes = [](bool inPlace) {
     return [=](KernelBuilder& k) {
@@ -253,7 +252,7 @@ TEST(NvptxPipeline, ResidentRowsFillTheFreeSharedMemory) {
   PtxKernel kernel(wideRowAndTranspose, Known::aligned);
   EXPECT_TRUE(kernel.has("cp.async.bulk")) << kernel.ptx;
   EXPECT_EQ(kernel.count("fence.proxy.async"), 3)
-      << "behind the set-up, and behind the reads of stages that are filled again";
+      << "after the set-up, and after the reads of stages that are filled again";
   EXPECT_LE(kernel.artifact.shared_bytes, 227 * 1024);
   EXPECT_GT(kernel.artifact.shared_bytes, 200 * 1024);
   program::CompileOptions twice;
@@ -324,7 +323,7 @@ TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
       {"the weight alone", [&](auto&, auto&, auto& w, auto&) { return w.partition({4096}).load({0}); }, 0},
       {"a row that another tensor names",
        [&](auto& k, auto& x, auto&, auto& order) { return row(x, order.load({k.program_id(0)})); }, 0},
-      {"a row behind a reduction",
+      {"a row after a reduction",
        [&](auto& k, auto& x, auto& w, auto&) {
          Scalar total = sum(w.partition({4096}).load({0}));
          return row(x, k.program_id(0)) * total;
@@ -545,7 +544,7 @@ TEST(NvptxPipeline, TmaCopiesLoadTheOperands) {
   program::TensorMap of_b = of_a;
   of_b.slot = 10;
   EXPECT_EQ(kernel.artifact.maps, (std::vector{of_a, of_b}));
-  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3) << kernel.ptx;  // two turns ahead, one in the loop
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3) << kernel.ptx;  // two iterations ahead, one in the loop
   EXPECT_EQ(kernel.count("mbarrier.arrive.expect_tx"), 3) << kernel.ptx;
   EXPECT_EQ(kernel.count("cp.async.cg"), 0) << kernel.ptx;
   expectAssembles(product, "sm_90a", Known::whole);
@@ -585,8 +584,9 @@ TEST(NvptxPipeline, TmaCopiesLoadSlices) {
   expectAssembles(product, "sm_90a", Known::whole);
 }
 
-// Two segments of k, each in a loop with a ring: both have the memory of one, and sums stay in registers from loop to loop, with no barrier more
-// than each loop has of its own: two where memory barriers are made ready, one in its turns, one behind it.
+// Two loops over segments of k, each with a ring. The rings share memory, and the accumulator stays
+// in registers between the loops. No barriers are added to those of each loop: two to initialise
+// mbarriers, one in its iterations, one after it.
 TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
   constexpr int64_t kM = 128, kN = 256, kK = 64, kStages = 4, kSlots = kStages * (kM + kN) * kK * 2;
   const auto segments = [](int count, int64_t rows) {
@@ -615,7 +615,7 @@ TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
   EXPECT_EQ(two.artifact.shared_bytes, kSlots + 2 * kBarriers);
   EXPECT_EQ(two.count("bar.sync"), 2 * one.count("bar.sync")) << two.ptx;
   EXPECT_EQ(two.count("wgmma.mma_async"), 2 * one.count("wgmma.mma_async"));
-  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "a warp's number alone\n" << two.ptx;
+  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "only the warp's number\n" << two.ptx;
   EXPECT_FALSE(two.has("ld.shared") || two.has("st.shared")) << two.ptx;
   expectAssembles(segments(2, kM), "sm_90a", Known::whole, 8);
   expectAssembles(segments(2, 64), "sm_80", Known::whole, 8);

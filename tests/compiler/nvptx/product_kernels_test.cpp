@@ -29,7 +29,7 @@ void PrintTo(const Family& family, std::ostream* out) {
 const std::map<std::string, int64_t> kSpilled{{"attention_d_k_d_v_bf16 dim=120 right=true", 16},
                                               {"attention_d_k_d_v_bf16 dim=128 right=true", 16}};
 
-class ProductKernels : public ::testing::TestWithParam<Family> {
+class MatmulKernels : public ::testing::TestWithParam<Family> {
  protected:
   // Calls `body` with every combination of settings.
   template <class Body>
@@ -43,7 +43,7 @@ class ProductKernels : public ::testing::TestWithParam<Family> {
   }
 };
 
-TEST_P(ProductKernels, UseWgmmaWithoutSpills) {
+TEST_P(MatmulKernels, UseWgmmaWithoutSpills) {
   constexpr int kPtx = 86;  // clusters require it
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
   MetaValues chosen;
@@ -102,8 +102,8 @@ TEST(ShallowMatmul, UsesWgmmaInAnAuthorsLoop) {
     const Partition b = k.view("b", bf16, {64, 4096}).partition({64, 128});
     const Scalar row = k.program_id(0), column = k.program_id(1);
     const auto [sums] = k.for_range(0, 1, 1, {.num_stages = 3, .tensor_copies = tensor_copies},
-                                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& turn, const Tile& sums) {
-                                      return carry(dot(a.load({row, turn}), b.load({turn, column}), sums));
+                                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
+                                      return carry(dot(a.load({row, i}), b.load({i, column}), sums));
                                     });
     c.store({row, column}, sums.to(bf16));
     const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 8)};
@@ -131,15 +131,15 @@ TEST(AmpereMatmul, UsesMmaSyncWithoutSpills) {
 
 // An author's matmul in which a cluster divides the rows of a tile. Each CTA copies a part of
 // operand B to both.
-std::string clusterProduct(int64_t rows) {
+std::string clusterMatmul(int64_t rows) {
   KernelBuilder k("product");
   const Partition c = k.view("c", f32, {dyn, 4096}).partition({rows, 64});
   const Partition a = k.view("a", bf16, {dyn, 4096}).partition({rows, 64});
   const Partition b = k.view("b", bf16, {4096, 4096}).partition({64, 64});
   const Scalar row = k.program_id(0);
   const auto [sums] = k.for_range(0, 64, 1, {.num_stages = 3, .tensor_copies = true}, carry(k.zeros({rows, 64}, f32)),
-                                  [&](const Scalar& turn, const Tile& sums) {
-                                    return carry(dot(a.load({row, turn}), b.load({turn, 0}), sums));
+                                  [&](const Scalar& i, const Tile& sums) {
+                                    return carry(dot(a.load({row, i}), b.load({i, 0}), sums));
                                   });
   c.store({row, 0}, sums);
   kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 4)};
@@ -149,12 +149,12 @@ std::string clusterProduct(int64_t rows) {
 
 TEST(ClusterMatmul, SharesOperandB) {
   const std::string shared = ".multicast::cluster";
-  EXPECT_NE(clusterProduct(128).find(shared), std::string::npos);
-  EXPECT_EQ(clusterProduct(192).find(shared), std::string::npos) << "CTAs have no equal parts of 192 rows";
+  EXPECT_NE(clusterMatmul(128).find(shared), std::string::npos);
+  EXPECT_EQ(clusterMatmul(192).find(shared), std::string::npos) << "CTAs have no equal parts of 192 rows";
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Families, ProductKernels,
+    Families, MatmulKernels,
     ::testing::Values(
         Family{"matmul",
                {{"factors", {"nn", "nt", "tn", "tt"}},

@@ -76,8 +76,9 @@ kernels::Operation operationOf(const std::string& name, const MetaValues& settin
 struct Family {
   const char* name;
   std::vector<const char*> typed;  // options that take the type
-  int statistics;  // narrow accesses that a kernel may have in its text: of every row of a tile, before a loop and in
-                   // it; of a few elements that make a shift
+  // Largest number of narrow accesses in the PTX: per row of a tile, before and in a loop, or of the
+  // few elements that determine a shift.
+  int statistics;
 };
 
 void PrintTo(const Family& family, std::ostream* out) {
@@ -139,7 +140,7 @@ TEST(ClusterCrossEntropy, CachesItsRow) {
   for (const char* type : {"bf16", "f32"})
     for (int64_t width : {128256, 131080, 136528, 163840, 200064, 262144, 262208, 327680})
       for (const char* option : {"smoothing", "softcap", "lse_square"}) {
-        if (type[0] == 'f' && width > 163840) continue;  // six and five CTAs of sixteen have no room
+        if (type[0] == 'f' && width > 163840) continue;  // longer f32 rows have no room
         MetaValues settings{
             {"classes", std::to_string(width)}, {"type", type}, {"with_gradient", "true"}, {option, "true"}};
         const auto operation = kernels::find_operation("cross_entropy")->make(machine, settings);
@@ -160,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"fused_add_layer_norm_forward", {"type", "weight_type"}, 12},
                       Family{"fused_add_layer_norm_backward", {"type", "weight_type"}, 16},
                       Family{"scale_rows", {"type"}, 1}, Family{"bias_add_forward", {"type", "bias_type"}, 0},
-                      Family{"bias_add_backward", {"type"}, 1},  // the sums of a program, a column of each thread
+                      Family{"bias_add_backward", {"type"}, 1},  // column sums of a program, one column per thread
                       Family{"activation_forward", {"type"}, 0}, Family{"activation_backward", {"type"}, 0},
                       Family{"dropout_forward", {"type"}, 0}, Family{"dropout_backward", {"type"}, 0},
                       Family{"swiglu_forward", {"type"}, 0}, Family{"swiglu_backward", {"type"}, 0},
