@@ -1,5 +1,5 @@
-// Makes the stand-in of the CUDA driver (tests/runtime/fake_cuda.cpp) a GPU of a kind: launches run on the emulator of
-// ptx/, each to its end before the call returns.
+// Turns the fake CUDA driver (tests/runtime/fake_cuda.cpp) into an emulated GPU: launches run on
+// the emulator of ptx/ and complete before the call returns.
 #include <cstdio>
 #include <map>
 #include <memory>
