@@ -1,4 +1,4 @@
-// What the author of a pipelined loop is told. The passes' own files show what happens instead.
+// Remarks on pipelined loops. The tests of the passes show the generated code.
 // RUN: ligerdsl-opt %s -tile-prefetch-loads -split-input-file -verify-diagnostics
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
