@@ -44,7 +44,7 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
 // * PTX: PTX ISA 9.0, "Release Notes"; ptxas 13.0 takes each target from this version on;
 // * SMs and L2: published device properties of H200, B200 and RTX PRO 6000; of the others, and 12.0's clusters, only
 //   secondary pages were found.
-// GpuTest.ArchitectureIsAsInTheTable compares a row with its device: sm_90a with an H200 so far.
+// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device: sm_90a with an H200 so far.
 constexpr GpuArch kSm80{chip({.name = "sm_80",
                               .capability = 80,
                               .sms = 108,
