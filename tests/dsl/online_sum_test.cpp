@@ -1,5 +1,4 @@
-// Tests the distribution of blocks over lanes and online sums, run by the interpreter.
-#include <gtest/gtest.h>
+// Tests how blocks are distributed over lanes, and OnlineSum, run by the interpreter.
 
 #include <cmath>
 

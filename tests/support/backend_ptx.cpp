@@ -1,8 +1,7 @@
-// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. Like in the library's
-// launcher, the arguments decide which variant of a kernel runs. ptx-cluster2 and ptx-cluster4 give
-// every program a cluster of that many CTAs unless its launch asks for one. ptx-sm80 emulates the
-// GPU that lacks the most instructions.
-#include <dlfcn.h>
+// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. The arguments decide
+// which variant of a kernel runs, like in the library's launcher. The backends ptx-cluster2 and
+// ptx-cluster4 give every program a cluster of that many CTAs unless its launch asks for one. The
+// backend ptx-sm80 emulates the GPU that lacks the most instructions.
 
 #include <algorithm>
 #include <bit>

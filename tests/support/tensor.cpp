@@ -69,7 +69,7 @@ void write_integer(DType type, uint8_t* to, int64_t value) {
   }
 }
 
-// `count` elements, `step` bytes apart.
+// Elements with a distance of `step` bytes.
 struct Run {
   uint8_t* begin;
   int64_t count, step;

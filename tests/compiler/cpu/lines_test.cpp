@@ -70,8 +70,7 @@ TEST(CpuLines, HandlesTilesOfOneRowAndStaticWidths) {
     EXPECT_EQ(to[7 * 500], kCanary);
   };
   rows_of(one, 7);
-  // A row has as many columns as the tile, so there is no end of the row for a guard to compare
-  // with.
+  // The tile spans whole rows, so there is no end of the row for a guard to compare with.
   CpuKernel whole(
       [](KernelBuilder& k) {
         View y = k.view("y", f32, {dyn, 512}), x = k.view("x", f32, {dyn, 512}), bias = k.view("bias", f32, {512});

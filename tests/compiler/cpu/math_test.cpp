@@ -158,8 +158,8 @@ TEST(CpuMath, ApproximateLogarithmIsAccurateNearOne) {
   }
 }
 
-// Bases of the whole range, with exponents for which the power is finite. The error is largest for
-// large products y log2(x).
+// Bases of the whole range, with exponents for which the power is finite. The error is largest if
+// |y log2(x)| is large.
 TEST(CpuMath, PowersAreAccurate) {
   std::mt19937_64 random(7);
   std::vector<float> x(1 << 20), y(x.size());

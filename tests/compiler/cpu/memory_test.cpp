@@ -21,7 +21,7 @@ TEST(CpuMemory, PartitionsHandleTheEdges) {
       Case()
           .out(f32, {rows, cols}, {cols + 3, 1})
           .view(f32, randomNumbers(rows * (cols + 5)), {rows, cols}, {cols + 5, 1})
-          .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs lie outside altogether
+          .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
 }
 
 TEST(CpuMemory, PaddingReachesReductions) {
@@ -252,7 +252,7 @@ TEST(CpuMemory, LargeResultsUseNonTemporalStores) {
 }
 
 // A store in the same loop as a reduction, or as a buffer that another loop reads, is non-temporal
-// too. The sums must not depend on that.
+// too. The results of the reduction must not depend on that.
 TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
   constexpr int64_t rows = 8, cols = 256, many = int64_t{1} << 20;
   for (int axis : {0, 1}) {

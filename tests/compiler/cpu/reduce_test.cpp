@@ -131,7 +131,7 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
   }
 }
 
-// One loop computes the stored row and its sums, whatever the shapes of their tiles.
+// One loop computes the stored row and its reductions, whatever the shapes of their tiles.
 TEST(CpuReduce, StoredRowAndItsSumsShareALoop) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}), total = k.view("total", f32, {dyn});
@@ -194,7 +194,8 @@ TEST(CpuReduce, CarriedReductionsShareALoop) {
       .check(build, {1}, {1e-5, 1e-5}, {{}, aliasing({1, 2, 3, 4})});
   KernelBuilder k("sums");
   build(k);
-  // Two carried tiles, two sums and one quotient of 4 x 64. The exponential is not stored.
+  // Buffers: two carried tiles, two results of reductions and one quotient of 4 x 64. The
+  // exponential is not stored.
   EXPECT_EQ(compileProgram(k.finish(), aliasing({1, 2, 3, 4})).arena_bytes, (2 + 2 + 4) * 64 * 4);
 }
 

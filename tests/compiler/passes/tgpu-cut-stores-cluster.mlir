@@ -1,4 +1,4 @@
-// Stores of a cluster with tensor copies: each CTA stores its own rows from its own buffer. Threads
+// Stores of a cluster by TMA copies: each CTA stores its own rows from its own buffer. Threads
 // store the tile if CTAs have no rows of their own.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=8 num-ctas=2 arch=sm_90a" -tgpu-cut-stores -canonicalize -cse -verify-diagnostics | FileCheck %s
 

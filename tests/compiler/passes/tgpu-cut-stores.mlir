@@ -91,9 +91,9 @@ func.func @added_whole(%x: !c, %c: !f, %n: i64) {
   return
 }
 
-// Stores with tensor copies use one buffer, allocated before all loops, for one segment after
-// another. Before the first segment of an iteration, the last write must be complete. Before the
-// others, the buffer must have been read.
+// Stores by TMA copies use one buffer, allocated before all loops, for one segment after another.
+// Before the first segment of an iteration, the last write must be complete. Before the others, the
+// buffer must have been read.
 // CHECK-LABEL: func.func @by_tensor_copies
 // CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <128x128xbf16, swizzle = 128>
 // CHECK: scf.for

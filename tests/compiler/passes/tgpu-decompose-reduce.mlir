@@ -37,8 +37,8 @@ func.func @row(%x: !vec, %y: !vec, %i: i64) {
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Independent sums share an exchange, even with code in between. A maximum that depends on one does
-// not.
+// Independent reductions share an exchange, even with code in between. A maximum that depends on
+// one does not.
 // CHECK-LABEL: func @independent
 // CHECK: tgpu.reduce_in_warp sum %{{.*}}, %{{.*}} {axis
 // CHECK: tgpu.convert_layout
@@ -128,8 +128,7 @@ func.func @argmax(%x: !vec, %y: !tile.view<?xi32, strides = [1]>, %i: i64) {
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Column sums over warps: the exchange gives the layout in which the sums are stored, distributed
-// over all warps.
+// Column sums over warps: the exchange gives the layout of the store, distributed over all warps.
 // CHECK-DAG: #[[OUT:.+]] = #tgpu.layout<register = {{\[}}[1]], lane = {{\[}}[2], [4], [8], [16], [32]], warp = {{\[}}[64], [128]], cta = [], rank = 1>
 // CHECK-LABEL: func @columns
 // CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<2x256xf32
@@ -174,7 +173,8 @@ func.func @cumsum(%x: !vec, %i: i64) {
 
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Column sums that the tile uses: one exchange gives every warp the sums that its rows need.
+// Column sums that are combined with the tile: one exchange gives every warp the values for its
+// rows.
 // CHECK-LABEL: func @columns_back
 // CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<2x256xf32
 // CHECK: tgpu.convert_layout

@@ -6,9 +6,9 @@
 !vec = !tile.view<?xbf16, strides = [1]>
 !tile = tensor<32768xf32, #wide>
 
-// Of 64 registers per thread, 32 would be live across the barrier. Instead, the 16 of the bf16 tile
-// are, and the multiplication by a value from outside is recomputed. With 256 registers per thread
-// nothing changes.
+// Without the pass, 32 of 64 registers per thread would be live across the barrier. Instead, the 16
+// of the bf16 tile are, and the multiplication by a value from outside is recomputed. With 256
+// registers per thread nothing changes.
 // CHECK-LABEL: func @both_sides
 // CHECK: arith.extf %[[X:.+]] : tensor<32768xbf16
 // CHECK: tgpu.barrier

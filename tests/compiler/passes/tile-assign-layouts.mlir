@@ -60,8 +60,8 @@ func.func @small(%x: !vec, %i: i64) {
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Several rows per CTA that are reduced: one warp per row. The weight is loaded in the layout of
-// the broadcast, and the sums keep the layout of the reduction, so nothing is converted.
+// Several rows per CTA that are reduced: one warp per row. The weight is loaded in the layout of the
+// broadcast, and the row sums keep the layout of the reduction, so nothing is converted.
 // CHECK-DAG: #[[TILE:.+]] = #tgpu.layout<register = {{\[}}[0, 1], [0, 2], [0, 128], [0, 256], [0, 512], [4, 0]], lane = {{\[}}[0, 4], [0, 8], [0, 16], [0, 32], [0, 64]], warp = {{\[}}[1, 0], [2, 0]], cta = [], rank = 2>
 // CHECK-DAG: #[[WEIGHT:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [128], [256], [512]], lane = {{\[}}[4], [8], [16], [32], [64]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-DAG: #[[SUMS:.+]] = #tgpu.layout<register = {{\[}}[4]], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = [], rank = 1>

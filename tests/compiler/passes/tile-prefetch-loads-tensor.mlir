@@ -202,8 +202,8 @@ func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// A loop whose pipeline does not continue from tile to tile: its first copies wait for the previous
-// tile. The position in the ring continues, also through the branch.
+// The pipeline of this loop ends with each tile: the first copies wait for the previous tile. The
+// position in the ring continues, also through the branch.
 // CHECK-LABEL: func.func @bounds
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
 // CHECK: scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32)

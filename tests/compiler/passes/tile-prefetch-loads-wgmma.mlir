@@ -13,8 +13,8 @@
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// The loop does not read the accumulator: an iteration starts its wgmma, waits for the previous
-// one, then for the next iteration's copies, and refills the slot that the previous wgmma has read.
+// The loop does not read the accumulator. An iteration starts its wgmma, waits for the previous one,
+// then for the next iteration's copies. It then refills the slot that the previous wgmma has read.
 // CHECK-LABEL: func.func @overlapping
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x64xbf16, swizzle = 128>, <64x64xbf16, swizzle = 128>>
 // CHECK-COUNT-3: tgpu.ring_fill %[[RING]]

@@ -86,7 +86,7 @@ func.func @divisible(%n: i32) {
 
 // -----
 
-// Of nested loops, the inner one is unrolled first.
+// The inner one of two nested loops is unrolled first.
 // CHECK-LABEL: func.func @nested
 // CHECK: scf.for
 // CHECK: scf.for

@@ -321,8 +321,8 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   return bits(value <= static_cast<double>(Limits::min()) ? Limits::min() : static_cast<Integer>(value));
 }
 
-// Returns a b + c, rounded once. The product is exact in double, and a sum rounded to odd may be
-// rounded again.
+// Returns a b + c, rounded once. The multiplication is exact in double, and a sum rounded to odd
+// may be rounded again.
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
   const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z), sum = product + addend;

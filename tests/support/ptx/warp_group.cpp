@@ -40,7 +40,7 @@ class Descriptor {
   // Returns the address in the CTA's shared memory of element (at, k), where `at` is the row (or
   // column) of m or n.
   uint64_t address(uint64_t at, uint64_t k) const {
-    // Groups of eight rows of a panel are `stride` bytes apart, and panels `leading` bytes.
+    // The distance of groups of eight rows of a panel is `stride` bytes, that of panels `leading`.
     const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k, width = panel_ / number_;
     if (!transposed_ && column >= width) throw std::runtime_error("a descriptor's k leaves its panel");
     const uint64_t plain =
