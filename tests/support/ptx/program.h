@@ -121,10 +121,12 @@ struct Instruction {
   size_t matrices = 0;        // of ldmatrix
   bool transposed = false;    // the same
   int columns = 0;            // of wgmma
-  // Flags of synchronisation, by kind. wide: scope wider than a CTA; relaxed: without release or
-  // acquire. parity: phase by parity; test: test instead of try. expect: arrive with expect_tx;
-  // arrive: without waiting. bulk: bulk copies; proxy, inits: proxy or mbarrier_init fence; adds:
-  // copies that add.
+  // Flags of synchronisation, by kind:
+  // - wide: scope wider than a CTA; relaxed: without release or acquire
+  // - parity: phase by parity; test: test instead of try
+  // - expect: arrive with expect_tx; arrive: arrive without waiting
+  // - bulk: bulk copies; adds: copies that add
+  // - proxy, inits: proxy or mbarrier_init fence
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,
        bulk = false, proxy = false, inits = false, adds = false;
   std::vector<Operand> operands;
