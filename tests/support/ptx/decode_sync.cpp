@@ -111,7 +111,8 @@ void decode_operands(Instruction& i) {
   if (i.kind == Kind::group_multiply) {
     i.columns = std::stoi(i.opcode.substr(i.opcode.find("m64n") + 4));
     require(i.columns % 8 == 0 && i.columns <= 256, "wgmma has columns of 8, up to 256");
-    require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2, "expected 64 accumulator rows in 128 threads");
+    require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2,
+            "expected 64 accumulator rows in 128 threads");
     const bool registers = i.operands[1].kind == Operand::Kind::vector;
     const bool wide = has(i, "k16"), whole = has(i, ".s32");
     require(i.operands.size() == (whole       ? 4u
