@@ -48,7 +48,7 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
 // * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For the others, and for
 //   clusters of 12.0, only secondary sources were found.
 //
-// GpuTest.ArchitectureIsAsInTheTable compares a row with its device: sm_90a with an H200 so far.
+// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device: sm_90a with an H200 so far.
 constexpr GpuArch kSm80{chip({.name = "sm_80",
                               .capability = 80,
                               .sms = 108,

@@ -1,4 +1,4 @@
-// Every diagnostic of the builder: the author's line and the text.
+// Tests the text and the author's line of every diagnostic of the builder.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) {
   return k.zeros(shape, dtype);
 }
 
-// A tile of a loop that is over.
+// Returns a tile of a loop that has ended.
 Tile ended(KernelBuilder& k, DType dtype = f32) {
   Tile t;
   k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}, dtype); });
@@ -75,7 +75,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { store(k.view("v", f32, {dyn}, {.read_only = true}).ptr() + k.arange(8), k.zeros({8}, f32)); }, "store: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).add({0}, 1); }, "add_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
-    // Sums in memory.
+    // Adds to memory.
     {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which cannot be added"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which cannot be added"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", bf16, {dyn}).partition({8}).add({0}, k.zeros({8}, f32)); }, "add: the tile is f32 but the view holds bf16; convert with .to(bf16)"},
@@ -92,7 +92,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}).reshape({4, 4}); }, "reshape: shapes [8] and [4, 4] hold different numbers of elements"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0, 0}); }, "permute: expected every dimension 0 ... 1 once, got [0, 0]"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0}); }, "permute: expected every dimension 0 ... 1 once, got [0]"},
-    // Matrix products.
+    // Matmuls.
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8, 4] and [8, 4]; transpose with .permute({1, 0})"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8] and [8, 4]; transpose with .permute({1, 0})"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: expected an accumulator of shape [8, 2], got [8, 4]"},
@@ -241,7 +241,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { umulhi(tile(k, {8}, i32), int64_t{0xffff'fff0}); }, "umulhi: the number 4294967280 does not fit in i32; write -16, which has the same bits, or convert the operand with .to(i64) & 4294967295, its unsigned value"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i16) & 65535; }, "operator&: the number 65535 does not fit in i16; convert the operand with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { any(tile(k, {8})); }, "any: got f32 tile [8], expected i1; compare first, as in x != 0"},
-    // Functions made of several operations name themselves.
+    // Composite functions: the error names the function that the author called.
     {__LINE__, [](KernelBuilder& k) { argmax(tile(k, {8}, f8e4m3)); }, "argmax: got an f8e4m3 tile, expected numbers; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { argmin(tile(k, {8, 8}, f8e5m2), 1); }, "argmin: got an f8e5m2 tile, expected numbers; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { max_with_index(tile(k, {8}, f8e4m3)); }, "max_with_index: got an f8e4m3 tile, expected numbers; convert with .to(f32)"},
@@ -313,7 +313,7 @@ TEST(Misuse, EveryDiagnosticNamesTheAuthorsLine) {
   }
 }
 
-TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
+TEST(Misuse, NamesTheOperandsLineInAMultiLineExpression) {
   KernelBuilder k("lines");
   Tile a = k.zeros({8}, f32), b = k.zeros({16}, f32);
   unsigned line = 0;
@@ -329,7 +329,7 @@ TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
   }
 }
 
-TEST(Misuse, LoopsWithoutEnd) {
+TEST(Misuse, RejectsLoopsNestedTooDeep) {
   KernelBuilder k("deep");
   std::function<void(int)> nest = [&](int depth) {
     if (depth > 0) k.for_range(0, 2, 1, [&](Scalar) { nest(depth - 1); });
@@ -347,8 +347,8 @@ TEST(Misuse, LoopsWithoutEnd) {
   }
 }
 
-// Values from outside may be used in a combiner, and a builder that refused one goes on.
-TEST(Misuse, CombinersUseScalarsFromOutside) {
+// A combiner may use scalars from outside. A builder that rejected a combiner stays usable.
+TEST(Misuse, CombinerMayUseScalarsFromOutside) {
   KernelBuilder k("combiner");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
   Tile t = x.partition({8}).load({0});
@@ -359,7 +359,7 @@ TEST(Misuse, CombinersUseScalarsFromOutside) {
   EXPECT_FALSE(k.finish_bytes().empty());
 }
 
-TEST(Misuse, ABuilderStaysUsableAfterAnErrorInALoop) {
+TEST(Misuse, BuilderStaysUsableAfterAnErrorInALoop) {
   KernelBuilder k("recover");
   View out = k.view("out", f32, {dyn});
   EXPECT_THROW(k.for_range(0, 4, 1, [&](Scalar) { k.zeros({33}, f32); }), Error);
