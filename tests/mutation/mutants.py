@@ -13,8 +13,8 @@ class Mutant:
     new: str
 
     def digest(self):
-        """Identifies the replacement, because a verdict holds for this text only."""
-        return hashlib.sha256("\0".join([self.file, self.old, self.new]).encode()).hexdigest()[:16]
+        """Identifies the replacement, because a verdict holds for this text only. The file may move."""
+        return hashlib.sha256("\0".join([self.old, self.new]).encode()).hexdigest()[:16]
 
     def fits(self, root):
         """Returns True if its text occurs exactly once in its file."""

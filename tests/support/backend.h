@@ -45,7 +45,7 @@ class Backend {
   // Sets the number of CPU threads. Backends without threads ignore it.
   virtual void set_threads(int) {}
   // Returns the programs that were launched since the last call with a variant other than that for
-  // aligned arguments (kernels/argument_facts.h), if the backend can observe the choice.
+  // aligned arguments (kernels/core/argument_facts.h), if the backend can observe the choice.
   virtual std::vector<std::string> took_generic() { return {}; }
 
   // Runs all launches in order. Scratch buffers are new and poisoned.
