@@ -14,7 +14,7 @@
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
