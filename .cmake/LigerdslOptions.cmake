@@ -22,7 +22,7 @@ function(ligerdsl_precompiles target)
                             <string_view> <utility> <variant> <vector> ${ARGN})
 endfunction()
 
-# Binaries do not depend on the folder of the checkout: __FILE__ and std::source_location give "kernels/softmax.cpp". Recorded
+# Binaries do not depend on the folder of the checkout: __FILE__ and std::source_location give "kernels/softmax/softmax.cpp". Recorded
 # programs hold these paths, so they are part of cache keys and of PTX line information. ccache passes paths below the
 # checkout on as relative ones; without it they are absolute.
 set(_prefix_maps -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${PROJECT_BINARY_DIR}/=)

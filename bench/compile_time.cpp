@@ -22,13 +22,13 @@
 #include <string>
 #include <vector>
 
-#include "kernels/compile_options.h"
-#include "kernels/matmul_config.h"
-#include "kernels/rms_norm.h"
-#include "kernels/vector_add.h"
+#include "kernels/core/compile_options.h"
+#include "kernels/elementwise/vector_add.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/norm/rms_norm.h"
 #include "lib/src/build_info.h"
 #include "program/serialize.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace {
 

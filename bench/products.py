@@ -3,7 +3,7 @@
 
     python3 bench/products.py --out bench/results/products-DATE.json --budget-s 60
 
-runtime/cublaslt_choice.cpp relies on these results. The script uses bf16 (or --dtype f16) on one
+runtime/cuda/cublaslt_choice.cpp relies on these results. The script uses bf16 (or --dtype f16) on one
 GPU. Proposals alternate, with an idle gap before each. The matmuls of M tokens, width H and
 vocabulary V, row-major:
 

@@ -32,7 +32,7 @@ class Model:
     rope: str = "rope"
 
 
-# lib/cli/bench_cases.cpp has the same table for `ligerdsl bench --model`; tests/bench compares
+# lib/cli/bench/bench_cases.cpp has the same table for `ligerdsl bench --model`; tests/bench compares
 # them.
 MODELS = {
     "llama-3.2-1b": Model(2048, 8192, 128256, 32, 8, 64),

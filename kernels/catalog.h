@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "kernels/config.h"
-#include "kernels/launch.h"
+#include "kernels/core/config.h"
+#include "kernels/core/launch.h"
 #include "ligerdsl/dsl/meta.h"
 
 namespace ligerdsl::kernels {

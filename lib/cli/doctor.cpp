@@ -6,16 +6,16 @@
 #include <memory>
 #include <vector>
 
-#include "lib/cli/commands.h"
-#include "lib/cli/environment.h"
-#include "lib/cli/examine.h"
-#include "lib/cli/op_instance.h"
-#include "lib/cli/printable.h"
+#include "lib/cli/support/commands.h"
+#include "lib/cli/support/environment.h"
+#include "lib/cli/support/examine.h"
+#include "lib/instance/op_instance.h"
 #include "lib/src/build_info.h"
 #include "lib/src/structs.h"
-#include "runtime/driver.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "lib/text/printable.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::cli {
 

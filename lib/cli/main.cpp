@@ -5,9 +5,9 @@
 #include <sstream>
 
 #include "lib/cli/options/command_line.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
 #include "ligerdsl/dsl/error.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::cli;

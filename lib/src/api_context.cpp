@@ -8,8 +8,8 @@
 #include "lib/src/failure.h"
 #include "lib/src/handles.h"
 #include "lib/src/structs.h"
-#include "runtime/compiler_library.h"
-#include "runtime/options.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/environment/options.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::lib;

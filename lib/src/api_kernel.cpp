@@ -13,7 +13,7 @@
 #include "lib/src/structs.h"
 #include "lib/src/validate.h"
 #include "program/serialize.h"
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::lib;

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "program/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ligerdsl::lib {
 

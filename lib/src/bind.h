@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <string>
 
-#include "kernels/count.h"
+#include "kernels/core/count.h"
 #include "lib/src/op_info.h"
 #include "program/overlap.h"
-#include "runtime/kernel.h"
+#include "runtime/kernel/kernel.h"
 
 namespace ligerdsl::lib {
 

@@ -1,10 +1,10 @@
-// What an operation's calls are called where somebody listens (runtime/ranges.h).
+// What an operation's calls are called where somebody listens (runtime/observe/ranges.h).
 #pragma once
 
 #include <string>
 
 #include "lib/src/op_info.h"
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 namespace ligerdsl::lib {
 

@@ -5,9 +5,9 @@
 
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
-#include "runtime/driver.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::lib {
 

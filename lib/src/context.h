@@ -14,16 +14,16 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/bind.h"
 #include "lib/src/fault_words.h"
 #include "lib/src/kernel_configs.h"
 #include "lib/src/op_info.h"
 #include "lib/src/plan_cache.h"
 #include "lib/src/tuned_configs.h"
-#include "runtime/device.h"
-#include "runtime/fork.h"
-#include "runtime/log.h"
+#include "runtime/device/device.h"
+#include "runtime/environment/log.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "ligerdsl/ligerdsl.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::lib {
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernels/cross_entropy.h"
+#include "kernels/core/error_flag.h"
 
 namespace ligerdsl::lib {
 

@@ -8,8 +8,8 @@
 
 #include "lib/src/bind.h"
 #include "lib/src/op_info.h"
-#include "runtime/device.h"
-#include "runtime/status.h"
+#include "runtime/device/device.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::lib {
 

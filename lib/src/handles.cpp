@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/src/failure.h"
-#include "runtime/fork.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 

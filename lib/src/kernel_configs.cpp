@@ -1,6 +1,6 @@
 #include "lib/src/kernel_configs.h"
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "program/serialize.h"
 
 namespace ligerdsl::lib {

@@ -1,11 +1,11 @@
-// Where a plan looks up how its kernels are configured (kernels/config.h).
+// Where a plan looks up how its kernels are configured (kernels/core/config.h).
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "ligerdsl/dsl/meta.h"
 
 namespace ligerdsl::lib {

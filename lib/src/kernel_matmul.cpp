@@ -6,8 +6,8 @@
 
 #include "lib/src/failure.h"
 #include "op_table.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::lib {
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/matmul_config.h"
+#include "kernels/matmul/matmul.h"
 #include "lib/src/context.h"
 #include "lib/src/kernel_step.h"
-#include "runtime/matmul.h"
+#include "runtime/kernel/matmul.h"
 
 namespace ligerdsl::lib {
 
@@ -20,11 +20,11 @@ struct ProductKind {
   bool adds = false;       // to what is in c
   bool row_scale = false;  // a number of its own multiplies every row
   bool outer = false;      // a number of its row times one of its column is added
-  bool in_blocks = false;  // a's columns lie in blocks (kernels/column_blocks.h)
+  bool in_blocks = false;  // a's columns lie in blocks (kernels/core/column_blocks.h)
   bool pads = false;       // what is between a row of c and the next may be written, up to a whole vector
-  // Not 0: tiles of so many rows (of K in d^T x) are left out as kernels/row_tiles.h says.
+  // Not 0: tiles of so many rows (of K in d^T x) are left out as kernels/matmul/row_tiles.h says.
   int64_t tile_rows = 0;
-  // Multiplies where ignored rows of b are left out (kernels/matmul.h); what makes their labels.
+  // Multiplies where ignored rows of b are left out (kernels/matmul/matmul.h); what makes their labels.
   bool ignores_rows = false;
   DType label_type = i64;
   int64_t ignore_index = 0;
@@ -56,7 +56,7 @@ class KernelMatmul final : public runtime::Matmul {
 
   size_t workspace_bytes() const override { return 0; }
   // c = row_scale * (a b) + outer_rows outer_cols, added to c where it adds: what is not NULL, [rows of c], [rows of c] and
-  // [columns of c] f32. places, depth: what kernels/matmul.h takes with row_tiles and some_depth.
+  // [columns of c] f32. places, depth: what kernels/matmul/matmul.h takes with row_tiles and some_depth.
   struct Factors {
     const BoundTensor *row_scale = nullptr, *outer_rows = nullptr, *outer_cols = nullptr;
     const BoundTensor *places = nullptr, *depth = nullptr;

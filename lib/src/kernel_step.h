@@ -3,12 +3,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/bind.h"
 #include "lib/src/launcher.h"
 #include "lib/src/size_table.h"
@@ -22,6 +24,15 @@ struct StepNames {
   std::vector<std::pair<std::string, double>> constants;  // f32
   std::vector<std::pair<std::string, int64_t>> integers;
 };
+
+// A struct of views whose members are BoundTensors, or structs of them, is a table of views: view_table gives its first entry,
+// LIGERDSL_VIEW(member) the index of a member of the struct that is called Views in this scope.
+template <class Struct>
+const BoundTensor* view_table(const Struct& views) {
+  static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(BoundTensor) == 0);
+  return reinterpret_cast<const BoundTensor*>(&views);
+}
+#define LIGERDSL_VIEW(member) static_cast<int>(offsetof(Views, member) / sizeof(BoundTensor))
 
 class KernelStep {
  public:

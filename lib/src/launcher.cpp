@@ -5,13 +5,13 @@
 #include <cstring>
 
 #include "interpreter/convert.h"
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
 #include "program/serialize.h"
-#include "runtime/log.h"
-#include "runtime/resource_remarks.h"
-#include "runtime/tensor_map.h"
+#include "runtime/cuda/tensor_map.h"
+#include "runtime/environment/log.h"
+#include "runtime/kernel/resource_remarks.h"
 
 namespace ligerdsl::lib {
 
@@ -115,7 +115,7 @@ const std::string& Launcher::argument_at(uint32_t slot) const {
 // Whether tensor copies, where the kernel has them, can read what was packed.
 bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
   for (const program::TensorMap& map : kernel.artifact().maps) {
-    const char* why = runtime::why_not_mapped(map, slots_);
+    const char* why = runtime::reason_not_mapped(map, slots_);
     if (!why) continue;
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);

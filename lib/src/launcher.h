@@ -1,7 +1,7 @@
 // A recorded kernel made ready for every pointer and stride that a later call may bring.
 //
 // On a GPU two variants are loaded, of kernels that multiply tiles three: compiled for aligned arguments
-// (kernels/argument_facts.h says which are), for aligned factors, and for any. launch() looks at the actual arguments and
+// (kernels/core/argument_facts.h says which are), for aligned factors, and for any. launch() looks at the actual arguments and
 // takes the first that fits. On a CPU alignment makes no difference
 // and there is one, but for kernels that go through lists of integers: one for contiguous lists and one for any.
 #pragma once
@@ -11,14 +11,14 @@
 #include <string>
 #include <vector>
 
-#include "kernels/compile_options.h"
-#include "kernels/launch.h"
+#include "kernels/core/compile_options.h"
+#include "kernels/core/launch.h"
 #include "lib/src/bind.h"
 #include "ligerdsl/dsl/kernel.h"
 #include "program/aliasing.h"
 #include "program/options.h"
 #include "program/program.h"
-#include "runtime/kernel.h"
+#include "runtime/kernel/kernel.h"
 
 namespace ligerdsl::lib {
 

@@ -1,7 +1,7 @@
 // What a plan does with an operation of kernels (plan.h).
 #include <algorithm>
 
-#include "kernels/workspace.h"
+#include "kernels/core/workspace.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "program/serialize.h"

@@ -7,7 +7,7 @@
 #include "lib/src/failure.h"
 #include "lib/src/validate.h"
 #include "lib/src/warm_line.h"
-#include "runtime/kernel_cache.h"
+#include "runtime/cache/kernel_cache.h"
 
 namespace ligerdsl::lib {
 

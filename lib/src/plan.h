@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/launch.h"
+#include "kernels/core/launch.h"
 #include "lib/src/bind.h"
 #include "lib/src/context.h"
 #include "lib/src/launcher.h"

@@ -13,7 +13,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "runtime/fork.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 

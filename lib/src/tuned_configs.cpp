@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "runtime/log.h"
-#include "runtime/status.h"
+#include "runtime/environment/log.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::lib {
 

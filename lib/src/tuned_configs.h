@@ -10,7 +10,7 @@
 
 #include "lib/src/kernel_configs.h"
 #include "lib/src/tuned_table.h"
-#include "runtime/options.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::lib {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/src/failure.h"
-#include "runtime/files.h"
+#include "runtime/system/files.h"
 
 namespace ligerdsl::lib {
 

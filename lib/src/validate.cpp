@@ -8,7 +8,7 @@
 
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
-#include "runtime/log.h"
+#include "runtime/environment/log.h"
 
 namespace ligerdsl::lib {
 

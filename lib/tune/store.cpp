@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "runtime/file_lock.h"
-#include "runtime/safe_open.h"
-#include "runtime/status.h"
+#include "runtime/system/file_lock.h"
+#include "runtime/system/safe_open.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 

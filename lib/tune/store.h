@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/tune/trial.h"
-#include "runtime/files.h"
+#include "runtime/system/files.h"
 
 namespace ligerdsl::tune {
 

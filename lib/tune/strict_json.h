@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "lib/tune/clipped.h"
+#include "lib/text/clipped.h"
 
 namespace ligerdsl::tune {
 

@@ -14,10 +14,10 @@
 #include <system_error>
 #include <tuple>
 
-#include "runtime/file_lock.h"
-#include "runtime/files.h"
-#include "runtime/safe_open.h"
-#include "runtime/status.h"
+#include "runtime/system/file_lock.h"
+#include "runtime/system/files.h"
+#include "runtime/system/safe_open.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 

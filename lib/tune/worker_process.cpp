@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "runtime/files.h"
-#include "runtime/status.h"
+#include "runtime/system/files.h"
+#include "runtime/system/status.h"
 
 extern char** environ;
 

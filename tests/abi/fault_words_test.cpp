@@ -6,9 +6,9 @@
 #include <string>
 #include <string_view>
 
-#include "kernels/argument_facts.h"
-#include "kernels/cross_entropy_config.h"
-#include "kernels/embedding.h"
+#include "kernels/core/argument_facts.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/embedding/embedding.h"
 #include "lib/src/op_info.h"
 
 namespace ligerdsl::test {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "op_table.h"

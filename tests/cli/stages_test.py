@@ -134,7 +134,7 @@ def a_later_stage_is_taken_alone():
     """If an object file is present too, even an invalid tile stage is ignored."""
     edit(lambda text: "no tile IR")
     (edited / kernel.name / "06-kernel.o").write_bytes((kernel / "06-kernel.o").read_bytes())
-    expect(run(0, ["right", "not looked at beside it: 02-tile.mlir"], **override) == right, "the values of the object")
+    expect(run(0, ["right", "ignored files: 02-tile.mlir"], **override) == right, "the values of the object")
     shutil.rmtree(edited / kernel.name)
 
 

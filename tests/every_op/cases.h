@@ -9,7 +9,7 @@
 
 namespace ligerdsl::test {
 
-// Settings of the command (lib/cli/op_instance.h): name=value.
+// Settings of the command (lib/instance/op_instance.h): name=value.
 struct Case {
   std::string op;
   std::vector<std::string> settings;

@@ -4,9 +4,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "kernels/cross_entropy.h"
-#include "kernels/matmul.h"
-#include "kernels/softmax.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "kernels/matmul/matmul.h"
+#include "kernels/softmax/softmax.h"
 #include "tests/kernels/shapes.h"
 #include "tests/onnx/proto.h"
 

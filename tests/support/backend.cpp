@@ -3,7 +3,7 @@
 #include <map>
 #include <stdexcept>
 
-#include "kernels/workspace.h"
+#include "kernels/core/workspace.h"
 
 namespace ligerdsl::test {
 

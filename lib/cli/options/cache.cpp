@@ -1,8 +1,8 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
-#include "lib/cli/environment.h"
 #include "lib/cli/options/command_line.h"
+#include "lib/cli/support/commands.h"
+#include "lib/cli/support/environment.h"
 
 namespace ligerdsl::cli {
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "lib/cli/commands.h"
-#include "lib/cli/exit_codes.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/commands.h"
+#include "lib/cli/support/exit_codes.h"
 #include "lib/src/build_info.h"
 #include "ligerdsl/ligerdsl.h"
 

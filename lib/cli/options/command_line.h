@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "lib/cli/output.h"
+#include "lib/text/output.h"
 
 namespace ligerdsl::cli {
 

@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "lib/cli/options/command_line.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
 
 namespace ligerdsl::cli {
 

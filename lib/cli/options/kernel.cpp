@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lib/cli/bench_cases.h"
-#include "lib/cli/environment.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/bench/bench_cases.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/environment.h"
 
 namespace ligerdsl::cli {
 

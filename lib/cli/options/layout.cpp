@@ -1,9 +1,9 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 

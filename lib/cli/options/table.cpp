@@ -1,7 +1,7 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 

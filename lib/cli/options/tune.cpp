@@ -3,10 +3,10 @@
 #include <memory>
 #include <string_view>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/commands.h"
 #include "lib/tune/strategy.h"
 
 namespace ligerdsl::cli {

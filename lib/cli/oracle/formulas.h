@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "lib/cli/npy.h"
-#include "lib/cli/op_oracle.h"
+#include "lib/cli/kernels/op_oracle.h"
+#include "lib/instance/npy.h"
 
 namespace ligerdsl::cli {
 

@@ -1,5 +1,5 @@
 // Activations without a gate.
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,6 +1,6 @@
 #include <cmath>
 
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,8 +1,9 @@
 // Attention: the band of keys that queries see, and views whose numbers of tokens and sequences no code depends on.
+#include "kernels/attention/attention.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/attention_config.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,6 +1,6 @@
 // A bias added to rows, and its gradient.
-#include "kernels/column_sums_config.h"
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
+#include "kernels/reduce/column_sums.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

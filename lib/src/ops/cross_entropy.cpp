@@ -1,4 +1,5 @@
-#include "kernels/cross_entropy_config.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+
 #include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {

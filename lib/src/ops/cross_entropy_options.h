@@ -1,8 +1,8 @@
 // Cross-entropy's fields in the kernels' terms, for the descriptions that have them.
 #pragma once
 
-#include "kernels/cross_entropy.h"
-#include "kernels/softcap.h"
+#include "kernels/core/softcap.h"
+#include "kernels/cross_entropy/cross_entropy.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

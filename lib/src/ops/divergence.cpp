@@ -1,5 +1,6 @@
 // Divergences of rows: which of their formulas a description means, and losses that have an element of each.
-#include "kernels/divergence_config.h"
+#include "kernels/divergence/divergence.h"
+
 #include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {
@@ -84,8 +85,7 @@ Divergence jsd_of(float beta) {
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_kl_div_desc_t& d) {
   namespace op = kl_div;
   return divergence_plan(context, op::info(), d, {.kind = d.log_target ? Divergence::forward_kl : Divergence::kl},
-                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss},
-                         {.numbers = {{"eps", d.eps}}});
+                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss}, {.numbers = {{"eps", d.eps}}});
 }
 
 std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_jsd_desc_t& d) {

@@ -1,7 +1,7 @@
 // Dropout: the numbers that the host makes of p, and where seed and offset come from.
 #include <cmath>
 
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,6 +1,7 @@
 // DyT.
-#include "kernels/dyt_config.h"
-#include "kernels/elementwise_config.h"
+#include "kernels/norm/dyt.h"
+
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,4 +1,5 @@
-#include "kernels/embedding_config.h"
+#include "kernels/embedding/embedding.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

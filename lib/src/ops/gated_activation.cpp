@@ -1,5 +1,5 @@
 // SwiGLU and GeGLU. The fused layout is the same kernel on the two halves of one tensor.
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/halves.h"
 
 namespace ligerdsl::lib {

@@ -1,5 +1,6 @@
 // Gate and up projections with their activation, and their gradients.
-#include "kernels/gated_matmul_config.h"
+#include "kernels/matmul/gated_matmul.h"
+
 #include "lib/src/ops/halves.h"
 #include "lib/src/ops/product_plan.h"
 

@@ -1,5 +1,5 @@
 // Norm of a list of tensors: a launch per tensor writes its partial sums side by side, one more adds them up.
-#include "kernels/global_norm.h"
+#include "kernels/optimizer/global_norm.h"
 
 #include <charconv>
 #include <cstring>
@@ -53,7 +53,7 @@ class GlobalNorm final : public OpPlan {
   GlobalNorm(const ContextRef& context, const ligerdsl_global_norm_desc_t& d)
       : context_(context),
         type_(dtype_of(d.dtype)),
-        squares_(kernels::sum_of_squares(context->machine(), type_)),
+        squares_(kernels::sum_of_squares(context->machine(), {type_})),
         finish_(kernels::finish_norm(context->machine(), {d.with_steps != 0, d.with_skipped != 0})),
         squares_launcher_(load(squares_)),
         finish_launcher_(load(finish_)) {}

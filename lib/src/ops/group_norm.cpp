@@ -1,5 +1,6 @@
 // GroupNorm. The kernels see a group's channels as one row, [batch, group, C / K S], or as [batch, group, channel, position].
-#include "kernels/group_norm_config.h"
+#include "kernels/norm/group_norm.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,5 +1,6 @@
 // Products of groups of rows.
-#include "kernels/grouped_matmul_config.h"
+#include "kernels/matmul/grouped_matmul.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
@@ -16,8 +17,9 @@ struct Sizes {
 OperationPlan::Number rows_of(Sizes sizes, int64_t groups) {
   return [sizes, groups](const Call& call) {
     if (const int64_t got = call.sizes[sizes.offsets]; got >= 0 && got != groups + 1)
-      fail(Status::invalid_shape, "`offsets`: expected " + std::to_string(groups + 1) + " elements, one more than the " +
-                                      std::to_string(groups) + " groups, got " + std::to_string(got));
+      fail(Status::invalid_shape, "`offsets`: expected " + std::to_string(groups + 1) +
+                                      " elements, one more than the " + std::to_string(groups) + " groups, got " +
+                                      std::to_string(got));
     return call.sizes[sizes.rows];
   };
 }

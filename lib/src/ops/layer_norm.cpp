@@ -1,6 +1,6 @@
 // LayerNorm and fused_add_layer_norm: the same kernels, with and without the residual.
-#include "kernels/layer_norm_config.h"
-#include "kernels/norm_backward_config.h"
+#include "kernels/norm/layer_norm.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,5 +1,6 @@
 // RMSNorm with a scale and a shift of each stretch of rows.
-#include "kernels/modulated_rms_norm_config.h"
+#include "kernels/norm/modulated_rms_norm.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

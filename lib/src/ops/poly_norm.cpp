@@ -1,5 +1,6 @@
 // PolyNorm.
-#include "kernels/poly_norm_config.h"
+#include "kernels/norm/poly_norm.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

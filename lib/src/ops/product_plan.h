@@ -1,7 +1,7 @@
 // Plans of matrix products: schedules for few rows, and one for any number.
 #pragma once
 
-#include "kernels/matmul_config.h"
+#include "kernels/matmul/matmul.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

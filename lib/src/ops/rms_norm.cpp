@@ -1,6 +1,6 @@
 // RMSNorm and fused_add_rms_norm: the same kernels, with and without the residual.
-#include "kernels/norm_backward_config.h"
-#include "kernels/rms_norm_config.h"
+#include "kernels/norm/rms_norm.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -1,6 +1,7 @@
 // RoPE. The kernel sees the rotated columns of a head as two halves, [batch, position, head, 2, h], or as they lie in
 // memory when pairs are neighbours, [batch, position, head, 2 h]; the columns that are copied, apart.
-#include "kernels/rope_config.h"
+#include "kernels/rope/rope.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

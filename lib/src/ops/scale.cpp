@@ -1,5 +1,5 @@
 // Rows times a factor that is read on the device: the operation, and what cross-entropy's backward is of it.
-#include "kernels/elementwise_config.h"
+#include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

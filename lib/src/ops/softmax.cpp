@@ -1,4 +1,5 @@
-#include "kernels/softmax_config.h"
+#include "kernels/softmax/softmax.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

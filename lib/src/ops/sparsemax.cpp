@@ -1,4 +1,5 @@
-#include "kernels/sparsemax_config.h"
+#include "kernels/softmax/sparsemax.h"
+
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {

@@ -5,12 +5,12 @@
 #include <string>
 #include <utility>
 
-#include "kernels/config.h"
+#include "kernels/core/config.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "lib/src/structs.h"
 #include "op_table.h"
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 namespace ligerdsl::lib {
 

@@ -1,4 +1,4 @@
-#include "kernels/target_counts.h"
+#include "kernels/cross_entropy/target_counts.h"
 
 #include "lib/src/ops/support.h"
 

@@ -1,8 +1,9 @@
 // Cross-entropy of a vocabulary in shards: the two operations between which the caller's ranks exchange statistics.
+#include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
+
 #include <algorithm>
 #include <limits>
 
-#include "kernels/vocab_parallel_cross_entropy_config.h"
 #include "lib/src/ops/cross_entropy_options.h"
 
 namespace ligerdsl::lib {

@@ -1,8 +1,9 @@
-// Compiles a kernel of the library as its launcher does, for aligned arguments that share no memory.
+// Returns the options with which the launcher compiles a kernel of the library, for aligned
+// arguments that share no memory.
 #pragma once
 
-#include "kernels/compile_options.h"
-#include "kernels/launch.h"
+#include "kernels/core/compile_options.h"
+#include "kernels/core/launch.h"
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {

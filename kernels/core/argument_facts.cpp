@@ -1,0 +1,261 @@
+#include "kernels/core/argument_facts.h"
+
+#include <algorithm>
+
+#include "program/op_info.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+using program::Op;
+using program::OpCode;
+
+constexpr int64_t kVector = 16;  // bytes of the widest access
+
+// The largest tile that the program moves through each argument.
+class LargestTiles {
+ public:
+  explicit LargestTiles(const program::Program& program)
+      : program_(program),
+        argument_of_(program.values.size(), kNone),
+        elements_(program.arguments.size(), 1),
+        bytes_(program.arguments.size()),
+        escapes_(program.arguments.size()) {
+    for (size_t i = 0; i < elements_.size(); ++i) argument_of_[program.arguments[i].value] = static_cast<int>(i);
+    collect(program.body);
+  }
+  // Elements of the argument's largest tile. A column counts as one element, because its elements are not contiguous. An
+  // argument whose address is taken has two or more.
+  int64_t of(size_t argument) const { return elements_[argument]; }
+  int64_t of_all() const { return elements_.empty() ? 1 : *std::max_element(elements_.begin(), elements_.end()); }
+  // True if the argument's tiles hold so few of the bytes that vectors there save next to nothing.
+  bool is_small(size_t argument) const {
+    constexpr int64_t kShare = 8;
+    return !escapes_[argument] && bytes_[argument] * kShare < *std::max_element(bytes_.begin(), bytes_.end());
+  }
+
+ private:
+  static constexpr int kNone = -1;
+
+  void collect(const program::Region& region) {
+    for (const Op& op : region.ops) {
+      if (op.find(program::AttrKey::tile_shape)) meet(op, neighbours_of(op));
+      if (op.code == OpCode::view_ptr) meet(op, 2);
+      count_bytes(op);
+      for (const program::Region& inner : op.regions) collect(inner);
+    }
+  }
+  // Views are arguments or slices of them: control flow does not carry them.
+  void meet(const Op& op, int64_t elements) {
+    int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
+    most = std::max(most, elements);
+  }
+  int64_t neighbours_of(const Op& op) const {
+    const auto& shape = std::get<program::Shape>(*op.find(program::AttrKey::tile_shape));
+    const std::vector<int64_t>& strides = program_.values[op.operands[0]].strides;
+    if (!shape.empty() && shape.back() <= 1 && strides.back() == 1) return 1;  // 1, or squeezed
+    return elements_of(shape);
+  }
+  static int64_t elements_of(const program::Shape& shape) {
+    int64_t elements = 1;
+    for (int64_t size : shape) elements *= std::max<int64_t>(size, 1);
+    return elements;
+  }
+
+  // Follows views and pointers to what is moved through them.
+  void count_bytes(const Op& op) {
+    switch (op.code) {
+      case OpCode::slice:
+      case OpCode::view_ptr:
+      case OpCode::addptr:
+      case OpCode::splat:
+      case OpCode::expand_dims:
+      case OpCode::broadcast:
+      case OpCode::reshape:
+      case OpCode::permute:
+        argument_of_[op.results[0]] = argument_of_[op.operands[0]];
+        return;
+      case OpCode::load:
+      case OpCode::store:
+      case OpCode::atomic_rmw:
+      case OpCode::atomic_cas:
+        return count_bytes(op.operands[0], program_.values[op.operands[0]].shape);
+      case OpCode::dim:
+      case OpCode::stride:
+      case OpCode::alignment_offset:
+      case OpCode::max_alignment_offset:
+        return;
+      default:
+        break;
+    }
+    if (const auto* shape = op.find(program::AttrKey::tile_shape))
+      return count_bytes(op.operands[0], std::get<program::Shape>(*shape));
+    for (program::ValueId operand : op.operands)
+      if (argument_of_[operand] != kNone) escapes_[static_cast<size_t>(argument_of_[operand])] = true;
+  }
+  void count_bytes(program::ValueId moved, const program::Shape& shape) {
+    const int argument = argument_of_[moved];
+    if (argument == kNone) return;
+    int64_t& most = bytes_[static_cast<size_t>(argument)];
+    const DType type = program_.values[program_.arguments[static_cast<size_t>(argument)].value].dtype;
+    most = std::max(most, elements_of(shape) * size_of(type));
+  }
+
+  const program::Program& program_;
+  std::vector<int> argument_of_;  // of a view, a pointer or a tile of pointers
+  std::vector<int64_t> elements_, bytes_;
+  std::vector<bool> escapes_;  // control flow carries a pointer to it, which is not followed
+};
+
+// True for each argument whose tiles become an operand of a matmul, as they are or after arithmetic. A tile that is
+// enlarged on the way, like the statistics of rows, has few of the operand's bytes and does not count.
+class Factors {
+ public:
+  explicit Factors(const program::Program& program)
+      : program_(program), defined_by_(program.values.size()), is_factor_(program.values.size()) {
+    collect(program.body);
+    for (const Op* dot : dots_)
+      for (size_t factor : {0, 1}) trace(dot->operands[factor]);
+    for (const program::Argument& argument : program.arguments) of_argument_.push_back(is_factor_[argument.value]);
+  }
+  bool of(size_t argument) const { return of_argument_[argument]; }
+
+ private:
+  void collect(const program::Region& region) {
+    for (const Op& op : region.ops) {
+      for (const program::ValueId result : op.results) defined_by_[result] = &op;
+      if (op.code == OpCode::dot) dots_.push_back(&op);
+      for (const program::Region& inner : op.regions) collect(inner);
+    }
+  }
+  // Not through what control flow carries.
+  void trace(program::ValueId value) {
+    if (is_factor_[value]) return;
+    is_factor_[value] = true;
+    const Op* const op = defined_by_[value];
+    if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
+    if (op->code == OpCode::broadcast || op->code == OpCode::expand_dims) return;
+    // The other operands of a load are places, those of a slice numbers.
+    const bool reads = op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
+    for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)
+      if (reads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
+  }
+
+  const program::Program& program_;
+  std::vector<const Op*> dots_, defined_by_;
+  std::vector<bool> is_factor_, of_argument_;
+};
+
+// Whether the facts ask for the alignment of an argument.
+class Asked {
+ public:
+  explicit Asked(const program::Program& program) : program_(program), tiles_(program) {}
+
+  bool of(size_t argument) const {
+    const program::Type& type = program_.values[program_.arguments[argument].value];
+    if (type.kind != program::TypeKind::view || tiles_.of(argument) == 1) return false;
+    const bool has_open_rows = type.shape.size() > 1 && type.shape.back() == program::kDynamic;
+    return !has_open_rows || !tiles_.is_small(argument);
+  }
+  // True if the program has no larger tiles.
+  bool is_largest(size_t argument) const { return tiles_.of(argument) == tiles_.of_all(); }
+
+ private:
+  const program::Program& program_;
+  LargestTiles tiles_;
+};
+
+// Labels and indices: nearly always contiguous, and what little they take of a kernel's time is less then.
+bool is_list_of_integers(const program::Type& type) {
+  return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
+}
+
+// Whether a stride says what the facts do. None is stepped along a single element.
+bool has_stride(const program::SizeFact& fact, int64_t stride, int64_t size) {
+  return fact.exact < 0 || stride == fact.exact || size <= 1;
+}
+
+bool is_multiple(uint64_t value, int64_t divisor) {
+  return (value & static_cast<uint64_t>(divisor - 1)) == 0;
+}
+
+// Whether the program multiplies tiles that are read through some of its arguments, and moves others in tiles too.
+bool has_variant_of_factors(const program::Program& program) {
+  const Asked asked(program);
+  const Factors factors(program);
+  bool some = false, others = false;
+  for (size_t i = 0; i < program.arguments.size(); ++i)
+    if (asked.of(i)) (factors.of(i) ? some : others) = true;
+  return some && others;
+}
+
+}  // namespace
+
+std::vector<program::ArgFacts> argument_facts(const program::Program& program, Variant variant) {
+  const Asked asked(program);
+  const Factors factors(program);
+  const auto counted = [&](size_t argument) { return variant == Variant::aligned || factors.of(argument); };
+  std::vector<program::ArgFacts> all(program.arguments.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    const program::Type& type = program.values[program.arguments[i].value];
+    if (type.kind != program::TypeKind::view) continue;
+    program::ArgFacts& facts = all[i];
+    const size_t rank = type.shape.size();
+    facts.dims.resize(rank);
+    facts.strides.resize(rank);
+    // Any other last stride that the program leaves open says nothing about neighbours in memory.
+    const bool listed = variant == Variant::aligned && is_list_of_integers(type);
+    const bool neighbours = rank > 0 && (type.strides[rank - 1] == 1 || listed);
+    if (neighbours) facts.strides[rank - 1].exact = 1;
+    if (variant == Variant::any || !asked.of(i) || !counted(i)) continue;
+    const int64_t vector = kVector / size_of(type.dtype);
+    facts.pointer_align = kVector;
+    for (size_t dim = 0; dim + 1 < rank; ++dim)
+      if (type.strides[dim] == program::kDynamic) facts.strides[dim].divisor = vector;
+    if (neighbours && type.shape[rank - 1] == program::kDynamic && asked.is_largest(i))
+      facts.dims[rank - 1].divisor = vector;
+  }
+  return all;
+}
+
+std::vector<Variant> variants_of(const program::Program& program) {
+  if (has_variant_of_factors(program)) return {Variant::aligned, Variant::factors, Variant::any};
+  return {Variant::aligned, Variant::any};
+}
+
+const char* name_of(Variant variant) {
+  return variant == Variant::aligned ? "aligned" : variant == Variant::factors ? "factors" : "generic";
+}
+
+bool is_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims, const int64_t* strides) {
+  bool aligned = is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align);
+  for (size_t i = 0; i < facts.dims.size(); ++i)
+    if (facts.dims[i].exact < 0)
+      aligned = aligned && is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor);
+  for (size_t i = 0; i < facts.strides.size(); ++i)
+    aligned = aligned && has_stride(facts.strides[i], strides[i], dims[i]) &&
+              is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor);
+  return aligned;
+}
+
+std::string why_not_aligned(const program::ArgFacts& facts, const void* data, const int64_t* dims,
+                            const int64_t* strides) {
+  if (!is_multiple(reinterpret_cast<uintptr_t>(data), facts.pointer_align))
+    return "its address is no multiple of " + std::to_string(facts.pointer_align) + " bytes";
+  const auto differs = [](const char* what, size_t axis, int64_t is, int64_t divisor) {
+    return std::string("its ") + what + " " + std::to_string(axis) + " is " + std::to_string(is) + ", no multiple of " +
+           std::to_string(divisor);
+  };
+  for (size_t i = 0; i < facts.dims.size(); ++i)
+    if (facts.dims[i].exact < 0 && !is_multiple(static_cast<uint64_t>(dims[i]), facts.dims[i].divisor))
+      return differs("size", i, dims[i], facts.dims[i].divisor);
+  for (size_t i = 0; i < facts.strides.size(); ++i) {
+    if (!has_stride(facts.strides[i], strides[i], dims[i]))
+      return "its stride is " + std::to_string(strides[i]) + ", not " + std::to_string(facts.strides[i].exact);
+    if (!is_multiple(static_cast<uint64_t>(strides[i]), facts.strides[i].divisor))
+      return differs("stride", i, strides[i], facts.strides[i].divisor);
+  }
+  return "";
+}
+
+}  // namespace ligerdsl::kernels

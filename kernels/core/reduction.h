@@ -1,0 +1,9 @@
+// Reduction of the losses of rows to the loss of a call.
+#pragma once
+
+namespace ligerdsl::kernels {
+
+// `batchmean` divides by the number of rows; only divergences have it.
+enum class Reduction { none, mean, sum, batchmean };
+
+}  // namespace ligerdsl::kernels

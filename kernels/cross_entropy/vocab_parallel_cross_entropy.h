@@ -1,0 +1,96 @@
+// Cross-entropy of logits whose vocabulary is split among devices, in two operations with the devices' exchange between
+// them: statistics of the rows of one shard, and the loss and the shard's gradient from those of all shards.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/core/launch.h"
+#include "kernels/cross_entropy/cross_entropy.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+// Columns of the statistics of a row, f32. Powers are of e.
+enum Partial : int {
+  kPartialMaximum,  // m, the shard's largest logit, to the last bits
+  kPartialOthers,   // sum of e^(x - m) over its classes other than the label
+  kPartialLabel,    // the label's logit in the shard that owns it, else 0
+  kPartialBelow,    // sum of x - m over its classes: with smoothing alone
+  kPartialClasses,  // how many classes it has: with smoothing alone
+};
+
+inline constexpr int64_t partial_columns(bool smoothing) {
+  return smoothing ? 5 : 3;
+}
+
+struct VocabParallelPartialsOptions {
+  int64_t classes = 32000;  // of the shard
+  DType type = f32;
+  DType label_type = i64;
+  bool smoothing = false;
+
+  template <class V>
+  void visit(V&& v) {
+    v("classes", classes);
+    v("type", type);
+    v("label_type", label_type);
+    v("smoothing", smoothing);
+  }
+};
+
+struct VocabParallelCrossEntropyOptions {
+  int64_t classes = 32000;  // of the shard
+  DType type = f32;         // of logits and d_logits
+  DType label_type = i64;
+  Reduction reduction = Reduction::none;
+  bool smoothing = false;
+  bool shard_smoothing = false;  // over the shard's own classes
+  bool with_loss = true;
+  DType loss_type = f32;
+  bool with_gradient = false;
+  bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
+  DType d_loss_type = f32;
+
+  template <class V>
+  void visit(V&& v) {
+    v("classes", classes);
+    v("type", type);
+    v("label_type", label_type);
+    v("reduction", reduction, {"none", "mean", "sum"});
+    v("smoothing", smoothing);
+    v("shard_smoothing", shard_smoothing);
+    v("with_loss", with_loss);
+    v("loss_type", loss_type);
+    v("with_gradient", with_gradient);
+    v("with_d_loss", with_d_loss);
+    v("d_loss_type", d_loss_type);
+  }
+};
+
+struct VocabParallelMeta : CrossEntropyMeta {
+  bool shard_smoothing = false;
+};
+
+// One program per row. Arguments: partials [n, columns] f32; logits [n, V] type; labels [n]; error [1] i64;
+// ignore_index, first_class, total_classes i64. Rows that are ignored are not read; their statistics are 0.
+void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m);
+
+// One program per row. Arguments, those in brackets as the options say:
+//   [row_loss] [n] f32, or loss [n] loss_type when reduction is none; [d_logits], [logits] [n, V] type: with a
+//   gradient; labels [n]; partials [shards n, columns] f32; [d_loss] [1], or [n] when reduction is none; [counts]
+//   (cross_entropy_count); error [1] i64; ignore_index, first_class, total_classes, shards i64; with smoothing
+//   label_smoothing, smoothing_of_class f32, a and a / K; [shard] i64: shard_smoothing.
+// d_logits may be exactly logits.
+void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m);
+
+// Rows: rows of logits. Scratch of the second: counts, row_loss, as needed.
+Operation vocab_parallel_partials(const Machine& machine, const VocabParallelPartialsOptions& options);
+Operation vocab_parallel_cross_entropy(const Machine& machine, const VocabParallelCrossEntropyOptions& options);
+
+using VocabParallelPartials = ConfiguredKernel<VocabParallelPartialsOptions, CrossEntropyConfig>;
+extern const VocabParallelPartials vocab_parallel_partials_kernel;
+
+using VocabParallelCrossEntropy = ConfiguredKernel<VocabParallelCrossEntropyOptions, CrossEntropyConfig>;
+extern const VocabParallelCrossEntropy vocab_parallel_cross_entropy_kernel;
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,103 @@
+// Embedding: rows of a table by index, and the gradient of the table.
+#pragma once
+
+#include "kernels/core/config.h"
+#include "kernels/core/elementwise_schedule.h"
+#include "kernels/core/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+struct EmbeddingOptions {
+  int64_t cols = 4096;         // row width H
+  int64_t vocabulary = 32000;  // rows of the table
+  DType type = f32;            // of the table and the output
+  DType index_type = i64;
+  DType d_table_type = f32;     // f32 or type
+  bool accumulate = false;      // d_table += ...; f32 only
+  int64_t positions = 0;        // rows of a second table, of which row i of the output gets row i mod positions added
+  DType d_position_type = f32;  // of the second table's gradient: f32 or type
+  bool accumulate_positions = false;  // d_position_table += ...; f32 only
+  bool shard = false;                 // the table has rows [first_row, first_row + vocabulary) of `total_rows`
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("vocabulary", vocabulary);
+    v("type", type);
+    v("index_type", index_type);
+    v("d_table_type", d_table_type);
+    v("accumulate", accumulate);
+    v("positions", positions);
+    v("d_position_type", d_position_type);
+    v("accumulate_positions", accumulate_positions);
+    v("shard", shard);
+  }
+};
+
+struct EmbeddingMeta : EmbeddingOptions {
+  int64_t block = 1024;  // columns of a tile
+  int64_t rows = 1;      // of a program, one tile of each
+};
+
+struct EmbeddingBackwardMeta : EmbeddingOptions {
+  int64_t block = 1024;                 // columns of a program
+  int64_t rows = 1;                     // rows of the table that a program adds, one after the other
+  int64_t chunk = 128;                  // gradients that a program adds for a row that is named so often
+  int64_t scan = 1024;                  // indices counted together
+  int64_t rows_to_place = 256;          // rows of the table that come to the list together
+  int64_t ranked = 16, compared = 256;  // indices that find their places by comparison with as many at a time
+};
+
+// Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64; with positions, position_table
+// [positions, H] type; of a shard, first_row and total_rows i64.
+// An index outside [0, V), of a shard outside [0, total_rows), gives a row of NaN and its row number in the error word
+// (see kErrorBase). An index of another shard gives a row of zeros.
+void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
+
+// Rows: indices. The gradient takes d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type, fewer than
+// 2^31 of them; with positions, d_position_table [positions, H] d_position_type; of a shard, first_row i64. Indices of
+// rows that d_table does not have add nothing to it.
+Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
+Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
+
+using EmbeddingForward = ConfiguredKernel<EmbeddingOptions, ElementwiseConfig>;
+extern const EmbeddingForward embedding_forward_kernel;
+
+struct EmbeddingBackwardConfig {
+  int block = 1024;  // columns of a program
+  int num_warps = 4;
+  int rows = 1;           // of the table that a program adds, one after the other
+  int chunk = 128;        // gradients of one row of the table that are added by a program of their own
+  int part = 2048;        // indices that are counted apart from others, where there are no more than 64 parts
+  int scan = 1024;        // indices counted together
+  bool in_order = false;  // add to the f32 table index by index; of the rest block, num_warps and rows count then
+  // Threads that an SM is to have room for: of programs that add chunks, and of those that add rows.
+  int chunk_threads = 640, row_threads = 1024;
+
+  template <class V>
+  void visit(V&& v) {
+    v("block", block, powers_of_two(1, 8192), Bits::same);
+    v("num_warps", num_warps, powers_of_two(1, 32), Bits::same);
+    v("rows", rows, powers_of_two(1, 64), Bits::same);
+    v("chunk", chunk, powers_of_two(32, 1024), Bits::batch);
+    v("part", part, powers_of_two(256, 8192), Bits::same);
+    v("scan", scan, powers_of_two(256, 2048), Bits::same);
+    v("in_order", in_order, Bits::batch);
+    const Choices threads = choices({0, 256, 512, 640, 768, 1024, 1280, 1536, 2048});
+    v("chunk_threads", chunk_threads, threads, Bits::same);
+    v("row_threads", row_threads, threads, Bits::same);
+  }
+};
+
+using EmbeddingBackward = ConfiguredKernel<EmbeddingOptions, EmbeddingBackwardConfig>;
+extern const EmbeddingBackward embedding_backward_kernel;
+
+// What the config makes (embedding_backward.cpp).
+Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+// The gradient of the table of positions by itself.
+Step embedding_positions_step(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+// With in_order (embedding_in_order.cpp).
+Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,403 @@
+// With y a row's label, z after bias, softcap and temperature, and base = z_y log2(e) + 40 at first:
+//
+//   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y,  total = others + 2^(z_y log2(e) - base)
+//
+// The loss is that of cross_entropy.cpp by (base, others), and its gradient without entropies
+//
+//   d_c = f e_c for c != y,  d_y = f g   with   f = (t + r) / total,  f g = (r e_y - t others) / total
+//
+// (t, r as in cross_entropy_columns.cpp; what smoothing takes from every d_c is linear_smoothing.h's), so that with g in e's place of the label d_x = f (e w), d_w = e^T (f x).
+// A softmax in one pass needs no maximum here: the label's logit is a base that is known before the product. What it
+// cannot hold, a logit more than kMostExponent above, is found after the product, and the rows of tiles that have such a row
+// are made again from the row's largest logit: whatever became infinite is overwritten.
+//
+// Flop 2 n V H for a product. Bytes beside its: 8 n V / tile_n written and read, 2 n H s.
+#include "kernels/fused_linear/linear_cross_entropy.h"
+
+#include <cmath>
+#include <numbers>
+#include <optional>
+
+#include "kernels/core/index_view.h"
+#include "kernels/core/record.h"
+#include "kernels/core/tile_shape.h"
+#include "kernels/cross_entropy/cross_entropy_results.h"
+#include "kernels/fused_linear/linear_logits.h"
+#include "kernels/matmul/product_tiles.h"
+#include "kernels/matmul/row_tiles.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// In base 2. The label's power is 2^-kBelow, so that logits as far above the label's, 86, have powers, sums over 2^18 classes and
+// inverses of these in the middle of f32's range: a factor keeps its digits for upstream gradients down to 2^-62 / n.
+constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
+constexpr int64_t kFlags = 1024;  // of rows, read at a time
+
+struct Meta : CrossEntropyMeta {
+  MatmulMeta product;
+  DType given = bf16;  // the weight's
+  int64_t cols = 4096;
+  bool anchors = true;
+  bool makes_again = false;
+  bool in_blocks = false;
+
+  bool bests() const { return with_accuracy || with_predictions; }
+};
+
+// What tiles leave of their rows.
+struct TileNumbers {
+  View sums, tops, bests, deviations, moments;
+
+  TileNumbers(KernelBuilder& k, const Meta& m) {
+    sums = k.view("sums", f32, {dyn, dyn});
+    tops = k.view("tops", f32, {dyn, dyn});
+    if (m.bests()) bests = k.view("bests", i32, {dyn, dyn});
+    if (m.smoothing) deviations = k.view("deviations", f32, {dyn, dyn});
+    if (m.entropies()) moments = k.view("moments", f32, {dyn, dyn});
+  }
+};
+
+void label_logits(KernelBuilder& k, const Meta& m) {
+  const View label_logit = k.view("label_logit", f32, {dyn});
+  View base;
+  if (m.anchors) base = k.view("base", f32, {dyn});
+  const View x = k.view("x", m.type, {dyn, m.cols}), weight = k.view("weight", m.given, {m.classes, m.cols});
+  const View labels = index_view(k, "labels", m.label_type);
+  View bias;
+  if (m.has_bias) bias = k.view("bias", m.bias_type, {m.classes});
+  const Scalar ignore_index = k.scalar("ignore_index", i64);
+  const LinearLogits logits(k, m);
+
+  const Scalar row = k.program_id(0), label = labels.load({row}).to(i64);
+  const Scalar counted = label != ignore_index && label >= 0 && label < m.classes;
+  const Scalar column = where(counted, label, k.constant(0, i64));
+  const Partition of_x = x.partition({squeeze, m.block}), of_weight = weight.partition({squeeze, m.block});
+  const auto [lanes] = k.for_range(
+      0, cdiv(x.dim(1), m.block), 1, carry(k.zeros({m.block}, f32)), [&](const Scalar& b, const Tile& lanes) {
+        return carry(fma(of_x.load({row, b}).to(f32), of_weight.load({column, b}).to(m.type).to(f32), lanes));
+      });
+  Scalar total = sum(lanes);
+  if (m.has_bias) total = total + bias.load({column}).to(f32);
+  const Scalar z = logits.z(total);
+  label_logit.store({row}, where(counted, z, 0.0f));
+  if (!m.anchors) return;
+  const Scalar anchor = where(z > -INFINITY, fma(z, std::numbers::log2e, kBelow), 0.0f);
+  base.store({row}, where(counted, anchor, k.constant(kBelow, f32)));
+}
+
+void exponentials(KernelBuilder& k, const Meta& m) {
+  const MatmulMeta& p = m.product;
+  View e;
+  std::optional<ColumnBlocks> blocks;
+  if (m.with_gradient) e = k.view("e", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : Shape{dyn, dyn});
+  if (m.with_gradient && m.in_blocks) blocks.emplace(k);
+  const TileNumbers numbers(k, m);
+  const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
+  const View base = k.view("base", f32, {dyn});
+  const CountedTiles counted(k, p.tile_m);
+  View again;
+  if (m.makes_again) again = k.view("again", i32, {dyn});
+  const View labels = index_view(k, "labels", m.label_type);
+  View bias;
+  View column_weight, label_logit;
+  if (m.has_bias) bias = k.view("bias", m.bias_type, {dyn});
+  if (m.smoothing) label_logit = k.view("label_logit", f32, {dyn});
+  if (m.smoothing && m.has_weight) column_weight = k.view("column_weight", m.weight_type, {dyn});
+  const Scalar first_column = k.scalar("first_column", i64);
+  const LinearLogits logits(k, m);
+
+  const Scalar columns = weight.dim(0);
+  const ProductTiles tiles(k, p, x, weight, counted.rows(), columns);
+  // Of the tile whose exponentials stand at `place`.
+  const auto finish = [&](const ProductTiles::Place& tile, const Scalar& place, Tile sums) {
+    const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+    const auto along_columns = [&](const View& view) {
+      return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+    };
+    const auto store = [&](const View& numbers, const Tile& of_rows) {
+      numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
+    };
+    if (m.has_bias) sums = sums + along_columns(bias);
+    const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
+    const Tile inside = column < columns.to(i32), all = logits.z(sums);
+    const Tile z = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
+                         [&] { return where(inside, all, -INFINITY); });
+    const Tile top = reduce_max(z, 1);
+    store(numbers.tops, top);
+    if (m.bests()) {
+      const Tile best = reduce_min(where(z == top.expand_dims(1), column, INT32_MAX), 1);
+      store(numbers.bests, best + first_column.to(i32));
+    }
+    if (m.smoothing) {
+      Tile deviation = where(inside, z - along_rows(label_logit).expand_dims(1), 0.0f);
+      if (m.has_weight) deviation = deviation * along_columns(column_weight);
+      store(numbers.deviations, sum(deviation, 1));
+    }
+    const Tile from = along_rows(base).expand_dims(1), u = base_2(z, -from), made = fast_exp2(u);
+    if (m.with_gradient) {
+      Tile gradient = m.softcap ? made * logits.slope((u + from) * std::numbers::ln2) : made;
+      if (m.softcap && m.in_blocks) gradient = where(inside, gradient, 0.0f);  // the next product reads whole blocks
+      const Tile stored = gradient.to(m.type);
+      if (m.in_blocks)
+        e.partition({squeeze, p.tile_m, p.tile_n})
+            .store(blocks->at(place, tile.column, p.tile_n), stored, {.tensor_copies = p.tensor_stores});
+      else
+        e.partition({p.tile_m, p.tile_n}).store({place, tile.column}, stored, {.tensor_copies = p.tensor_stores});
+    }
+    const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
+               others = where(is_label, 0.0f, made);
+    store(numbers.sums, sum(others, 1));
+    // The exponents anew: kept beside their powers, they would not fit the registers.
+    if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
+  };
+  const auto tile_of = [&](const ProductTiles::Place& at) {
+    return ProductTiles::Place{counted.tile(counted.place(at.row)), at.column, {}};
+  };
+  const auto make = [&](const ProductTiles::Place& at) {
+    const ProductTiles::Place tile = tile_of(at);
+    finish(tile, counted.place(at.row), tiles.sums(tile));
+  };
+  if (!m.makes_again) {
+    if (p.persistent) return tiles.each_place(make);
+    return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
+  }
+  // Mostly there is none, which few programs find out at once.
+  const Partition flags = again.partition({kFlags});
+  const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
+                                 [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
+  const auto make_again = [&](const ProductTiles::Place& at) {
+    k.if_(reduce_max(again.partition({p.tile_m}).load({tile_of(at).row})) > 0, [&] { make(at); });
+  };
+  k.if_(reduce_max(any) > 0, [&] { tiles.each_place(make_again); });
+}
+
+void overflows(KernelBuilder& k, const Meta& m) {
+  const View base = k.view("base", f32, {dyn}), again = k.view("again", i32, {dyn}),
+             tops = k.view("tops", f32, {dyn, dyn}), places = k.view("places", i32, {dyn});
+  const Scalar row = k.program_id(0);
+  const Partition tiles = tops.partition({squeeze, m.block});
+  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.product.tile_m).blocks(k, tops, m.block), 1,
+                                   carry(k.full({m.block}, -INFINITY, f32)), [&](const Scalar& b, const Tile& lanes) {
+                                     return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
+                                   });
+  const Scalar top = reduce_max(lanes), old = base.load({row}), u = fma(top, std::numbers::log2e, -old);
+  // Only a row whose label's logit is -inf, and whose base is 0, may have nothing but powers that are too small.
+  const Scalar missed = u > kMostExponent || (old == 0.0f && u < -kMostExponent && top > -INFINITY);
+  base.store({row}, where(missed, top * std::numbers::log2e, old));
+  again.store({row}, missed.to(i32));
+}
+
+// What `blocks` blocks of a row's tiles have found, but for its base.
+CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers& numbers, const Scalar& row,
+                             const Scalar& blocks) {
+  const Tile zeros = k.zeros({m.block}, f32);
+  // What the options do not ask for stays constant.
+  const auto [others, deviations, moments, tops, bests] = k.for_range(
+      0, blocks, 1, carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32), k.full({m.block}, INT32_MAX, i32)),
+      [&](const Scalar& b, Tile others, Tile deviations, Tile moments, Tile tops, Tile bests) {
+        const auto more = [&](const View& view) { return view.partition({squeeze, m.block}).load({row, b}); };
+        others = others + more(numbers.sums);
+        if (m.smoothing) deviations = deviations + more(numbers.deviations);
+        if (m.entropies()) moments = moments + more(numbers.moments);
+        if (m.bests()) {
+          const Tile top = numbers.tops.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}),
+                     best = more(numbers.bests), better = top > tops || (top == tops && best < bests);
+          tops = where(better, top, tops);
+          bests = where(better, best, bests);
+        }
+        return carry(others, deviations, moments, tops, bests);
+      });
+  CrossEntropyRowSums found;
+  found.others = sum(others);
+  if (m.smoothing) found.deviation = sum(deviations);
+  if (m.entropies()) found.moment = sum(moments);
+  if (m.bests()) found.best = reduce_min(where(tops == reduce_max(tops), bests, INT32_MAX));
+  return found;
+}
+
+// Exponentials as rows see them: a matrix, or in blocks, the first of which stands in memory of its own.
+// Arguments: d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift], block_shift i32.
+class StoredRows {
+ public:
+  StoredRows(KernelBuilder& k, const Meta& m, const View& d_logits) : k_(k), m_(m) {
+    if (m.in_blocks) blocks_.emplace(k);
+    first_ = m.in_blocks ? k.view("e_first", m.type, {dyn, dyn}) : d_logits;
+    if (m.in_blocks) others_ = k.view("e_others", m.type, {dyn, dyn, dyn});
+  }
+
+  void store(const Scalar& row, const Scalar& column, const Scalar& value) const {
+    if (!blocks_) return first_.store({row, column}, value);
+    const Scalar width = blocks_->width();
+    k_.if_(
+        column < width,
+        [&] {
+          first_.store({row, column}, value);
+        },
+        [&] { others_.store(blocks_->at(row, column - width), value); });
+  }
+  void clear(const Scalar& row) const {
+    const Tile zeros = k_.zeros({m_.block}, m_.type);
+    const Partition first = first_.partition({squeeze, m_.block});
+    k_.for_range(0, cdiv(first_.dim(1), m_.block), 1, [&](const Scalar& b) { first.store({row, b}, zeros); });
+    if (!blocks_) return;
+    const Partition others = others_.partition({squeeze, squeeze, m_.block});
+    k_.for_range(0, others_.dim(0), 1, [&](const Scalar& other) {
+      k_.for_range(0, cdiv(others_.dim(2), m_.block), 1, [&](const Scalar& b) {
+        others.store({other, row, b}, zeros);
+      });
+    });
+  }
+
+ private:
+  KernelBuilder& k_;
+  const Meta& m_;
+  std::optional<ColumnBlocks> blocks_;
+  View first_, others_;
+};
+
+// What a row's sums make of its label, and its factor.
+void rows(KernelBuilder& k, const Meta& m) {
+  const CrossEntropyArguments args(k, m);
+  const TileNumbers numbers(k, m);
+  const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn}),
+             places = k.view("places", i32, {dyn});
+  View factor, smooth;
+  if (m.with_gradient && m.smoothing) smooth = k.view("smooth", f32, {dyn});
+  if (m.with_gradient) factor = k.view("factor", f32, {dyn});
+  std::optional<StoredRows> stored;
+  if (m.with_gradient) stored.emplace(k, m, args.d_logits);
+
+  const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
+  const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
+  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const Scalar place = of_tile.place;
+  const CrossEntropyRowSums found = row_sums(k, m, numbers, row, of_tile.blocks(k, numbers.sums, m.block));
+  const Scalar others = found.others;
+
+  const auto store_gradient = [&](const Scalar& f, const Scalar& of_all) {
+    factor.store({place}, f);
+    if (m.smoothing) smooth.store({row}, of_all);
+  };
+  const auto count = [&] {
+    Scalar rate;
+    if (m.tempered) rate = 1.0f / args.temperature;
+    // Sums of a row whose label is not far below the others are better told relative to it: what is small beside it has all its
+    // digits.
+    const Scalar near = others < 0x1p-20f, shift = where(near, k.constant(kBelow, f32), 0.0f),
+                 scale = where(near, k.constant(std::exp2(kBelow), f32), 1.0f);
+    CrossEntropyRowSums sums = found;
+    sums.base = base.load({row}) - shift;
+    sums.others = others * scale;
+    if (m.entropies()) sums.moment = fma(others, shift, found.moment) * scale;
+    const Scalar z = label_logit.load({row});
+    const CrossEntropyResults results(k, m, args, {row, label, k.constant(m.classes, i32), z, z, rate}, sums);
+    results.store();
+    if (!m.with_gradient) return;
+    const CrossEntropyResults::Coefficients c = results.coefficients();
+    // A z-loss may cancel the loss in all but the label. What is left of the others then counts as little as 2^-110.
+    // What smoothing takes from all classes alike is added to the products.
+    Scalar label_gradient = c.label;
+    if (m.smoothing)
+      label_gradient = label_gradient + (m.has_weight ? args.weight.load({label}).to(f32) * c.smooth : c.smooth);
+    const Scalar least = abs(label_gradient) * 0x1p-110f, of_sums = where(abs(c.power) < least, least, c.power),
+                 power = of_sums * scale;
+    Scalar label_power = where(power == 0.0f, 0.0f, label_gradient / power);
+    if (m.softcap) {
+      const Scalar t = (m.tempered ? z * args.temperature : z) / args.softcap;
+      label_power = label_power * fma(-t, t, 1.0f);
+    }
+    stored->store(place, label, label_power.to(m.type));
+    store_gradient(power, m.smoothing ? -c.smooth : Scalar());
+  };
+  const auto fill = [&] {
+    CrossEntropyMeta results = m;
+    results.with_gradient = false;
+    const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
+    if (!m.with_gradient) return;
+    store_gradient(f, f);
+    // A factor of 0 does not undo what is no number. `others` leaves out the column that ignore_index may name.
+    k.if_(ignored && of_tile.tile.counts, [&] {
+      k.if_(label >= 0 && label < m.classes, [&] { stored->store(place, label, k.constant(0, m.type)); });
+      k.if_(!(others < INFINITY), [&] { stored->clear(place); });
+    });
+  };
+  k.if_(counted, count, fill);
+}
+
+// A factor of 0 takes no number that is none with it.
+void scaled_x(KernelBuilder& k, const Meta& m) {
+  const View scaled = k.view("scaled", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
+  const View factor = k.view("factor", f32, {dyn}), places = k.view("places", i32, {dyn});
+  const Scalar row = k.program_id(0);
+  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const Scalar f = factor.load({of_tile.place});
+  const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
+  k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
+    to.store({of_tile.place, b}, where(f == 0.0f, 0.0f, from.load({row, b}).to(f32) * f).to(m.type));
+  });
+}
+
+}  // namespace
+
+bool has_exponentials(const CrossEntropyOptions& o) {
+  const bool row_wise = !o.with_gradient || !(o.with_d_entropy || (o.smoothing && o.softcap));
+  return o.type != f16 && row_wise;
+}
+
+LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  const MatmulOptions product{
+      .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
+  LinearProduct made{.config = one_cta_product(machine, product)};
+  made.config.splits = 1;
+  made.meta = matmul_meta(product, made.config);
+  return made;
+}
+
+namespace {
+
+Meta row_meta(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  Meta meta{{o}};
+  meta.without_logits = true, meta.without_d_logits = o.in_blocks, meta.in_blocks = o.in_blocks;
+  meta.given = o.head_type, meta.cols = o.cols;
+  meta.block = std::min<int64_t>(tile_width(o.cols), machine.is_gpu() ? 1024 : 4096);
+  return meta;
+}
+
+Step row_step(const char* name, void (*build)(KernelBuilder&, const Meta&), const Meta& meta) {
+  return record_step(name, meta.type, build, meta,
+                     library_launch(Size::rows(), warps_for(meta.block, meta.type, 1, 8)));
+}
+
+}  // namespace
+
+Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& o, bool anchors) {
+  Meta meta = row_meta(machine, o);
+  meta.anchors = anchors;
+  return row_step("linear_label_logits", &label_logits, meta);
+}
+
+LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  const LinearProduct product = linear_product(machine, o);
+  LinearCrossEntropy made{.config = product.config};
+  Meta meta = row_meta(machine, o);
+  meta.product = product.meta;
+  made.label_logits = linear_label_logits(machine, o, true);
+  const Size each = Size::rows();
+  made.row_tiles = row_tiles(o.label_type, made.config.tile_m);
+  const Size few = min(each, Size(machine.sms));
+  made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
+                                  library_launch(made.config.persistent ? few : each, made.config.num_warps));
+  Meta again = meta;
+  again.makes_again = true;
+  again.product.tensor_copies = again.product.tensor_stores = false;  // few rows are made again
+  again.product.persistent = true;
+  made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,
+                           library_launch(machine.is_gpu() ? few : each, made.config.num_warps));
+  made.overflows = row_step("linear_overflows", &overflows, meta);
+  made.rows = row_step("linear_cross_entropy_rows", &rows, meta);
+  if (o.scales_x) made.scaled_x = row_step("linear_scaled_x", &scaled_x, meta);
+  return made;
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,148 @@
+// Formulas and names are those of cross_entropy_columns.cpp, whose element d_c this is, rounded once. p_c is 2^((z_c - lse) log2(e)):
+// the difference of what is nearly equal has no error of its own, so p_c is right to about |lse| 2^-23, the error of lse.
+//
+// Flop 2 n V H. Bytes: n V s beside the product's factors.
+#include "kernels/fused_linear/linear_cross_entropy_columns.h"
+
+#include <limits>
+
+#include "kernels/core/index_view.h"
+#include "kernels/core/record.h"
+#include "kernels/fused_linear/linear_logits.h"
+#include "kernels/matmul/product_tiles.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+struct Meta : CrossEntropyOptions {
+  MatmulMeta product;
+  bool reports = false;
+};
+
+struct Arguments {
+  View lse, label_logit, class_weight, d_loss, entropy, d_entropy, counts;
+  Scalar label_smoothing, lse_square_scale;
+
+  Arguments(KernelBuilder& k, const Meta& m) {
+    lse = k.view("lse", f32, {dyn});
+    if (m.token_scaling) label_logit = k.view("label_logit", f32, {dyn});
+    if (m.has_weight) class_weight = k.view("class_weight", m.weight_type, {m.classes});
+    if (m.with_d_loss) d_loss = k.view("d_loss", m.d_loss_type, {dyn});
+    if (m.with_d_entropy) entropy = k.view("entropy", f32, {dyn});
+    if (m.with_d_entropy) d_entropy = k.view("d_entropy", f32, {dyn});
+    if (m.reduction == Reduction::mean || (m.has_weight && m.smoothing)) counts = k.view("counts", f32, {4});
+    if (m.smoothing) label_smoothing = k.scalar("label_smoothing", f32);
+    if (m.lse_square) lse_square_scale = k.scalar("lse_square_scale", f32);
+  }
+};
+
+// The rows of a tile: which they are, and what multiplies p_c, [w_c] and the label's one.
+struct Rows {
+  Tile label, ignored, counted, lse;
+  Tile power, smooth, target;
+};
+
+Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const ProductTiles::Place& tile, const Tile& label,
+             const Scalar& ignore_index) {
+  const auto along = [&](const View& view) { return view.partition({m.product.tile_m}).load({tile.row}).to(f32); };
+  const auto all = [&](const auto& value) { return k.full({m.product.tile_m}, value, f32); };
+  Rows rows{.label = label, .ignored = label == ignore_index, .lse = along(args.lse)};
+  const Tile is_class = label >= 0 && label < m.classes;
+  rows.counted = !rows.ignored && is_class;
+  const bool mean = m.reduction == Reduction::mean;
+  Tile loss_scale = mean ? all(args.counts.load({1})) : all(1.0f),
+       zeta_scale = mean ? all(args.counts.load({0})) : all(1.0f);
+  if (m.with_d_loss) {
+    const Tile d_loss = m.reduction == Reduction::none ? along(args.d_loss) : all(args.d_loss.load({0}).to(f32));
+    loss_scale = loss_scale * d_loss;
+    zeta_scale = zeta_scale * d_loss;
+  }
+  if (m.token_scaling) {
+    const Tile p = fast_exp2((along(args.label_logit) - rows.lse) * std::numbers::log2e);
+    loss_scale = loss_scale * p;
+    zeta_scale = zeta_scale * p;
+  }
+  rows.target = m.smoothing ? loss_scale * (1.0f - args.label_smoothing) : loss_scale;
+  if (m.has_weight) rows.target = rows.target * load(args.class_weight.ptr() + label, rows.counted, 0.0f).to(f32);
+  rows.power = rows.target;
+  if (m.lse_square) rows.power = rows.power + rows.lse * zeta_scale * (2.0f * args.lse_square_scale);
+  if (m.smoothing) {
+    rows.smooth = loss_scale * (args.label_smoothing / static_cast<float>(m.classes));
+    rows.power = rows.power + (m.has_weight ? rows.smooth * args.counts.load({2}) : loss_scale * args.label_smoothing);
+  }
+  return rows;
+}
+
+// The lowest row of the batch whose label is no class.
+void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile, const View& error,
+            const Scalar& first_row) {
+  const int64_t count = rows.label.shape()[0];
+  const Tile row = k.arange(count).to(i64) + (tile.row.to(i64) * count + first_row);
+  const Scalar word = reduce_max(where(rows.counted || rows.ignored, k.constant(0, i64), kErrorBase - row));
+  atomic_max(error.ptr(), word, word > 0);
+}
+
+void gradient(KernelBuilder& k, const Meta& m) {
+  const MatmulMeta& p = m.product;
+  const View d = k.view("d", m.type, {dyn, dyn});
+  const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
+  const View labels = index_view(k, "labels", m.label_type);
+  View bias, column_weight, error;
+  Scalar first_row;
+  if (m.has_bias) bias = k.view("bias", m.bias_type, {dyn});
+  if (m.has_weight && m.smoothing) column_weight = k.view("column_weight", m.weight_type, {dyn});
+  if (m.reports) error = k.view("error", i64, {1});
+  if (m.reports) first_row = k.scalar("first_row", i64);
+  const Scalar ignore_index = k.scalar("ignore_index", i64), first_column = k.scalar("first_column", i64);
+  const Arguments args(k, m);
+  const LinearLogits logits(k, m);
+
+  const ProductTiles tiles(k, p, x, weight, x.dim(0), weight.dim(0));
+  const ProductTiles::Place tile = tiles.at(k.program_id(0));
+  const auto along_columns = [&](const View& view) {
+    return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
+  };
+  const auto column_of_rows = [](const Tile& t) { return t.expand_dims(1); };
+  Tile z = tiles.sums(tile, k.constant(0, i64), tiles.turns());
+  if (m.has_bias) z = z + along_columns(bias);
+  z = logits.z(z);
+  const Rows rows = rows_of(k, m, args, tile, labels.partition({p.tile_m}).load({tile.row}).to(i64), ignore_index);
+  if (m.reports) k.if_(tile.column.to(i64) + first_column == 0, [&] { report(k, rows, tile, error, first_row); });
+
+  const Tile log_p = z - column_of_rows(rows.lse);
+  Tile made = fast_exp2(log_p * std::numbers::log2e);
+  if (m.with_d_entropy) {
+    constexpr double kLeastLogarithm = -104;  // of a probability that f32 holds: what is 0 has a product of 0
+    const auto along = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
+    const Tile h = along(args.d_entropy), rest = rows.power - h * along(args.entropy);
+    made = made * fma(max(log_p, kLeastLogarithm), -column_of_rows(h), column_of_rows(rest));
+  } else {
+    made = made * column_of_rows(rows.power);
+  }
+  if (m.smoothing)
+    made = made -
+           (m.has_weight ? along_columns(column_weight) * column_of_rows(rows.smooth) : column_of_rows(rows.smooth));
+  const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
+  made = where(column == column_of_rows((rows.label - first_column).to(i32)), made - column_of_rows(rows.target), made);
+  if (m.softcap) made = made * logits.slope(z);
+  if (m.tempered) made = made * logits.rate();
+  const Tile fill = where(rows.ignored, 0.0f, k.full({p.tile_m}, std::numeric_limits<float>::quiet_NaN(), f32));
+  d.partition({p.tile_m, p.tile_n})
+      .store({tile.row, tile.column}, where(column_of_rows(rows.counted), made, column_of_rows(fill)).to(m.type));
+}
+
+}  // namespace
+
+LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, const LinearCrossEntropyOptions& o,
+                                                       bool reports) {
+  const LinearProduct product = linear_product(machine, o);
+  LinearCrossEntropyColumns made{.config = product.config};
+  Meta meta{o};
+  meta.product = product.meta, meta.reports = reports;
+  made.gradient = record_step("linear_cross_entropy_columns", o.type, &gradient, meta,
+                              library_launch(Size::rows(), made.config.num_warps));
+  if (o.token_scaling) made.label_logits = linear_label_logits(machine, o, false);
+  return made;
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,78 @@
+// The gate and up projections of a gated MLP with its activation: out = f(x gate^T) (x up^T).
+#pragma once
+
+#include <vector>
+
+#include "kernels/core/config.h"
+#include "kernels/matmul/gated_matmul_backward.h"
+#include "kernels/matmul/matmul.h"
+
+namespace ligerdsl::kernels {
+
+struct GatedMatmulOptions {
+  int64_t cols = 4096;   // F: width of out
+  int64_t width = 4096;  // K: of x
+  DType type = bf16;
+  Activation activation = Activation::silu;
+  bool stores_products = false;  // beside out
+  int64_t most_rows = 0;         // that calls have, for the schedule; 0: any number
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("width", width);
+    v("type", type);
+    v("activation", activation, {"gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared"});
+    v("stores_products", stores_products);
+    v("most_rows", most_rows);
+  }
+};
+
+// tile_n: of out, and of each of the two products.
+struct GatedMatmulMeta : MatmulMeta {
+  Activation activation = Activation::silu;
+  bool stores_products = false;
+};
+
+// Arguments, all of one type: x [M, K], gate_weight and up_weight [F, K], out [M, F]; where they are stored also gate and up
+// [M, F]. Nothing overlaps.
+void gated_matmul(KernelBuilder& k, const GatedMatmulMeta& m);
+
+// Rows: of x.
+Operation gated_matmul(const Machine& machine, const GatedMatmulOptions& options);
+
+struct GatedMatmulConfig {
+  int tile_m = 128, tile_n = 128;  // of out, and of each product
+  int tile_k = 64;                 // of x and of both weights in one turn
+  int stages = 3;                  // loads in flight: the turn at work and those on their way
+  int num_warps = 8;
+  int group = 16;              // rows of tiles that are done together
+  bool persistent = false;     // each multiprocessor makes tile after tile
+  bool tensor_copies = false;  // factors come by copies of whole tiles
+  bool tensor_stores = false;  // as of a product (matmul_config.h)
+
+  template <class V>
+  void visit(V&& v) {
+    v("tile_m", tile_m, powers_of_two(16, 256), Bits::same);
+    v("tile_n", tile_n, powers_of_two(16, 128), Bits::same);
+    v("tile_k", tile_k, powers_of_two(16, 128), Bits::same);
+    v("stages", stages, choices({1, 2, 3, 4, 5, 6}), Bits::same);
+    v("num_warps", num_warps, powers_of_two(2, 16), Bits::same);
+    v("group", group, powers_of_two(1, 64), Bits::same);
+    v("persistent", persistent, Bits::same);
+    v("tensor_copies", tensor_copies, Bits::same);
+    v("tensor_stores", tensor_stores, Bits::same);
+  }
+};
+
+// As of a product: what few_rows of matmul_config.h says.
+std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
+std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& options);
+
+using GatedMatmul = ConfiguredKernel<GatedMatmulOptions, GatedMatmulConfig>;
+extern const GatedMatmul gated_matmul_kernel;
+
+using GatedMatmulBackward = ConfiguredKernel<GatedMatmulBackwardOptions, GatedMatmulConfig>;
+extern const GatedMatmulBackward gated_matmul_backward_kernel;
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,36 @@
+// gate = round(x gate_weight^T), up = round(x up_weight^T), which no memory holds; d_gate and d_up as gated_backward makes them of these and
+// d_out, out as gated_matmul does.
+//
+// Of recomputation this is the whole second half: gate and up are not stored, nor read again.
+//
+// Flop 4 M F K. A tile of d_out is under way while its products are made.
+#include "kernels/matmul/gated_matmul_backward.h"
+
+#include "kernels/elementwise/gated_activation.h"
+#include "kernels/matmul/gated_product.h"
+
+namespace ligerdsl::kernels {
+
+void gated_matmul_backward(KernelBuilder& k, const GatedMatmulBackwardMeta& m) {
+  const auto of_out = [&](const char* name) { return k.view(name, m.type, {dyn, m.cols}); };
+  const View d_gate = of_out("d_gate"), d_up = of_out("d_up"), d_out = of_out("d_out");
+  std::optional<View> out;
+  if (m.stores_out) out = of_out("out");
+  const GatedProduct products(k, m, d_out.dim(0), d_out.dim(1));
+
+  products.each_place([&](const ProductTiles::Place& tile) {
+    const auto tile_of = [&](const View& view) { return view.partition({m.tile_m, m.tile_n}); };
+    const auto store = [&](const View& view, const Tile& value) {
+      tile_of(view).store(tile.itself(), value.to(m.type), {.tensor_copies = m.tensor_stores});
+    };
+    const Tile reaches = tile_of(d_out).load(tile.itself());
+    const auto [gate_sums, up_sums] = products.sums(tile);
+    const Tile gate = gate_sums.to(m.type).to(f32), up = up_sums.to(m.type).to(f32);
+    if (out) store(*out, ActivationAt(m.activation, gate).value().to(m.type).to(f32) * up);
+    gated_gradients(
+        m.activation, m.type, gate, up, reaches.to(f32), {}, [&](const Tile& d) { store(d_up, d); },
+        [&](const Tile& d) { store(d_gate, d); });
+  });
+}
+
+}  // namespace ligerdsl::kernels

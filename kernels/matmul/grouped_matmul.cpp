@@ -1,0 +1,237 @@
+// c = a b[e] or a b[e]^T of the rows of each group e, and c[e] = a^T b of a group's rows; sums in f32.
+//
+// Flop 2 T N K and 2 T M N. A tile has rows of one group: views are cut at the group's first row and end at its last one, so
+// that rows of the next group are outside.
+#include "kernels/matmul/grouped_matmul.h"
+
+#include <bit>
+
+#include "kernels/core/index_view.h"
+#include "kernels/core/error_flag.h"
+#include "kernels/matmul/product_tiles.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// make(number) for every number of this program: its own, which may be beyond `count`, or all below.
+template <class Make>
+void each_number(KernelBuilder& k, bool persistent, const Scalar& count, Make make) {
+  if (!persistent) return make(k.program_id(0).to(i64));
+  k.for_range(k.program_id(0).to(i64), count, k.num_programs(0).to(i64), make);
+}
+
+class Offsets {
+ public:
+  Offsets(KernelBuilder& k, const GroupedMatmulMeta& m)
+      : experts_(m.experts),
+        persistent_(m.persistent),
+        offsets_(k.view("offsets", m.index_type, {m.experts + 1}, {.strides = {dyn}, .read_only = true})),
+        error_(k.view("error", i64, {1})) {}
+
+  // 0 in front of the first one and behind the last.
+  Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
+
+  // The sum of of(offset, next offset, group), of a type, over all groups and the rows behind them as one more, which end at 0.
+  template <class Of>
+  Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
+    const int64_t there = experts_ + 1;
+    const Shape block{std::min<int64_t>(1024, static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(there))))};
+    const Partition begins = offsets_.partition(block), ends = offsets_.slice(0, 1, there).partition(block);
+    auto [found] = k.for_range(0, ceil_div(there, block[0]), 1, carry(k.zeros(block, type)), [&](Scalar b, Tile found) {
+      const Tile group = b.to(i64) * block[0] + k.arange(block[0]).to(i64);
+      const Tile summand = of(begins.load({b}).to(i64), ends.load({b}).to(i64), group);
+      return carry(found + where(group < there, summand, 0));
+    });
+    return sum(found);
+  }
+
+  // Reports groups whose rows are none of `rows`, each by one program. In front of a product's loops, whose copies ahead must not pass
+  // an atomic.
+  void check(KernelBuilder& k, const Scalar& rows) const {
+    each_number(k, persistent_, k.constant(experts_, i64), [&](const Scalar& group) {
+      const Scalar begin = at(group), end = at(group + 1);
+      const Scalar wrong = begin < 0 || end < begin || end > rows;
+      atomic_max(error_.ptr(), kErrorBase - group, wrong && group < experts_);
+    });
+  }
+
+ private:
+  int64_t experts_;
+  bool persistent_;
+  View offsets_, error_;
+};
+
+// Where a tile of c's rows is.
+struct Place {
+  Scalar expert;      // -1 and the number of experts: no group
+  Scalar begin, end;  // its first row, and where the rows of its section end, which may be before
+};
+
+// The matrix as sections one behind the other: the rows in front of the first group, the groups, the rows behind the last one.
+class Sections {
+ public:
+  Sections(KernelBuilder& k, const GroupedMatmulMeta& m, const Offsets& offsets, const Scalar& rows)
+      : k_(k), offsets_(offsets), experts_(m.experts), tile_m_(m.tile_m), rows_(rows) {}
+
+  Scalar count() const { return k_.constant(experts_ + 2, i64); }
+  Scalar begin(const Scalar& section) const {
+    return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
+  }
+
+  // Section s has the numbers from begin(s) / tile_m + s on: enough for all of its tiles, one or none too many. How many sections begin at a
+  // number or before is counted by all threads at once, where a search would wait for memory at each step.
+  Place at(const Scalar& number) const {
+    const Scalar section =
+        offsets_
+            .sum_over_groups(k_, i32,
+                             [&](const Tile& offset, const Tile&, const Tile& group) {
+                               return (clamp(offset, 0, rows_) / tile_m_ + (group + 1) <= number).to(i32);
+                             })
+            .to(i64);
+    const Scalar first = begin(section), tile = number - (first / tile_m_ + section);
+    return {section - 1, first + tile * tile_m_, begin(section + 1)};
+  }
+
+  // Tiles of the sections in front of one. Of groups that overlap there are more than 32 bits tell.
+  Scalar tiles_before(const Scalar& section) const {
+    const Scalar groups =
+        offsets_.sum_over_groups(k_, i64, [&](const Tile& offset, const Tile& next, const Tile& group) {
+          const Tile rows = clamp(next, 0, rows_) - clamp(offset, 0, rows_);
+          return where(group + 1 < section, (max(rows, 0) + (tile_m_ - 1)) / tile_m_, 0);
+        });
+    return where(section > 0, cdiv(begin(k_.constant(1, i64)), tile_m_) + groups, 0);
+  }
+
+ private:
+  KernelBuilder& k_;
+  const Offsets& offsets_;
+  int64_t experts_, tile_m_;
+  Scalar rows_;
+};
+
+// A list of the tiles that there are, for programs that make tile after tile: expert, begin, end, and beside the first one how many.
+class ListedTiles {
+ public:
+  explicit ListedTiles(KernelBuilder& k) : list_(k.view("tiles", i64, {dyn, 4})) {}
+
+  Scalar count() const { return list_.load({0, 3}); }
+  Place at(const Scalar& number) const {
+    return {list_.load({number, 0}), list_.load({number, 1}), list_.load({number, 2})};
+  }
+
+  // Groups that overlap have more tiles than this.
+  Scalar room() const { return list_.dim(0); }
+  void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end, const Tile& mask) const {
+    const auto column = [&](int64_t which) { return list_.ptr() + (number * 4 + which); };
+    const Tile zeros = begin * 0;
+    ligerdsl::store(column(0), zeros + expert, mask);
+    ligerdsl::store(column(1), begin, mask);
+    ligerdsl::store(column(2), zeros + end, mask);
+  }
+  void store_count(const Scalar& count) const { list_.store({0, 3}, min(count, room())); }
+
+ private:
+  View list_;
+};
+
+}  // namespace
+
+void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m) {
+  const Offsets offsets(k, m);
+  const ListedTiles list(k);
+  const Scalar rows = k.view("a", m.type, {dyn, m.width}).dim(0);
+  const Sections sections(k, m, offsets, rows);
+
+  offsets.check(k, rows);
+  const Scalar section = k.program_id(0).to(i64), begin = sections.begin(section), end = sections.begin(section + 1);
+  const Scalar before = sections.tiles_before(section), tiles = cdiv(max(end - begin, 0), m.tile_m);
+  const Scalar listed = min(tiles, list.room() - before);
+  constexpr int64_t together = 128;
+  k.for_range(0, cdiv(listed, together), 1, [&](const Scalar& b) {
+    const Tile tile = b.to(i64) * together + k.arange(together).to(i64);
+    list.store(before + tile, section - 1, begin + tile * m.tile_m, end, tile < listed);
+  });
+  k.if_(section == sections.count() - 1, [&] { list.store_count(before + tiles); });
+}
+
+void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
+  const bool transposed = m.transposed_b();
+  const View a = k.view("a", m.type, {dyn, m.width});
+  const View b =
+      k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
+  const View c = k.view("c", m.c_type, {dyn, m.cols});
+
+  const int64_t turns = ceil_div(m.width, m.tile_k);
+  const Scalar columns = k.constant(ceil_div(m.cols, m.tile_n), i64);
+  const Partition factors =
+      b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
+  const auto make = [&](const Place& place, const Scalar& column) {
+    const Scalar expert = place.expert, none = k.constant(0, i64);
+    const Scalar exists = place.begin < place.end;
+    const Partition of_rows = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
+    const Scalar of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(turns, i64), 0);
+    const Tile sums = sums_of_turns(
+        k, m, none, of_expert,
+        [&](const Scalar& turn) {
+          return of_rows.load({none, turn});
+        },
+        [&](const Scalar& turn) {
+          return transposed ? factors.load({expert, column, turn}).permute({1, 0})
+                            : factors.load({expert, turn, column});
+        });
+    k.if_(exists, [&] {
+      c.slice(0, place.begin, place.end)
+          .partition({m.tile_m, m.tile_n})
+          .store({none, column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
+    });
+  };
+  // Programs that run at the same time share rows of a and columns of b: m.group tiles of rows are done together. In rows of
+  // tiles, one after the other, they would read a group's whole matrix again for every few tiles of rows.
+  if (m.persistent) {
+    const ListedTiles list(k);
+    const Scalar rows = list.count();
+    return each_number(k, true, rows * columns, [&](const Scalar& number) {
+      const TilePlace tile = grouped_tiles(number, rows, columns, m.group);
+      make(list.at(tile.row), tile.column);
+    });
+  }
+  const Offsets offsets(k, m);
+  const Scalar rows = c.dim(0);
+  const Sections sections(k, m, offsets, rows);
+  offsets.check(k, rows);
+  const TilePlace tile =
+      grouped_tiles(k.program_id(0).to(i64), cdiv(rows, m.tile_m) + sections.count(), columns, m.group);
+  make(sections.at(tile.row), tile.column);
+}
+
+void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
+  const View a = k.view("a", m.type, {dyn, m.width});
+  const View b = k.view("b", m.type, {dyn, m.cols});
+  const Offsets offsets(k, m);
+  const View c = k.view("c", m.c_type, {m.experts, m.width, m.cols});
+
+  const Scalar rows = k.constant(ceil_div(m.width, m.tile_m), i64),
+               columns = k.constant(ceil_div(m.cols, m.tile_n), i64), tiles = rows * columns;
+  const Partition results = c.partition({squeeze, m.tile_m, m.tile_n});
+  offsets.check(k, a.dim(0));
+  each_number(k, m.persistent, tiles * m.experts, [&](const Scalar& number) {
+    const Scalar expert = number / tiles;
+    const TilePlace tile = grouped_tiles((number % tiles).to(i32), rows, columns, m.group);
+    const Scalar begin = offsets.at(expert), end = offsets.at(expert + 1);
+    const View of_a = a.slice(0, begin, end);
+    const Partition left = of_a.partition({m.tile_k, m.tile_m}),
+                    right = b.slice(0, begin, end).partition({m.tile_k, m.tile_n});
+    Tile sums = sums_of_turns(
+        k, m, k.constant(0, i64), cdiv(of_a.dim(0), m.tile_k),
+        [&](const Scalar& turn) {
+          return left.load({turn, tile.row}).permute({1, 0});
+        },
+        [&](const Scalar& turn) {
+          return right.load({turn, tile.column});
+        });
+    if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
+    results.store({expert, tile.row, tile.column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
+  });
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,182 @@
+// LayerNorm over rows of H elements; arithmetic in f32, T = type.
+//
+//   mu = mean(x), v = mean((x - mu)^2), r = 1 / sqrt(v + eps);  y = round_T((x - mu) r weight + bias)
+//
+//   n = (x - mu) r, q = dy weight;  dx = round_T(r (q - n mean(n q) - mean(q)))
+//   dweight = sum over rows of dy n;  dbias = sum over rows of dy
+//
+// The forward's statistics are one reduction (moments.h). Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and
+// two f32 rows of partial sums per program.
+#include "kernels/norm/layer_norm.h"
+
+#include "kernels/norm/centred_rows.h"
+#include "kernels/norm/norm_rows.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// One block of columns of weight or bias as a [1, block] tile.
+Tile columns_of(const View& view, const LayerNormMeta& m, ScalarArg column) {
+  return view.partition({m.block}).load({column}).to(f32).expand_dims(0);
+}
+
+// The same for all rows that a CTA takes.
+Resident keep_columns(const View& view, const LayerNormMeta& m) {
+  return view.partition({m.block}).resident({});
+}
+Tile columns_of(const Resident& kept, const Scalar& column) {
+  return kept.load(column).to(f32).expand_dims(0);
+}
+
+// What the backward reads of the forward's statistics, as [rows, 1].
+struct Statistics {
+  View mean, rstd;
+  Statistics(KernelBuilder& k) : mean(k.view("mean", f32, {dyn})), rstd(k.view("rstd", f32, {dyn})) {}
+  Tile mean_of(const LayerNormMeta& m, const Scalar& row) const { return load(mean, m, row); }
+  Tile rstd_of(const LayerNormMeta& m, const Scalar& row) const { return load(rstd, m, row); }
+
+ private:
+  static Tile load(const View& view, const LayerNormMeta& m, const Scalar& row) {
+    return view.partition({m.rows}).load({row}).expand_dims(1);
+  }
+};
+
+}  // namespace
+
+void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
+  const NormRows y(k.view("y", m.type, {dyn, m.cols}), m);
+  std::optional<NormRows> sum_out, residual;
+  if (m.residual) sum_out.emplace(k.view("sum", m.type, {dyn, m.cols}), m);
+  const NormRows x_rows(k.view("x", m.type, {dyn, m.cols}), m);
+  if (m.residual) residual.emplace(k.view("residual", m.type, {dyn, m.cols}), m);
+  View weight = k.view("weight", m.weight_type, {m.cols});
+  View bias;
+  if (!m.without_bias) bias = k.view("bias", m.weight_type, {m.cols});
+  View mean_view, rstd_view;
+  if (m.with_mean) mean_view = k.view("mean", f32, {dyn});
+  if (m.with_rstd) rstd_view = k.view("rstd", f32, {dyn});
+  Scalar eps = k.scalar("eps", f32);
+
+  Scalar row = k.program_id(0).to(i64);
+  const NormInput input(x_rows, residual);
+  const CentredRows x(k, m, input, row);
+  const auto centre = x.centre(eps);
+  if (m.with_mean) mean_view.partition({m.rows}).store({row}, centre.mean);
+  if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, centre.rstd);
+
+  const decltype(x)::Normalised normalised(m, centre);
+  auto finish = [&](const Tile& block, ScalarArg b, const Tile& w, const Tile& added) {
+    if (m.residual) sum_out->store(row, b, block);
+    Tile n = normalised(block);
+    y.store(row, b, m.without_bias ? n * w : fma(n, w, added));
+  };
+  if (!m.looped) {
+    const Tile added = m.without_bias ? Tile() : columns_of(bias, m, 0), w = columns_of(weight, m, 0);
+    finish(x.block(k.constant(0, i64)), 0, w, added);
+    return;
+  }
+  // Last block first: it is the one that the caches still hold.
+  const Resident kept_weight = keep_columns(weight, m);
+  const Resident kept_bias = m.without_bias ? Resident() : keep_columns(bias, m);
+  k.for_range(0, x.blocks(), 1, [&](Scalar i) {
+    Scalar b = x.blocks() - 1 - i;
+    const Tile block = x.block(b), w = columns_of(kept_weight, b);
+    finish(block, b, w, m.without_bias ? Tile() : columns_of(kept_bias, b));
+  });
+}
+
+void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
+  const bool partial_sums = m.want_d_weight && !m.looped;
+  NormGradient d_x{NormRows(k.view("d_x", m.type, {dyn, m.cols}), m), {}};
+  const ParameterGradients gradients(m.gradients);
+  std::vector<View> partials;
+  if (partial_sums) partials = gradients.partials(k, m.cols);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
+  View x_view = k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols});
+  if (m.with_d_sum) d_x.d_sum.emplace(k.view("d_sum", m.type, {dyn, m.cols}), m);
+  View weight = k.view("weight", m.weight_type, {m.cols});
+  const Statistics statistics(k);
+
+  const NormRows x(x_view, m);
+  Scalar cols = x_view.dim(1);
+  auto mean_of = [&](const Tile& sums) { return (sums * (1.0 / m.cols)).expand_dims(1); };
+
+  if (m.looped) {
+    Scalar row = k.program_id(0);
+    const NormalisedRows normalised(m.type, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+    Scalar blocks = cdiv(cols, m.block);
+    const Resident kept_x = x.keep(row), kept_d_y = d_y.keep(row);
+    auto x_of = [&](const Scalar& b) { return kept_x.load(b).to(f32); };
+    auto weighted = [&](const Scalar& b) { return kept_d_y.load(b).to(f32) * columns_of(weight, m, b); };
+    Tile zeros = k.zeros({m.rows, m.block}, f32);
+    auto [sum_nq, sum_q] = k.for_range(0, blocks, 1, carry(zeros, zeros), [&](Scalar b, Tile sum_nq, Tile sum_q) {
+      Tile q = weighted(b);
+      return carry(fma(normalised(x_of(b)), q, sum_nq), sum_q + q);
+    });
+    Tile mean_nq = mean_of(sum(sum_nq, 1)), mean_q = mean_of(sum(sum_q, 1));
+    k.for_range(0, blocks, 1, [&](Scalar i) {
+      Scalar b = blocks - 1 - i;
+      d_x.store(row, b, normalised.gradient(x_of(b), weighted(b), mean_nq, mean_q));
+    });
+    return;
+  }
+
+  // One program takes row blocks p, p + programs, ... and keeps its parts of d_weight and d_bias in registers.
+  Tile kept = m.reload_weight ? Tile() : columns_of(weight, m, 0);
+  struct Read {
+    Tile d_y, n;
+  };
+  auto backward_rows = [&](const Scalar& row) {
+    const NormalisedRows normalised(m.type, statistics.mean_of(m, row), statistics.rstd_of(m, row));
+    Tile x_rows = x.load(row, 0), n = normalised(x_rows);
+    Tile dy = d_y.load(row, 0);
+    Tile q = dy * (m.reload_weight ? columns_of(weight, m, 0) : kept);
+    d_x.store(row, 0, normalised.gradient(x_rows, q, mean_of(sum_products(n, q, 1)), mean_of(sum(q, 1))));
+    return Read{dy, n};
+  };
+  if (!partial_sums) {
+    backward_rows(k.program_id(0));
+    return;
+  }
+  Scalar first = k.program_id(0);
+  Tile zeros = k.zeros({m.rows, m.block}, f32);
+  const std::vector<Tile> sums =
+      sums_over(k, first, cdiv(x_view.dim(0), m.rows), k.num_programs(0), pipelined(m.stages), zeros, partials.size(),
+                [&](const Scalar& row, const std::vector<Tile>& sums) {
+                  const Read read = backward_rows(row);
+                  return gradients.plus(sums, read.d_y, read.n);
+                });
+  for (size_t i = 0; i < sums.size(); ++i) partials[i].partition({squeeze, m.block}).store({first, 0}, sum(sums[i], 0));
+}
+
+void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m) {
+  const ParameterGradients gradients(m.gradients);
+  const std::vector<View> partials = gradients.partials(k, m.cols);
+  const NormRows d_y(k.view("d_y", m.type, {dyn, m.cols}), m);
+  std::optional<NormRows> x;
+  std::optional<Statistics> statistics;
+  if (gradients.weight) {
+    x.emplace(k.view(m.residual ? "sum" : "x", m.type, {dyn, m.cols}), m);
+    statistics.emplace(k);
+  }
+
+  const View rows = (x ? *x : d_y).tiles.view();
+  Scalar blocks = cdiv(rows.dim(1), m.block).to(i32);
+  Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
+  Tile zeros = k.zeros({m.rows, m.block}, f32);
+  const std::vector<Tile> sums =
+      sums_over(k, part, cdiv(rows.dim(0), m.rows), partials[0].dim(0), pipelined(m.stages), zeros, partials.size(),
+                [&](const Scalar& row, const std::vector<Tile>& sums) {
+                  Tile n;
+                  if (x) {
+                    const NormalisedRows normalised(m.type, statistics->mean_of(m, row), statistics->rstd_of(m, row));
+                    n = normalised(x->load(row, column));
+                  }
+                  Tile dy = d_y.load(row, column);
+                  return gradients.plus(sums, dy, n);
+                });
+  for (size_t i = 0; i < sums.size(); ++i)
+    partials[i].partition({squeeze, m.block}).store({part, column}, sum(sums[i], 0));
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,135 @@
+#include <algorithm>
+#include <span>
+
+#include "kernels/core/record.h"
+#include "kernels/norm/fused_add_norm.h"
+#include "kernels/norm/layer_norm.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Arrays whose rows are read twice where they are not kept whole.
+int64_t streams_of(const LayerNormOptions& o) {
+  return o.residual ? 2 : 1;
+}
+
+// Rows up to this are kept in registers: wider ones would take CTAs that have an SM to themselves, as rows of
+// 4-byte elements do earlier.
+int64_t widest_whole(const Machine& machine, DType type) {
+  if (!machine.is_gpu()) return kResidentWidth;
+  return type == f32 ? 16384 : 20480;
+}
+
+// The block of a wider row that leaves less of the last one empty.
+int64_t block_of(int64_t cols) {
+  constexpr int64_t kOther = kRowBlock / 4 * 5;
+  return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
+}
+
+// CTAs of an SM that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
+// memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
+// Beside a residual, whose rows count as more of them, nothing was measured: four have the registers that two rows take.
+int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
+  constexpr int64_t kCtas = 3, kSharers = 8;
+  const int64_t kept = 2 * o.cols * (streams_of(o) * size_of(o.type) + size_of(o.weight_type)) / kSharers;
+  return kCtas * kept <= machine.shared_for_rows() ? kCtas : o.residual ? 4 : 5;
+}
+
+// CTAs that an SM is to hold, by warps and by vectors of a row that a thread holds. Measured on Hopper: what threads
+// give up of the registers they would take costs less than the CTAs that would not run. The first that fits.
+struct FloorRule {
+  int least_warps = 0;
+  int64_t least_held = 0;
+  int min_ctas_per_sm;
+};
+constexpr FloorRule kFloors[] = {
+    {.least_warps = 32, .min_ctas_per_sm = 1},
+    {.least_warps = 16, .min_ctas_per_sm = 2},                  // 64 registers are enough for four vectors
+    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80 for seven
+    {.least_warps = 8, .min_ctas_per_sm = 4},
+    {.min_ctas_per_sm = 0},
+};
+// Beside a residual, by vectors in f32, which a row is as soon as it is added: as many CTAs as spill nothing.
+constexpr FloorRule kFloorsBesideResidual[] = {
+    {.least_warps = 32, .min_ctas_per_sm = 1},
+    {.least_warps = 16, .least_held = 5, .min_ctas_per_sm = 1},
+    {.least_warps = 16, .min_ctas_per_sm = 2},  // 64 registers
+    {.least_warps = 8, .least_held = 8, .min_ctas_per_sm = 1},
+    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80
+    {.least_warps = 8, .min_ctas_per_sm = 4},
+    {.min_ctas_per_sm = 0},
+};
+
+int floor_of(std::span<const FloorRule> rules, int warps, int64_t held) {
+  return std::find_if(rules.begin(), rules.end(),
+                      [&](const FloorRule& rule) { return rule.least_warps <= warps && rule.least_held <= held; })
+      ->min_ctas_per_sm;
+}
+
+RowConfig heuristic(const Machine& machine, const LayerNormOptions& o) {
+  if (o.cols > widest_whole(machine, o.type)) {
+    if (machine.is_gpu() && streams_of(o) * o.cols * size_of(o.type) >= kSharedRow) {
+      const RowConfig sharers{.num_warps = 4, .vectors = 4, .min_ctas_per_sm = sharing_ctas(machine, o)};
+      if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, streams_of(o))) return *shared;
+    }
+    return rows_in_blocks(o.type, block_of(o.cols), o.type == f32 ? 2 : 4);
+  }
+  const int64_t widened = size_of(f32) / size_of(o.type);
+  RowConfig config = whole_rows(machine, o.type, o.cols, o.residual ? 4 / widened : 4);
+  if (config.rows > 1) return config;
+  const int64_t held = config.held(o.type, o.cols);
+  config.min_ctas_per_sm = o.residual ? floor_of(kFloorsBesideResidual, config.num_warps, held * widened)
+                                      : floor_of(kFloors, config.num_warps, held);
+  return config;
+}
+
+std::string valid(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
+  if (const std::string reason = refused(machine, o.type, o.cols, config); !reason.empty()) return reason;
+  return config.keep == Keep::cluster ? refused_lanes(config) : "";
+}
+
+const char* name_of(const LayerNormOptions& o) {
+  return o.residual ? fused_add_layer_norm_forward_kernel.name : layer_norm_forward_kernel.name;
+}
+
+Operation build(const Machine& machine, const LayerNormOptions& o, const RowConfig& config) {
+  LayerNormMeta meta{o};
+  meta.looped = !config.whole();
+  meta.rows = config.rows;
+  meta.block = config.columns(o.type, o.cols);
+  meta.lanes = lanes_of_rows(machine, o.type, meta.rows, meta.block, config);
+  return operation_of(record_step(name_of(o), o.type, &layer_norm_forward, meta, config.launch(), schedule_of(config)));
+}
+
+Cost cost(const LayerNormOptions& o, int64_t rows) {
+  const double row =
+      static_cast<double>(2 * streams_of(o) * o.cols * size_of(o.type)) + 4 * (int{o.with_mean} + int{o.with_rstd});
+  const int parameters = o.without_bias ? 1 : 2;
+  return {row * static_cast<double>(rows) + static_cast<double>(parameters * o.cols * size_of(o.weight_type))};
+}
+
+}  // namespace
+
+BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config) {
+  if (!machine.is_gpu()) {
+    const int64_t fold = rows == 1 && block % 1024 == 0 ? 8 : 1;
+    return {.fold = fold, .lanes = block / fold};
+  }
+  BlockLanes lanes = block_lanes(machine, type, block, config.num_warps, config.num_ctas);
+  if (rows == 1) return lanes;
+  return {.lanes = lanes.fold * lanes.lanes, .run = lanes.run};
+}
+
+const LayerNormForward layer_norm_forward_kernel{
+    "layer_norm_forward", "LayerNorm of rows", &valid, &heuristic, &build, &cost};
+
+const LayerNormForward fused_add_layer_norm_forward_kernel =
+    fused_add<LayerNormOptions, RowConfig, layer_norm_forward_kernel>("fused_add_layer_norm_forward",
+                                                                      "residual sum and its LayerNorm");
+
+Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options) {
+  return options.residual ? fused_add_layer_norm_forward_kernel(machine, options)
+                          : layer_norm_forward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

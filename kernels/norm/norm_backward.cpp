@@ -1,0 +1,243 @@
+#include "kernels/norm/norm_backward.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "kernels/reduce/column_sums.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// What follows is the heuristic's: tables of which the first row that fits decides.
+
+// Shapes that a row of a table is for; what is left out is any.
+struct Which {
+  int64_t element_bytes = 0;
+  int most_sums = 2, inputs = 0, least_sums = 0;
+
+  bool fits(const NormBackwardShape& shape) const {
+    return (element_bytes == 0 || element_bytes == size_of(shape.type)) && least_sums <= shape.sums &&
+           shape.sums <= most_sums && (inputs == 0 || inputs == shape.inputs);
+  }
+};
+constexpr Which kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};  // one sum at most, no gradient of a residual
+constexpr Which kFull{.element_bytes = 2, .inputs = 3, .least_sums = 2};  // two sums, and the gradient of a residual
+
+template <class Rules, class Fits>
+const auto& first_of(const Rules& rules, const Fits& fits) {
+  return *std::find_if(std::begin(rules), std::end(rules), fits);
+}
+
+// Vectors of a row that one thread can work on beside its partial sums: these take 8 registers per vector of 2-byte
+// elements and 4 of 4-byte ones, of kRegisters; the rows themselves wait in shared memory.
+struct RoomRule {
+  Which of = {};
+  int64_t vectors;
+};
+constexpr RoomRule kRoom[] = {
+    {.of = kPlain, .vectors = 5},
+    {.of = kFull, .vectors = 2},  // four spill
+    {.vectors = 4},
+};
+
+// Tile widths have an odd factor of 1, 3, 5 or 7; another is taken where a thread would have that many vectors.
+struct OddRule {
+  int64_t odd;
+  bool fills_cta = false;  // only of rows whose power of two is a vector of every thread of the largest CTA
+  int64_t least_room = 0;  // of RoomRule
+  int64_t taken;
+  const char* why;
+};
+constexpr OddRule kOdd[] = {
+    {.odd = 7, .taken = 8, .why = "7 vectors of a thread are too many beside partial sums"},
+    {.odd = 5, .fills_cta = true, .least_room = 5, .taken = 5, .why = "rows that fill a CTA have room beside one sum"},
+    {.odd = 5, .taken = 6, .why = "5 vectors of a thread are too many for two sums, or in 4-byte elements"},
+};
+
+// How a tile of whole rows is dealt to threads.
+struct TileRule {
+  Which of = {};
+  int64_t cols = 0;  // 0: any
+  int64_t vectors;   // of a thread, of the tile that is widest
+  int most_warps;
+  const char* measured;
+};
+constexpr TileRule kTiles[] = {
+    {.of = kPlain,
+     .cols = 8192,
+     .vectors = 1,
+     .most_warps = 32,
+     .measured = "a row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each"},
+    {.vectors = 2, .most_warps = 16, .measured = "all that there are of a wider row"},
+};
+// Of a thread where rows are short enough to be put side by side.
+struct ShortRowRule {
+  Which of = {};
+  int64_t bytes;
+};
+constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
+
+// Rows that the CTAs of a cluster share: the fewest CTAs of which a thread has at most four vectors, and those that it
+// has room for, one CTA on an SM, one row block on its way (two cost 2 to 10 %, measured on Hopper).
+constexpr int64_t kSharedVectors = 4;
+constexpr int kSharedStages = 2;
+
+// Rows that are too wide take a kernel of their own for the sums, in blocks of columns.
+constexpr int64_t kColumnsVectors = 2;
+constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
+
+constexpr int kRegisters = 128;  // of a thread that works on a row beside partial sums
+// Partial sums of a thread beside which what it has of the weight stays; with more it is read again instead.
+constexpr int kMostHeld = 16;
+constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
+
+// The largest CTA whose threads can have them.
+int64_t threads_of(const Machine& machine) {
+  return machine.threads_with(kRegisters);
+}
+
+int64_t most_vectors(const NormBackwardShape& shape) {
+  return first_of(kRoom, [&](const RoomRule& rule) { return rule.of.fits(shape); }).vectors;
+}
+
+int64_t backward_width(const Machine& machine, const NormBackwardShape& shape) {
+  const int64_t narrow = tile_width(shape.cols);
+  const int64_t power = narrow & -narrow, odd = narrow / power;
+  const bool fills_cta = power == threads_of(machine) * vector_width(shape.type);
+  for (const OddRule& rule : kOdd) {
+    if (rule.odd == odd && (fills_cta || !rule.fills_cta) && most_vectors(shape) >= rule.least_room)
+      return rule.taken * power;
+  }
+  return narrow;
+}
+
+int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
+  return config.vectors * static_cast<int>(vector_width(shape.type)) * shape.sums;
+}
+
+// How the CTAs of a cluster share a row; of rows that one CTA could keep, one does. Without a loop over rows (no sums) a
+// cluster would not run long enough to pay for its start.
+std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const NormBackwardShape& shape) {
+  if (machine.max_cluster == 1) return {};
+  const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
+  if (shape.sums == 0 || backward_width(machine, shape) <= step * most_vectors(shape)) return {};
+  const int64_t vectors = std::min(kSharedVectors, most_vectors(shape));
+  int ctas = 2;
+  while (ctas <= machine.max_cluster && shape.cols > ctas * step * vectors) ctas *= 2;
+  if (ctas > machine.max_cluster) return {};
+  NormBackwardConfig config{.num_warps = static_cast<int>(threads_of(machine) / program::kWarpThreads),
+                            .vectors = static_cast<int>(ceil_div(shape.cols, ctas * step)),
+                            .num_ctas = ctas,
+                            .stages = kSharedStages};
+  config.reload_weight = held(config, shape) > kMostHeld;
+  return config;
+}
+
+// Whether one CTA can keep the partial sums of every column.
+bool fits(const Machine& machine, const NormBackwardShape& shape) {
+  if (!machine.is_gpu()) return shape.cols <= kMostColumnsOnCpu;
+  return backward_width(machine, shape) <= threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
+}
+
+NormBackwardConfig config_of(const TileShape& tile, DType type) {
+  const int64_t step = program::kWarpThreads * tile.num_warps * vector_width(type);
+  return {.rows = static_cast<int>(tile.rows),
+          .num_warps = tile.num_warps,
+          .vectors = static_cast<int>(tile.rows * tile.cols / step)};
+}
+
+NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& shape) {
+  TileShape tile = row_tile(machine, shape.type, shape.cols);
+  if (!machine.is_gpu()) return config_of(tile, shape.type);
+  const int64_t vector = vector_width(shape.type), bytes = size_of(shape.type), threads = threads_of(machine);
+  tile.cols = backward_width(machine, shape);
+  tile.rows = 1;
+  const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
+  // Two sums need registers that come free at a barrier, which a row within a warp has not.
+  const bool crowded = shape.sums == 2 && whole <= 32;
+  const int64_t side_by_side = first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;
+  const auto roomy = [&](int64_t rows) {
+    return rows * tile.cols <= threads * side_by_side / bytes ||
+           (!crowded && rows * whole <= threads && rows * tile.cols <= threads * vector * most_vectors(shape));
+  };
+  while (roomy(tile.rows * 2)) tile.rows *= 2;
+  const TileRule& rule =
+      first_of(kTiles, [&](const TileRule& r) { return r.of.fits(shape) && (r.cols == 0 || r.cols == tile.cols); });
+  tile.num_warps = warps_for(tile.rows * tile.cols, shape.type, rule.vectors, rule.most_warps);
+  NormBackwardConfig config = config_of(tile, shape.type);
+  config.reload_weight = held(config, shape) > kMostHeld;
+  return config;
+}
+
+std::string refused_columns(const NormBackwardShape& shape, const NormBackwardConfig& config) {
+  if (config.rows != 1 || config.num_ctas != 1 || config.stages != 1 || config.reload_weight)
+    return "rows, num_ctas, stages and reload_weight are of by=rows; use 1, 1, 1 and false with by=columns";
+  if (const int64_t block = config.columns(shape.type); block >= shape.cols)
+    return "a block of " + std::to_string(block) +
+           " columns holds the whole row; use fewer vectors or warps, or by=rows";
+  return "";
+}
+
+// Without d_x nothing needs whole rows.
+std::string refused_sums(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
+  if (config.by != BackwardBy::columns) return "d_x is not wanted, and sums go by columns; use by=columns";
+  if (config.num_ctas != 1 || config.reload_weight)
+    return "num_ctas and reload_weight are of by=rows; use 1 and false with by=columns";
+  return refused_column_tile(machine, shape.type, shape.cols, config.rows, config.columns(shape.type), shape.sums);
+}
+
+std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
+  if (config.num_ctas > machine.max_cluster)
+    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
+                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+  if (config.rows != 1) return "a cluster takes one row at a time; use rows=1";
+  if (shape.sums == 0) return "rows are not shared where nothing is added up over them; use num_ctas=1";
+  return "";
+}
+
+}  // namespace
+
+NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape) {
+  if (!shape.d_x) {
+    const ColumnSumsConfig sums =
+        column_sums_config(machine, shape.type, shape.cols, {.arrays = shape.inputs, .sums = shape.sums});
+    return {.by = BackwardBy::columns,
+            .rows = sums.rows,
+            .num_warps = sums.num_warps,
+            .vectors = sums.vectors,
+            .stages = sums.stages,
+            .programs_per_sm = sums.programs_per_sm};
+  }
+  if (const auto shared = shared_rows(machine, shape)) return *shared;
+  if (fits(machine, shape)) return whole_rows(machine, shape);
+  NormBackwardConfig config =
+      config_of({.cols = kRowBlock, .num_warps = warps_for(kRowBlock, shape.type, kColumnsVectors, kColumnsMostWarps)},
+                shape.type);
+  config.by = BackwardBy::columns;
+  config.stages = 1;
+  config.programs_per_sm = kColumnsProgramsPerSm;
+  return config;
+}
+
+std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
+                                  const NormBackwardConfig& config) {
+  if (!shape.d_x) return refused_sums(machine, shape, config);
+  if (config.by == BackwardBy::columns) return refused_columns(shape, config);
+  if (config.num_ctas > 1) {
+    if (const std::string reason = refused_cluster(machine, shape, config); !reason.empty()) return reason;
+  }
+  const int64_t columns = config.columns(shape.type);
+  const std::string tile = "a tile of " + std::to_string(columns) + " columns ";
+  if (columns < shape.cols)
+    return tile + "does not hold the row; use more vectors, warps or CTAs, fewer rows, or by=columns";
+  if (shape.sums > 0 && config.rows > 1) {
+    const int64_t elements = config.rows * columns * shape.sums;
+    if (const std::string reason = refused_sum_in_shared_memory(machine, elements); !reason.empty()) return reason;
+  }
+  if (columns >= 2 * tile_width(shape.cols))
+    return tile + "would be empty for the most part; use fewer vectors or warps, or more rows";
+  return "";
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,125 @@
+#include <optional>
+
+#include "kernels/core/record.h"
+#include "kernels/norm/poly_norm.h"
+#include "kernels/norm/rms_norm.h"
+#include "program/gpu_arch.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// The forward reads a row twice and keeps nothing beside it, as RMSNorm without a weight does; three sums take longer
+// than one, so 16-bit rows have more CTAs of fewer threads. On an H200 16384x8192 of bf16 takes 128 us with four vectors
+// of 256 threads and four CTAs on an SM, 171 with two of 512.
+constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
+RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
+  if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
+    return rms_norm_forward_kernel.heuristic(machine, {.cols = o.cols, .type = o.type, .has_weight = false});
+  RowConfig config = whole_rows(machine, o.type, o.cols, 4);
+  if (config.num_warps == 8) config.min_ctas_per_sm = config.held(o.type, o.cols) <= 4 ? 4 : 3;
+  return config;
+}
+
+// The backward has two rows: in registers while a CTA of 1024 threads has room for both, else the CTAs
+// of a cluster share them.
+constexpr int64_t kWidestWhole = 32 * 1024;  // bytes
+constexpr int64_t kVectors = 2;              // of each row
+
+// CTAs that an SM is to hold: 80 registers hold two vectors of each row, and where a barrier ends the sums sooner 64.
+int floor_of(const RowConfig& config, int64_t held) {
+  if (held > kVectors || config.num_warps < 8) return 0;
+  return config.num_warps == 8 ? 3 : 32 / config.num_warps;
+}
+
+// Of 16-bit elements. Measured on an H200, bf16, us, beside two vectors of each row a thread: 16384x4096 102 for 114 with four vectors and
+// five CTAs; in blocks of a vector, while shared memory keeps both rows, 16384x8192 197 for 205, 16384x14336 339 for 405; of two vectors
+// 4096x16384 106 for 127. Fewer columns spill with so many vectors.
+std::optional<RowConfig> backward_of_short_elements(const Machine& machine, const PolyNormOptions& o) {
+  constexpr int64_t kHeld = 4096, kByFourWarps = 8192, kByVector = 14336, kCtas = 3;
+  const int64_t width = tile_width(o.cols), rows = 2 * width * size_of(o.type);
+  const program::GpuArch* arch = program::find_gpu_arch(machine.name);
+  if (!arch || !arch->bulk_copies || kCtas * rows > machine.shared_for_rows()) return {};
+  if (size_of(o.type) != 2 || width < kHeld) return {};
+  if (width == kHeld) {
+    RowConfig config = whole_rows(machine, o.type, o.cols, 2 * kVectors);
+    config.min_ctas_per_sm = 5;
+    return config;
+  }
+  const bool four = width <= kByFourWarps || width > kByVector;
+  return RowConfig{.keep = Keep::shared, .num_warps = four ? 4 : 8, .vectors = width > kByVector ? 2 : 1};
+}
+
+PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNormOptions& o) {
+  if (o.cols * size_of(o.type) <= kWidestWhole) {
+    if (const auto found = backward_of_short_elements(machine, o)) return {*found};
+    PolyNormBackwardConfig config{whole_rows(machine, o.type, o.cols, kVectors)};
+    config.min_ctas_per_sm = floor_of(config, config.held(o.type, o.cols));
+    return config;
+  }
+  // Four sums of each column are carried: of 16-bit elements a vector of them fills the registers that two of f32 do.
+  const int64_t vectors = machine.is_gpu() && size_of(o.type) == 2 ? 1 : 2;
+  const RowConfig sharers{.num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};
+  if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, 2)) return {*shared};
+  return {rows_in_blocks(o.type, kRowBlock, vectors)};
+}
+
+std::string valid_forward(const Machine& machine, const PolyNormOptions& o, const RowConfig& config) {
+  return refused(machine, o.type, o.cols, config);
+}
+
+std::string valid_backward(const Machine& machine, const PolyNormOptions& o, const PolyNormBackwardConfig& config) {
+  return refused(machine, o.type, o.cols, config);
+}
+
+PolyNormMeta meta_of(const PolyNormOptions& o, const RowConfig& config) {
+  PolyNormMeta meta{o};
+  meta.looped = !config.whole();
+  meta.rows = config.rows;
+  meta.block = config.columns(o.type, o.cols);
+  return meta;
+}
+
+Operation build_forward(const Machine&, const PolyNormOptions& o, const RowConfig& config) {
+  return operation_of(record_step(poly_norm_forward_kernel.name, o.type, &poly_norm_forward, meta_of(o, config),
+                                  config.launch(), schedule_of(config)));
+}
+
+// A program adds the partials of all programs: a GPU's largest CTA with four of them in each thread.
+Step reduce_step(const Machine& machine, const PolyNormOptions& o) {
+  PolyNormMeta meta{o};
+  meta.rows = machine.is_gpu() ? 4096 : 256;
+  return record_step("poly_norm_reduce", o.d_weight_type, &poly_norm_reduce, meta, library_launch(1, 32));
+}
+
+Operation build_backward(const Machine& machine, const PolyNormOptions& o, const PolyNormBackwardConfig& config) {
+  Operation op = operation_of(record_step(poly_norm_backward_kernel.name, o.type, &poly_norm_backward,
+                                          meta_of(o, config), config.launch(), schedule_of(config)));
+  if (!o.want_sums()) return op;
+  op.steps.push_back(reduce_step(machine, o));
+  op.workspace.push_back({.name = "partials", .dtype = f32, .shape = {ceil_div(Size::rows(), config.rows), 4}});
+  return op;
+}
+
+// Of so many arrays of rows.
+template <int arrays>
+Cost cost(const PolyNormOptions& o, int64_t rows) {
+  const int64_t statistics = arrays == 2 && !o.with_rstd ? 0 : 3 * size_of(f32);
+  return {static_cast<double>(arrays * o.cols * size_of(o.type) + statistics) * static_cast<double>(rows)};
+}
+
+}  // namespace
+
+const PolyNormForward poly_norm_forward_kernel{"poly_norm_forward", "PolyNorm of rows", &valid_forward,
+                                               &heuristic_forward,  &build_forward,     &cost<2>};
+const PolyNormBackward poly_norm_backward_kernel{"poly_norm_backward", "gradient of PolyNorm", &valid_backward,
+                                                 &heuristic_backward,  &build_backward,        &cost<3>};
+
+Operation poly_norm_forward(const Machine& machine, const PolyNormOptions& options) {
+  return poly_norm_forward_kernel(machine, options);
+}
+
+Operation poly_norm_backward(const Machine& machine, const PolyNormOptions& options) {
+  return poly_norm_backward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

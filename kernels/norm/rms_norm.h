@@ -1,0 +1,102 @@
+// RMSNorm, and the same with a residual sum in front.
+#pragma once
+
+#include "kernels/core/config.h"
+#include "kernels/core/launch.h"
+#include "kernels/core/row_schedule.h"
+#include "kernels/norm/norm_backward.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+// Where the norm rounds: llama rounds x * rstd to the data type before the weight, gemma and none only the result.
+enum class Casting { llama, gemma, none };
+
+struct RmsNormOptions {
+  int64_t cols = 4096;  // row width H
+  DType type = f32;     // of x, y and their gradients
+  Casting casting = Casting::llama;
+  bool has_weight = true;
+  DType weight_type = f32;
+  bool has_offset = true;  // false: offset is 0
+  bool residual = false;   // sum = round(x + residual) comes first; the norm is of sum
+
+  // y (1 + scale) + shift comes last, before y is rounded (modulated_rms_norm.h)
+  bool modulated = false;
+  DType scale_type = f32;  // of scale and shift
+  bool has_shift = true;
+
+  bool with_rstd = true;  // forward: write rstd
+
+  bool want_d_weight = true;  // backward
+  DType d_weight_type = f32;  // f32 or weight_type
+  bool accumulate = false;    // d_weight += ...; f32 only
+  bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
+  bool without_d_x = false;   // backward: d_weight alone
+
+  template <class V>
+  void visit(V&& v) {
+    v("cols", cols);
+    v("type", type);
+    v("casting", casting, {"llama", "gemma", "none"});
+    v("has_weight", has_weight);
+    v("weight_type", weight_type);
+    v("has_offset", has_offset);
+    v("with_rstd", with_rstd);
+    v("want_d_weight", want_d_weight);
+    v("d_weight_type", d_weight_type);
+    v("accumulate", accumulate);
+    v("with_d_sum", with_d_sum);
+    v("without_d_x", without_d_x);
+  }
+};
+
+struct RmsNormMeta : RmsNormOptions {
+  int64_t rows = 1;      // rows of a tile
+  int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
+  bool looped = false;   // wider rows: a program makes two passes over blocks of its row
+  // Forward: read the weight before the reduction, which hides its latency, where registers are not short.
+  bool early_weight = false;
+  // Backward, loops over rows:
+  int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
+  bool reload_weight = false;  // read the weight again for every row, where registers are short
+};
+
+// Arguments: y, [sum], x, [residual], [weight], [scale], [shift], [rstd], eps, [offset], [rows_of_modulation].
+//   y, sum, x, residual [n, H] type; weight [H] weight_type; rstd [n] f32; eps, offset f32 scalars.
+//   scale, shift [n / rows_of_modulation, H] scale_type; rows_of_modulation i64 scalar. Only where modulated.
+// sum may be exactly x or residual. Without a weight or has_offset there is no offset.
+void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
+
+// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], [scale], rstd, [offset],
+// [rows_of_modulation]; the last two of modulated only where `looped`, else there is no such backward.
+// d_x may be exactly d_y or d_sum. partials [programs, H] f32: every program's part of d_weight.
+void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
+
+// d_weight partials of rows too wide for rms_norm_backward to keep, and where d_x is not wanted. Arguments: partials,
+// d_y, x (or sum), rstd.
+void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m);
+
+// Rows: rows of x. The backward's d_weight [H] is an argument of its last launch; its scratch is "partials".
+Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options);
+Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options);
+
+struct RmsNormForwardConfig : RowConfig {
+  // Read the weight before the reduction, which hides its latency, where registers are not short.
+  bool early_weight = false;
+
+  template <class V>
+  void visit(V&& v) {
+    RowConfig::visit(v);
+    v("early_weight", early_weight, Bits::same);
+  }
+};
+
+using RmsNormForward = ConfiguredKernel<RmsNormOptions, RmsNormForwardConfig>;
+extern const RmsNormForward rms_norm_forward_kernel;
+extern const RmsNormForward fused_add_rms_norm_forward_kernel;  // sum = x + residual comes first
+
+using RmsNormBackward = ConfiguredKernel<RmsNormOptions, NormBackwardConfig>;
+extern const RmsNormBackward rms_norm_backward_kernel, fused_add_rms_norm_backward_kernel;
+
+}  // namespace ligerdsl::kernels

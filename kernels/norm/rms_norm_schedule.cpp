@@ -1,0 +1,176 @@
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "kernels/core/record.h"
+#include "kernels/norm/fused_add_norm.h"
+#include "kernels/norm/rms_norm.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+constexpr int64_t KB = 1024;
+
+// True where nothing is asked for.
+bool agrees(const std::optional<bool>& wanted, bool is) {
+  return !wanted || *wanted == is;
+}
+
+// Vectors of a row per thread, by the bytes of the row's tile. The first that fits.
+struct VectorRule {
+  int64_t least = 0, most = INT64_MAX;  // bytes
+  std::optional<bool> residual, odd;    // odd: the tile's width has an odd factor
+  int vectors;
+  const char* measured;
+};
+constexpr VectorRule kVectors[] = {
+    {.least = 24 * KB,
+     .most = 24 * KB,
+     .residual = false,
+     .vectors = 4,
+     .measured = "11008 columns of bf16: six of 256 threads 180 us, three of 512 192"},
+    {.odd = true, .vectors = 2, .measured = "as many as the odd factor makes of it"},
+    {.most = 16 * KB - 1, .residual = false, .vectors = 2, .measured = "1 to 2 % ahead of four"},
+    {.least = 16 * KB, .most = 16 * KB, .vectors = 2, .measured = "the same with 512 threads, beside a residual too"},
+    {.vectors = 4, .measured = "two would take CTAs that have an SM to themselves"},
+};
+
+// How many CTAs share an SM and when the weight is read, by warps and by vectors of a row that a thread holds. The
+// first that fits.
+struct ResourceRule {
+  int least_warps = 0, most_warps = 32;
+  int64_t least_held = 0, most_held = INT64_MAX;
+  std::optional<bool> residual, light;  // light: no offset, and no weight or one of the rows' type
+  int min_ctas_per_sm;
+  bool early_weight;
+  const char* measured;
+};
+constexpr ResourceRule kResources[] = {
+    {.least_warps = 16,
+     .most_warps = 16,
+     .least_held = 2,
+     .most_held = 2,
+     .residual = false,
+     .light = true,
+     .min_ctas_per_sm = 4,
+     .early_weight = true,
+     .measured = "32 registers hold two vectors of the row and the weight's: 16384x8192 of bf16 129 us, with 40 131"},
+    {.least_warps = 16,
+     .most_warps = 16,
+     .most_held = 4,
+     .residual = false,
+     .min_ctas_per_sm = 2,
+     .early_weight = true,
+     .measured = "64 registers hold four vectors of the row and of the weight"},
+    {.least_warps = 16,
+     .most_warps = 16,
+     .most_held = 4,
+     .min_ctas_per_sm = 2,
+     .early_weight = false,
+     .measured = "beside a residual the weight has no room"},
+    {.least_warps = 16,
+     .most_warps = 16,
+     .residual = false,
+     .min_ctas_per_sm = 2,
+     .early_weight = false,
+     .measured = "more of the row leave the weight no room"},
+    {.least_warps = 16, .min_ctas_per_sm = 0, .early_weight = false, .measured = "a CTA has an SM to itself"},
+    {.least_warps = 8,
+     .most_warps = 8,
+     .least_held = 6,
+     .residual = false,
+     .min_ctas_per_sm = 3,
+     .early_weight = false,
+     .measured = "80 registers hold six or seven vectors of the row, and the weight's once the row has been reduced"},
+    {.min_ctas_per_sm = 0, .early_weight = true, .measured = "registers are not short"},
+};
+
+// Rows that CTAs of a cluster share: of more elements and more bytes than these, in so many arrays that are read twice.
+struct SharingRule {
+  bool residual;
+  int64_t above_columns, above_bytes;
+  int64_t streams;
+  const char* measured;
+};
+constexpr SharingRule kSharing[] = {
+    {.residual = false,
+     .above_columns = 0,
+     .above_bytes = 40 * KB,
+     .streams = 1,
+     .measured =
+         "16384 rows of bf16: rows of 40 KiB are the widest that CTAs of 512 threads hold, two on an SM. A CTA of "
+         "1024 threads has an SM to itself, and nothing overlaps its reduction: 24576 columns take 445 us, shared "
+         "by four CTAs 380; 29568 497 and 453; 32768 532 and 506"},
+    {.residual = true,
+     .above_columns = kResidentWidth,
+     .above_bytes = kSharedRow / 2 - 1,
+     .streams = 2,
+     .measured = "registers are as good up to the widest rows that they hold"},
+};
+constexpr int64_t kBlockVectors = 2;  // of rows in blocks
+constexpr RowConfig kSharers{.num_warps = 8, .vectors = kBlockVectors, .min_ctas_per_sm = 2};
+
+std::optional<RowConfig> shared_rows(const Machine& machine, const RmsNormOptions& o) {
+  const SharingRule& rule = *std::find_if(std::begin(kSharing), std::end(kSharing),
+                                          [&](const SharingRule& r) { return r.residual == o.residual; });
+  if (o.cols <= rule.above_columns || o.cols * size_of(o.type) <= rule.above_bytes) return {};
+  return rows_in_cluster(machine, o.type, o.cols, kSharers, rule.streams);
+}
+
+RmsNormForwardConfig heuristic(const Machine& machine, const RmsNormOptions& o) {
+  if (const auto shared = shared_rows(machine, o)) return {*shared};
+  if (o.cols > kResidentWidth) return {rows_in_blocks(o.type, kRowBlock, kBlockVectors)};
+  const int64_t width = tile_width(o.cols), bytes = width * size_of(o.type);
+  const VectorRule& vectors = *std::find_if(std::begin(kVectors), std::end(kVectors), [&](const VectorRule& rule) {
+    return rule.least <= bytes && bytes <= rule.most && agrees(rule.residual, o.residual) &&
+           agrees(rule.odd, (width & (width - 1)) != 0);
+  });
+  RmsNormForwardConfig config{whole_rows(machine, o.type, o.cols, vectors.vectors)};
+  const int64_t held = config.held(o.type, o.cols);
+  const bool light = !o.has_offset && (!o.has_weight || o.weight_type == o.type);
+  const auto& resources = *std::find_if(std::begin(kResources), std::end(kResources), [&](const ResourceRule& rule) {
+    return rule.least_warps <= config.num_warps && config.num_warps <= rule.most_warps && rule.least_held <= held &&
+           held <= rule.most_held && agrees(rule.residual, o.residual) && agrees(rule.light, light);
+  });
+  config.min_ctas_per_sm = resources.min_ctas_per_sm;
+  config.early_weight = machine.is_gpu() && resources.early_weight;
+  return config;
+}
+
+std::string valid(const Machine& machine, const RmsNormOptions& o, const RmsNormForwardConfig& config) {
+  if (config.early_weight && !config.whole()) return "early_weight is of whole rows; use early_weight=false";
+  return refused(machine, o.type, o.cols, config);
+}
+
+const char* name_of(const RmsNormOptions& o) {
+  return o.residual ? fused_add_rms_norm_forward_kernel.name : rms_norm_forward_kernel.name;
+}
+
+Operation build(const Machine&, const RmsNormOptions& o, const RmsNormForwardConfig& config) {
+  RmsNormMeta meta{o};
+  meta.looped = !config.whole();
+  meta.rows = config.rows;
+  meta.block = config.columns(o.type, o.cols);
+  meta.early_weight = config.early_weight;
+  return operation_of(record_step(name_of(o), o.type, &rms_norm_forward, meta, config.launch(), schedule_of(config)));
+}
+
+Cost cost(const RmsNormOptions& o, int64_t rows) {
+  const double row = static_cast<double>(o.cols * size_of(o.type)) * (o.residual ? 4 : 2) + (o.with_rstd ? 4 : 0);
+  return {row * static_cast<double>(rows) + (o.has_weight ? static_cast<double>(o.cols * size_of(o.weight_type)) : 0)};
+}
+
+}  // namespace
+
+const RmsNormForward rms_norm_forward_kernel{"rms_norm_forward", "RMSNorm of rows", &valid, &heuristic, &build, &cost};
+
+const RmsNormForward fused_add_rms_norm_forward_kernel =
+    fused_add<RmsNormOptions, RmsNormForwardConfig, rms_norm_forward_kernel>("fused_add_rms_norm_forward",
+                                                                             "residual sum and its RMSNorm");
+
+Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options) {
+  return options.residual ? fused_add_rms_norm_forward_kernel(machine, options)
+                          : rms_norm_forward_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,47 @@
+#include "kernels/reduce/partial_count.h"
+
+#include <algorithm>
+
+#include "kernels/core/tile_shape.h"
+#include "program/gpu_arch.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// One SM in this number belongs to no group that takes clusters of four or more (H200).
+constexpr int64_t kUngroupedSms = 11;
+constexpr int64_t kProgramsOnCpu = 64;
+// Least rows per program on a CPU: reading them takes long compared with writing the partial sum.
+constexpr int64_t kRowsOnCpu = 64;
+
+}  // namespace
+
+std::string refused_sum_in_shared_memory(const Machine& machine, int64_t elements) {
+  if (!machine.is_gpu()) return "";
+  // In f32.
+  const int64_t bytes = elements * size_of(f32), room = machine.shared_per_cta - machine.exchange_bytes;
+  if (bytes <= room) return "";
+  return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
+         std::to_string(room) + " are there; use fewer vectors or warps";
+}
+
+PartialCount partial_count(const Size& tiles, int64_t most) {
+  // The fewest programs for which none has more tiles than with `most` of them: each partial sum costs a write and a read.
+  return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most), .limit = most};
+}
+
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas) {
+  const bool gpu = machine.is_gpu();
+  const int64_t grouped = num_ctas > 2 ? machine.sms - ceil_div(machine.sms, kUngroupedSms) : machine.sms;
+  const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : kProgramsOnCpu;
+  const int64_t tiles_each = gpu ? 1 : 4;  // at least
+  return partial_count(ceil_div(Size::rows(), tile_rows * tiles_each), most);
+}
+
+PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm) {
+  const int64_t programs = machine.is_gpu() ? machine.sms * per_sm : kProgramsOnCpu;
+  const int64_t rows_each = machine.is_gpu() ? tile_rows : round_up(kRowsOnCpu, tile_rows);  // at least
+  return partial_count(ceil_div(Size::rows(), rows_each), std::max<int64_t>(programs / ceil_div(cols, tile_cols), 1));
+}
+
+}  // namespace ligerdsl::kernels

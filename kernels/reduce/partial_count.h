@@ -1,0 +1,29 @@
+// Number of programs that each keep partial sums of columns: enough to fill the machine, few enough that reducing them is cheap.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/core/launch.h"
+
+namespace ligerdsl::kernels {
+
+// Number of partial sums of a column, for each number of rows of a call.
+struct PartialCount {
+  Size of_rows = 1;   // for the rows of the call
+  Size most = 1;      // for at most that number of rows; sizes the workspace
+  int64_t limit = 1;  // for any number of rows
+};
+
+// Returns a count for `tiles` tiles of rows, at most `most`.
+PartialCount partial_count(const Size& tiles, int64_t most);
+// Returns the count of a kernel whose clusters of `num_ctas` CTAs take whole tiles of rows.
+PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
+// Returns the count of a kernel that splits the columns into blocks; the programs of all blocks together fill the machine.
+PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm);
+
+// Returns the reason why a GPU cannot add the rows of a tile of `elements` elements in shared memory, which it does if
+// different warps hold them; empty if it can.
+std::string refused_sum_in_shared_memory(const Machine& machine, int64_t elements);
+
+}  // namespace ligerdsl::kernels

@@ -1,0 +1,85 @@
+// Rotary position embedding of q and k in one launch.
+#pragma once
+
+#include "kernels/core/config.h"
+#include "kernels/core/launch.h"
+#include "ligerdsl/dsl.h"
+
+namespace ligerdsl::kernels {
+
+// Which columns of a head form the pair that angle i rotates, and where its angle comes from.
+enum class RopeLayout {
+  half,         // i and i + h (NeoX, Hugging Face)
+  interleaved,  // 2 i and 2 i + 1 (GPT-J, Llama 4)
+  multimodal,   // as half; three tables of angles (time, height, width), each for its section of i (Qwen2-VL)
+};
+
+struct RopeOptions {
+  DType type = f32;        // of q and k
+  DType angle_type = f32;  // of cos and sin
+  int64_t q_heads = 1;
+  int64_t k_heads = 1;          // any number; 0: there is no k
+  int64_t head_dim = 64;        // D >= 2
+  int64_t rotary_dim = 0;       // R <= D: columns that are rotated, 0: all; the others are copied
+  bool batched_angles = false;  // cos and sin have a batch dimension of their own, else one is shared by all
+  RopeLayout layout = RopeLayout::half;
+  int64_t time_section = 0, height_section = 0;  // multimodal: angles of the first two sections
+  bool complex_angles = false;                   // cos holds the pairs (cos, sin); there is no sin
+
+  int64_t angles() const { return (rotary_dim == 0 ? head_dim : rotary_dim) / 2; }  // h
+  int64_t tail() const { return head_dim - 2 * angles(); }                          // columns that are copied
+
+  template <class V>
+  void visit(V&& v) {
+    v("type", type);
+    v("angle_type", angle_type);
+    v("q_heads", q_heads);
+    v("k_heads", k_heads);
+    v("head_dim", head_dim);
+    v("rotary_dim", rotary_dim);
+    v("batched_angles", batched_angles);
+    v("layout", layout, {"half", "interleaved", "multimodal"});
+    v("time_section", time_section);
+    v("height_section", height_section);
+    v("complex_angles", complex_angles);
+  }
+};
+
+struct RopeMeta : RopeOptions {
+  int64_t q_block = 1;  // heads of a tile
+  int64_t k_block = 1;
+  int64_t half = 32;       // tile width >= h
+  int64_t tail_block = 1;  // tile width >= tail()
+};
+
+// Arguments, h = R / 2 rounded down:
+//   q_out, q_in type: a view of q's rotated columns; q_out may be exactly q_in.
+//     half, multimodal: [batch, seq, q_heads, 2, h], the last two dimensions being the halves (strides h e, e for
+//     elements e apart); interleaved: [batch, seq, q_heads, 2 h].
+//   When 2 h < D also q_tail_out, q_tail_in [batch, seq, q_heads, D - 2 h]: its other columns.
+//   The same for k unless k_heads is 0.
+//   cos, [sin] [1 or batch, seq, h] angle_type; multimodal: [3, 1 or batch, seq, h]; complex_angles: cos
+//   [..., seq, 2 h].
+//   sign f32: 1 forward, -1 backward.
+void rope(KernelBuilder& k, const RopeMeta& m);
+
+// Rows: tokens, batch * seq.
+Operation rope(const Machine& machine, const RopeOptions& options);
+
+struct RopeConfig {
+  int heads = 1;  // of a tile of q or k, at most
+  int num_warps = 4;
+  int min_ctas_per_sm = 0;  // 0: no floor
+
+  template <class V>
+  void visit(V&& v) {
+    v("heads", heads, powers_of_two(1, 8192), Bits::same);
+    v("num_warps", num_warps, powers_of_two(1, 32), Bits::same);
+    v("min_ctas_per_sm", min_ctas_per_sm, choices({0, 1, 2, 3, 4, 6, 8, 16, 32}), Bits::same);
+  }
+};
+
+using Rope = ConfiguredKernel<RopeOptions, RopeConfig>;
+extern const Rope rope_kernel;
+
+}  // namespace ligerdsl::kernels

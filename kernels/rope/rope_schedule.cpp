@@ -1,0 +1,119 @@
+#include <bit>
+
+#include "kernels/core/record.h"
+#include "kernels/core/tile_shape.h"
+#include "kernels/rope/rope.h"
+
+namespace ligerdsl::kernels {
+namespace {
+
+// Vectors of a thread, of q and k together: heads that do not add up to a power of two leave it many.
+constexpr int64_t kMostHeld = 128;
+
+// Heads of a tile are those that its tensor has, or as many as the Config allows.
+RopeMeta meta_of(const RopeOptions& o, const RopeConfig& config) {
+  RopeMeta meta{o};
+  meta.half = tile_width(o.angles());
+  meta.tail_block = tile_width(o.tail());
+  meta.q_block = std::min<int64_t>(tile_width(o.q_heads), config.heads);
+  meta.k_block = std::min<int64_t>(tile_width(std::max<int64_t>(o.k_heads, 1)), config.heads);
+  return meta;
+}
+
+int64_t elements_of(const RopeMeta& meta) {
+  return 2 * (meta.q_block + meta.k_block) * meta.half;
+}
+
+int64_t vectors_of(const RopeOptions& o, const RopeMeta& meta) {
+  return elements_of(meta) / vector_width(o.type);
+}
+
+int64_t threads_of(const RopeConfig& config) {
+  return int64_t{program::kWarpThreads} * config.num_warps;
+}
+
+// More of them are no other tiles.
+int64_t most_heads(const RopeOptions& o) {
+  const int64_t widest = std::max(tile_width(o.q_heads), tile_width(std::max<int64_t>(o.k_heads, 1)));
+  return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(widest)));
+}
+
+// Registers of a thread, by what it holds of q and k together and of k alone, in vectors. None where tiles are masked,
+// which takes more of them, and where no rule fits.
+struct RegisterRule {
+  int64_t most_held, least_keys;
+  int registers;
+  const char* measured;
+};
+constexpr RegisterRule kRegisters[] = {
+    {.most_held = 6,
+     .least_keys = 1,
+     .registers = 64,
+     .measured = "2048 tokens of 32 + 8 heads are two waves with 64 registers, 29.1 us forward and backward, two and a "
+                 "quarter with the 72 that ptxas takes, 30.0 us"},
+};
+
+// CTAs of an SM whose threads have the registers of the rule.
+int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& meta, int num_warps) {
+  const bool masked = meta.q_block != o.q_heads || meta.k_block != o.k_heads || meta.half != o.angles();
+  if (masked || o.layout == RopeLayout::multimodal) return 0;
+  const int64_t threads = program::kWarpThreads * num_warps, vectors = threads * vector_width(o.type);
+  for (const RegisterRule& rule : kRegisters) {
+    if (elements_of(meta) <= rule.most_held * vectors && 2 * meta.k_block * meta.half >= rule.least_keys * vectors)
+      return static_cast<int>(machine.threads_with(rule.registers) / threads);
+  }
+  return 0;
+}
+
+RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
+  // At most 8192 elements of a tile's half, 16 per thread of the largest CTA used here.
+  const int64_t heads =
+      std::max<int64_t>(1, floor_power_of_two(8192 / std::max(tile_width(o.angles()), tile_width(o.tail()))));
+  RopeConfig config{.heads = static_cast<int>(std::min(heads, most_heads(o)))};
+  if (!machine.is_gpu()) return config;
+  RopeMeta meta = meta_of(o, config);
+  config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
+  // 256 heads and one of a key are one warp's: too much for its threads.
+  while (config.heads > 1 && vectors_of(o, meta) > kMostHeld * threads_of(config)) {
+    config.heads /= 2;
+    meta = meta_of(o, config);
+    config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
+  }
+  config.min_ctas_per_sm = ctas_per_sm(machine, o, meta, config.num_warps);
+  return config;
+}
+
+std::string valid(const Machine& machine, const RopeOptions& o, const RopeConfig& config) {
+  if (config.heads > most_heads(o))
+    return "no tensor has so many heads; use heads=" + std::to_string(most_heads(o)) + " or less";
+  const int64_t threads = threads_of(config), vectors = vectors_of(o, meta_of(o, config));
+  if (!machine.is_gpu()) return "";
+  if (config.num_warps > 1 && vectors < threads)
+    return "tiles of " + std::to_string(vectors) + " vectors leave threads without one; use fewer warps or more heads";
+  if (vectors > kMostHeld * threads)
+    return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
+           std::to_string(kMostHeld) + " are possible; use more warps or fewer heads";
+  return "";
+}
+
+Operation build(const Machine&, const RopeOptions& o, const RopeConfig& config) {
+  Launch launch = library_launch(Size::rows(), config.num_warps);
+  launch.min_ctas_per_sm = config.min_ctas_per_sm;
+  return {.steps = {record_step(rope_kernel.name, o.type, &rope, meta_of(o, config), std::move(launch))}};
+}
+
+Cost cost(const RopeOptions& o, int64_t tokens) {
+  const double heads = static_cast<double>(2 * (o.q_heads + o.k_heads) * o.head_dim * size_of(o.type));
+  return {(heads + static_cast<double>(2 * o.angles() * size_of(o.angle_type))) * static_cast<double>(tokens)};
+}
+
+}  // namespace
+
+const Rope rope_kernel{
+    "rope", "rotary position embedding of q and k; sign -1 is the gradient", &valid, &heuristic, &build, &cost};
+
+Operation rope(const Machine& machine, const RopeOptions& options) {
+  return rope_kernel(machine, options);
+}
+
+}  // namespace ligerdsl::kernels

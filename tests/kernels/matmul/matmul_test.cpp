@@ -1,0 +1,417 @@
+// Matrix products with their epilogues against float64 sums.
+#include "kernels/oracle/matmul.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <functional>
+
+#include "kernels/matmul/matmul.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::Epilogue;
+using kernels::Factors;
+using kernels::MatmulConfig;
+using kernels::MatmulOptions;
+
+struct Trial {
+  int64_t m, n, k;
+  MatmulOptions options;  // all but sizes
+  double alpha = 1, beta = 0;
+  MetaValues config = {};
+  int sms = 0;  // of a small machine
+
+  void check(uint64_t seed, int64_t gap = 0) {
+    options.cols = n;
+    options.width = options.transposed_a() ? m : k;
+    options.scaled = alpha != 1;
+    options.adds = beta != 0;
+    options.unit_beta = beta == 1;
+    SCOPED_TRACE(kernels::meta_text(options) + " " + std::to_string(m) + "x" + std::to_string(n) + "x" +
+                 std::to_string(k) + " seed " + std::to_string(seed));
+    const bool ta = options.transposed_a(), tb = options.transposed_b();
+    const Tensor a = random_rows(options.type, ta ? k : m, ta ? m : k, seed, gap);
+    const Tensor b = random_rows(options.b_type(), tb ? n : k, tb ? k : n, seed + 1, gap);
+    const Tensor a_scale = random_vector(f32, m, seed + 4), b_scale = random_vector(f32, n, seed + 5);
+    const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
+    const Tensor bias = random_vector(options.bias_type, n, seed + 3);
+    oracle::MatmulCase which{
+        .m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
+    if (options.epilogue != Epilogue::none)
+      which.f = static_cast<oracle::ActivationKind>(static_cast<int>(options.epilogue) - 1);
+    const auto by_rows = [&](Values values, bool scaled, const Tensor& scale) {
+      for (size_t i = 0; scaled && i < values.size(); ++i) values[i] *= scale.get(static_cast<int64_t>(i) / k);
+      return values;
+    };
+    const Values wanted = oracle::matmul_oracle(which, by_rows(a.values(), options.scaled_rows, a_scale),
+                                                by_rows(b.values(), options.scaled_cols, b_scale),
+                                                options.has_bias ? bias.values() : Values{}, c.values());
+    Arguments arguments;
+    arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
+    arguments.tensor("a_scale", a_scale).tensor("b_scale", b_scale);
+    arguments.number("alpha", alpha).number("beta", beta);
+    kernels::Machine on = machine();
+    if (sms) on.sms = sms;
+    backend().run(kernels::matmul_kernel.build(on, options, kernels::matmul_kernel.chosen(on, options, config)),
+                  ta ? k : m, arguments);
+    const bool few_bits = is_fp8(options.type) && backend().name() == "cuda";  // some 14, of sums of sm_90a
+    const double gate = std::max(few_bits ? 1e-3 : 0.0, gate_r(options.c_type, k));
+    EXPECT_TRUE(close_normwise(c.values(), wanted, gate * backend().summation_slack()));
+    EXPECT_TRUE(c.untouched_outside());
+  }
+};
+
+constexpr Factors kFactors[] = {Factors::nn, Factors::nt, Factors::tn, Factors::tt};
+
+TEST(Matmul, EveryOrderAndType) {
+  uint64_t seed = 11;
+  for (const Factors factors : kFactors)
+    for (const DType type : kFloats) {
+      Trial{.m = 33, .n = 40, .k = 72, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5);
+      Trial{.m = 130, .n = 24, .k = 40, .options = {.factors = factors, .type = type, .c_type = f32}}.check(seed += 5,
+                                                                                                            8);
+      Trial{.m = 7, .n = 13, .k = 9, .options = {.factors = factors, .type = type, .c_type = type}}.check(seed += 5, 3);
+    }
+}
+
+TEST(Matmul, Epilogues) {
+  uint64_t seed = 301;
+  for (const Epilogue epilogue : {Epilogue::none, Epilogue::gelu_tanh, Epilogue::gelu_erf, Epilogue::silu,
+                                  Epilogue::relu, Epilogue::relu_squared})
+    for (const bool bias : {false, true})
+      Trial{.m = 20,
+            .n = 40,
+            .k = 24,
+            .options = {.factors = Factors::nt,
+                        .type = bf16,
+                        .c_type = f32,
+                        .has_bias = bias,
+                        .bias_type = bias ? bf16 : f32,
+                        .epilogue = epilogue},
+            .alpha = 0.25}
+          .check(seed += 5);
+}
+
+// Matrices one behind the other, and as heads that lie side by side in rows; single ones that fill tiles and that do not.
+TEST(Matmul, Batches) {
+  uint64_t seed = 351;
+  for (const Factors factors : kFactors)
+    for (const DType type : kFloats)
+      for (const bool side_by_side : {false, true})
+        for (const auto& [m, n, k] : {std::array<int64_t, 3>{70, 40, 72}, {16, 24, 136}, {7, 13, 9}}) {
+          constexpr int64_t kBatch = 3;
+          MatmulOptions options{.factors = factors, .type = type, .c_type = f32, .has_bias = true, .adds = true};
+          options.batch = kBatch, options.cols = n, options.width = options.transposed_a() ? m : k;
+          SCOPED_TRACE(kernels::meta_text(options) + (side_by_side ? " side by side" : ""));
+          const bool ta = options.transposed_a(), tb = options.transposed_b();
+          // [batch, rows, cols], in memory as [rows, batch, cols] or as it is.
+          const auto matrices = [&](DType of, int64_t rows, int64_t cols, uint64_t salt) {
+            Tensor made = side_by_side ? Tensor(of, {kBatch, rows, cols}, {cols, kBatch * cols, 1})
+                                       : Tensor(of, {kBatch, rows, cols});
+            return made.fill(Random(seed + salt).normals(kBatch * rows * cols));
+          };
+          const Tensor a = matrices(type, ta ? k : m, ta ? m : k, 1), b = matrices(type, tb ? n : k, tb ? k : n, 2),
+                       c = matrices(f32, m, n, 3), bias = random_vector(f32, n, seed + 4);
+          const Values all_a = a.values(), all_b = b.values(), all_c = c.values();
+          const auto one = [](const Values& all, int64_t i, int64_t size) {
+            return Values(all.begin() + i * size, all.begin() + (i + 1) * size);
+          };
+          Values wanted;
+          for (int64_t i = 0; i < kBatch; ++i)
+            for (const double value : oracle::matmul_oracle(
+                     {.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = 1, .beta = 0.5},
+                     one(all_a, i, m * k), one(all_b, i, k * n), bias.values(), one(all_c, i, m * n)))
+              wanted.push_back(value);
+          Arguments arguments;
+          arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c).number("beta", 0.5);
+          backend().run(kernels::matmul(machine(), options), ta ? k : m, arguments);
+          EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(f32, k) * backend().summation_slack()));
+          EXPECT_TRUE(c.untouched_outside());
+          seed += 7;
+        }
+}
+
+// Both formats, with scales and without, sums of turns apart and together, in every order: only nt is wgmma's.
+TEST(Matmul, Fp8) {
+  uint64_t seed = 401;
+  for (const Factors factors : {Factors::nt, Factors::nn, Factors::tn})
+    for (const DType type : {f8e4m3, f8e5m2})
+      for (const bool other : {false, true}) {
+        const bool scaled = factors == Factors::nt;
+        const MatmulOptions options{.factors = factors,
+                                    .type = type,
+                                    .mixed = other,
+                                    .scaled_rows = scaled,
+                                    .scaled_cols = scaled && other,
+                                    .turns_apart = other && machine().is_gpu(),
+                                    .c_type = other ? f32 : bf16,
+                                    .has_bias = other};
+        Trial{.m = 130, .n = 144, .k = 272, .options = options}.check(seed += 7);
+        Trial{.m = 7, .n = 13, .k = 9, .options = options}.check(seed += 7, 3);
+      }
+}
+
+TEST(Matmul, AddsToWhatIsThere) {
+  uint64_t seed = 501;
+  for (const Factors factors : kFactors)
+    for (const DType c_type : {f32, f16}) {
+      MatmulOptions options{.factors = factors, .type = f16, .c_type = c_type, .has_bias = factors == Factors::nt};
+      Trial{.m = 40, .n = 48, .k = 40, .options = options, .beta = 1}.check(seed += 5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 0.5}.check(seed += 5, 5);
+    }
+}
+
+// The same bits as by a load of c; tiles that reach out of it and rows apart, by programs of one tile and of many, by threads and by
+// tensor copies.
+TEST(Matmul, MemoryAdds) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's memory adds nothing";
+  uint64_t seed = 551;
+  for (const Factors factors : kFactors)
+    for (const auto& [persistent, stores] : {std::pair("false", "false"), std::pair("true", "false"),
+                                             std::pair("false", "true"), std::pair("true", "true")}) {
+      const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32, .has_bias = factors == Factors::nt};
+      const MetaValues config{
+          {"adds_in_memory", "true"}, {"persistent", persistent}, {"tensor_stores", stores}, {"splits", "1"}};
+      Trial{.m = 136, .n = 72, .k = 72, .options = options, .beta = 1, .config = config, .sms = 2}.check(seed += 5);
+      Trial{.m = 19, .n = 21, .k = 40, .options = options, .alpha = -2, .beta = 1, .config = config}.check(seed += 5,
+                                                                                                           5);
+    }
+  const MatmulOptions rounded{.type = bf16, .c_type = bf16, .adds = true, .unit_beta = true};
+  MatmulConfig config = kernels::matmul_kernel.heuristic(machine(), rounded);
+  config.adds_in_memory = true;
+  EXPECT_NE(kernels::matmul_kernel.valid(machine(), rounded, config).find("adds_in_memory=false"), std::string::npos);
+}
+
+// Programs of no turns among them, and tiles that reach out of c.
+TEST(Matmul, TurnsAreShared) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's programs share no tile";
+  uint64_t seed = 701;
+  for (const Factors factors : kFactors)
+    for (const char* splits : {"2", "8"}) {
+      const MatmulOptions options{.factors = factors, .type = bf16, .c_type = bf16, .has_bias = true};
+      Trial{.m = 50,
+            .n = 40,
+            .k = 104,
+            .options = options,
+            .alpha = 3,
+            .beta = 1,
+            .config = {{"splits", splits}, {"tile_k", "16"}, {"persistent", "false"}}}
+          .check(seed += 5);
+    }
+}
+
+// Whole warpgroups' tiles and those of single warps, more stages than turns.
+TEST(Matmul, Schedules) {
+  uint64_t seed = 901;
+  const std::vector<MetaValues> configs =
+      machine().is_gpu()
+          ? std::vector<MetaValues>{{{"tile_m", "64"}, {"tile_n", "64"}, {"num_warps", "4"}, {"stages", "3"}},
+                                    {{"tile_m", "128"}, {"tile_n", "32"}, {"tile_k", "32"}, {"stages", "5"}},
+                                    {{"tile_m", "128"}, {"tile_n", "64"}, {"stages", "3"}, {"tensor_copies", "false"}},
+                                    {{"tile_m", "16"},
+                                     {"tile_n", "64"},
+                                     {"num_warps", "2"},
+                                     {"stages", "1"},
+                                     {"tensor_copies", "false"}},
+                                    {{"tile_m", "32"}, {"tile_n", "32"}, {"num_warps", "4"}, {"group", "1"}}}
+          : std::vector<MetaValues>{{{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}},
+                                    {{"tile_m", "64"}, {"tile_n", "128"}, {"tile_k", "64"}}};
+  for (const Factors factors : kFactors)
+    for (const MetaValues& config : configs)
+      Trial{.m = 72, .n = 88, .k = 136, .options = {.factors = factors, .type = bf16, .c_type = bf16}, .config = config}
+          .check(seed += 5);
+}
+
+// On machines of fewer multiprocessors than there are tiles: with every term of the epilogue, results of 16 bits and f32, no turns.
+TEST(Matmul, TilesOneAfterTheOther) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+  uint64_t seed = 1101;
+  const MetaValues wide{{"tile_m", "64"},  {"tile_n", "256"}, {"num_warps", "4"},
+                        {"num_ctas", "1"}, {"stages", "3"},   {"persistent", "true"}};
+  const MetaValues narrow{{"tile_m", "32"},  {"tile_n", "32"}, {"tile_k", "16"},      {"num_warps", "2"},
+                          {"num_ctas", "1"}, {"stages", "4"},  {"persistent", "true"}};
+  for (const Factors factors : kFactors)
+    for (const MetaValues& config : {wide, narrow})
+      for (const DType c_type : {bf16, f32}) {
+        MatmulOptions options{.factors = factors, .type = bf16, .c_type = c_type};
+        Trial{.m = 136, .n = 264, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
+        options.has_bias = true, options.epilogue = Epilogue::silu;
+        Trial{.m = 100, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+        const int64_t none = options.transposed_a() ? 0 : 8;  // rows of a are known
+        Trial{.m = 70, .n = 24, .k = none, .options = options, .beta = 2, .config = config, .sms = 1}.check(seed += 5);
+      }
+}
+
+const MetaValues kTensorCopies{{"tile_m", "64"},  {"tile_n", "128"}, {"num_warps", "4"},
+                               {"num_ctas", "1"}, {"stages", "3"},   {"tensor_copies", "true"}};
+
+// Two CTAs and four, each with a part of a tile's rows: what all need comes from each in part.
+MetaValues of_cluster(int ctas, bool persistent) {
+  MetaValues config = kTensorCopies;
+  config["num_ctas"] = std::to_string(ctas);
+  config["tile_m"] = std::to_string(64 * ctas);
+  config["persistent"] = persistent ? "true" : "false";
+  return config;
+}
+
+bool shares_tiles() {
+  return machine().max_cluster >= 4 && kernels::has_fast_products(machine(), bf16);
+}
+
+TEST(Matmul, Clusters) {
+  if (!shares_tiles()) GTEST_SKIP() << "no clusters, or no wgmma";
+  uint64_t seed = 1801;
+  for (const Factors factors : kFactors)
+    for (const int ctas : {2, 4})
+      for (const bool persistent : {false, true}) {
+        const MetaValues config = of_cluster(ctas, persistent);
+        MatmulOptions options{.factors = factors, .type = persistent ? f16 : bf16, .c_type = f32};
+        Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}.check(seed += 5, 8);
+        options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
+        Trial{.m = 136, .n = 264, .k = 328, .options = options, .config = config, .sms = 4}.check(seed += 5);
+        Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+        if (!persistent) continue;
+        MetaValues stores = config;
+        stores["tensor_stores"] = "true", stores["splits"] = "1";
+        MatmulOptions adds{.factors = factors, .type = bf16, .c_type = f32, .unit_beta = true};
+        for (const MetaValues& each : {config, stores})
+          Trial{.m = 136, .n = 200, .k = 264, .options = adds, .beta = 1, .config = each, .sms = 4}.check(seed += 5);
+        // Rows of c that are whole vectors, and others.
+        for (const int n : {200, 75})
+          Trial{.m = 72 * ctas, .n = n, .k = 72, .options = options, .alpha = 2, .config = stores, .sms = 4}.check(
+              seed += 5, n == 200 ? 8 : 0);
+      }
+}
+
+// A driver that takes no PTX of clusters, as an older one of a Hopper GPU.
+TEST(Matmul, NoClustersWithoutThem) {
+  const MatmulOptions odd{.factors = Factors::nt, .cols = 4024, .width = 4088};
+  const kernels::Machine with = kernels::gpu("sm_90a", 132, 86), without = kernels::gpu("sm_90a", 132, 80);
+  MatmulConfig config = kernels::matmul_kernel.heuristic(with, odd);
+  EXPECT_EQ(config.num_ctas, 2);
+  EXPECT_EQ(kernels::matmul_kernel.valid(with, odd, config), "");
+  EXPECT_NE(kernels::matmul_kernel.valid(without, odd, config).find("use num_ctas=1"), std::string::npos);
+  config = kernels::matmul_kernel.heuristic(without, odd);
+  EXPECT_EQ(config.num_ctas, 1);
+  EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
+}
+
+// Calls of few rows: tiles small enough that most multiprocessors have one, whatever their number. The last schedule is of tiles as tall as
+// those of many rows, which fused heads count on.
+TEST(Matmul, SchedulesOfFewRows) {
+  for (const int sms : {14, 26, 66, 78, 114, 132, 133, 142})
+    for (const int64_t cols : {8, 128, 136, 512, 1280, 1600, 4096, 4160, 4992, 5120, 7232, 10880, 128256}) {
+      const kernels::Machine gpu = kernels::gpu("sm_90a", sms, 86);
+      MatmulOptions options{.factors = Factors::nn, .cols = cols, .width = 4096};
+      const std::vector<int64_t> few = kernels::few_rows(gpu, options);
+      EXPECT_TRUE(std::ranges::is_sorted(few, std::ranges::less_equal())) << sms << " SMs, " << cols;
+      for (const int64_t most : few) {
+        options.most_rows = most;
+        const MatmulConfig config = kernels::matmul_kernel.heuristic(gpu, options);
+        EXPECT_EQ(config.tile_m, most == few.back() && most > 64 ? 128 : 64) << sms << " SMs, " << cols << ", " << most;
+        if (most != few.back() || most == 64) {
+          EXPECT_LE(kernels::matmul_tiles(config, most, cols) * config.splits, sms);
+        }
+      }
+    }
+  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
+  MatmulOptions options{.factors = Factors::nt, .cols = 4096, .width = 4096};
+  EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 128, 256, 512}));
+  options.cols = 3000;
+  EXPECT_EQ(kernels::few_rows(gpu, options), (std::vector<int64_t>{64, 128, 320, 640}));
+  options.most_rows = 128;
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).splits, 2);
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 128);
+  options.width = 4093;
+  EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 64) << "rows that are no vectors";
+}
+
+// The schedule of rows that begin anywhere.
+TEST(Matmul, UnalignedRows) {
+  uint64_t seed = 1901;
+  for (const Factors factors : kFactors)
+    for (const DType type : {bf16, f16}) {
+      MatmulOptions options{.factors = factors, .type = type, .c_type = f32, .unaligned = true};
+      Trial{.m = 137, .n = 201, .k = 77, .options = options}.check(seed += 5, 3);
+      options.has_bias = true, options.c_type = type, options.epilogue = Epilogue::relu;
+      Trial{.m = 130, .n = 35, .k = 65, .options = options, .alpha = 2, .beta = 3}.check(seed += 5);
+    }
+}
+
+// What one thread asks for: ragged tiles in rows of 128 and 64 bytes, more stages than turns, tile after tile.
+TEST(Matmul, TensorCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1301;
+  const MetaValues narrow{{"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"},
+                          {"num_ctas", "1"}, {"stages", "5"},  {"tensor_copies", "true"}};
+  for (const Factors factors : kFactors)
+    for (MetaValues config : {kTensorCopies, narrow})
+      for (const char* persistent : {"false", "true"}) {
+        config["persistent"] = persistent;
+        MatmulOptions options{.factors = factors, .type = persistent[0] == 't' ? f16 : bf16, .c_type = f32};
+        Trial{.m = 136, .n = 200, .k = 264, .options = options, .config = config, .sms = 2}.check(seed += 5, 8);
+        options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
+        Trial{.m = 72, .n = 72, .k = 40, .options = options, .alpha = 2, .beta = 3, .config = config, .sms = 1}.check(
+            seed += 5);
+      }
+}
+
+// Whole tiles and ragged ones, in one stretch of columns and in several, of rows whose ends are whole vectors and others.
+TEST(Matmul, TensorStores) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1501;
+  MetaValues narrow = kTensorCopies, wide = kTensorCopies;
+  narrow["persistent"] = narrow["tensor_stores"] = "true";
+  wide = narrow, wide["tile_m"] = "128", wide["tile_n"] = "256", wide["num_warps"] = "8";
+  MetaValues without = narrow, once = wide;
+  without["tensor_copies"] = "false";
+  once["persistent"] = "false";
+  for (const MetaValues& config : {narrow, wide, without, once})
+    for (const DType c_type : {bf16, f32}) {
+      MatmulOptions options{.factors = Factors::nt, .type = bf16, .c_type = c_type};
+      Trial{.m = 256, .n = 512, .k = 72, .options = options, .config = config, .sms = 2}.check(seed += 5);
+      Trial{.m = 200, .n = 328, .k = 136, .options = options, .config = config, .sms = 2}.check(seed += 5, 8);
+      options.has_bias = true, options.epilogue = Epilogue::silu, options.factors = Factors::tn;
+      Trial{.m = 72, .n = 75, .k = 40, .options = options, .alpha = 2, .config = config, .sms = 1}.check(seed += 5);
+    }
+  MatmulConfig config;
+  config.tensor_stores = true;
+  const MatmulOptions added{.type = bf16, .c_type = f32, .adds = true};
+  EXPECT_NE(kernels::matmul_kernel.valid(machine(), added, config).find("tensor_stores=false"), std::string::npos);
+}
+
+// Views that they can read, that lie where they cannot, and that have no elements.
+TEST(Matmul, TensorCopiesOfTheseViews) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+  uint64_t seed = 1701;
+  for (const Factors factors : {Factors::nt, Factors::tn}) {
+    const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32};
+    Trial{.m = 72, .n = 136, .k = 136, .options = options, .config = kTensorCopies}.check(seed += 5, 8);
+    Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5, 3);
+    const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known when it is compiled
+    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}.check(seed += 5);
+    if (!shares_tiles()) continue;
+    MetaValues cluster = of_cluster(2, true);
+    cluster["splits"] = "1";
+    Trial{.m = 200, .n = 75, .k = 43, .options = options, .config = cluster}.check(seed += 5, 3);
+    Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = cluster}.check(seed += 5);
+  }
+}
+
+// A product of no terms is 0, and the epilogue comes behind it.
+TEST(Matmul, NoTerms) {
+  Trial{.m = 9,
+        .n = 17,
+        .k = 0,
+        .options = {.factors = Factors::tn, .type = bf16, .c_type = f32, .has_bias = true, .epilogue = Epilogue::silu},
+        .beta = 2}
+      .check(1001);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

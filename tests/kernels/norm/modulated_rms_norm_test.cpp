@@ -1,0 +1,294 @@
+#include "kernels/norm/modulated_rms_norm.h"
+
+#include <cmath>
+
+#include "kernels/oracle/norm.h"
+#include "tests/kernels/shapes.h"
+
+namespace ligerdsl::test {
+namespace {
+
+using kernels::Casting;
+using kernels::ModulatedRmsNormOptions;
+
+constexpr double kEps = 1e-6f, kOffset = 0.5;
+
+struct Trial {
+  ModulatedRmsNormOptions o;
+  int64_t n;
+  MetaValues config;  // of the backward
+  Tensor x, y, weight, scale, shift, rstd, d_y, d_x, d_weight, d_scale, d_shift;
+
+  Trial(const ModulatedRmsNormOptions& o, int64_t n, int64_t gap = 0) : o(o), n(n) {
+    const int64_t k = o.modulations;
+    x = random_rows(o.type, n, o.cols, 1, gap);
+    y = Tensor::rows(o.type, n, o.cols, gap);
+    d_y = random_rows(o.type, n, o.cols, 2, gap);
+    d_x = Tensor::rows(o.type, n, o.cols, gap);
+    weight = random_vector(o.weight_type, o.cols, 3, 0.3, 1.0);
+    scale = random_rows(o.scale_type, k, o.cols, 4, gap, 0.3);
+    shift = random_rows(o.scale_type, k, o.cols, 5, gap);
+    rstd = Tensor(f32, {n});
+    d_weight = random_vector(o.d_weight_type, o.cols, 6);
+    d_scale = random_rows(o.d_scale_type, k, o.cols, 7, gap);
+    d_shift = random_rows(o.d_scale_type, k, o.cols, 8, gap);
+  }
+  double offset() const { return o.has_offset ? kOffset : 0; }
+  Values weights() const { return o.has_weight ? weight.values() : Values(); }
+  Arguments common() const {
+    return Arguments()
+        .tensor("x", x)
+        .tensor("weight", weight)
+        .tensor("scale", scale)
+        .tensor("rstd", rstd)
+        .number("offset", kOffset)
+        .integer("rows_of_modulation", std::max<int64_t>(n / o.modulations, 1));
+  }
+  void forward() {
+    backend().run(kernels::modulated_rms_norm_forward(machine(), o), n,
+                  common().tensor("y", y).tensor("shift", shift).number("eps", kEps));
+  }
+  void backward(const Tensor& to) {
+    const auto& kernel = kernels::modulated_rms_norm_backward_kernel;
+    backend().run(kernel.build(machine(), o, kernel.chosen(machine(), o, config)), n,
+                  common()
+                      .tensor("d_y", d_y)
+                      .tensor("d_x", to)
+                      .tensor("d_weight", d_weight)
+                      .tensor("d_scale", d_scale)
+                      .tensor("d_shift", d_shift));
+  }
+  void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted, Values sums) const {
+    if (!wanted) {
+      EXPECT_TRUE(is.same_bits(before)) << name;
+      return;
+    }
+    for (int64_t j = 0; o.accumulate && j < before.size(); ++j) sums[j] += before.get(j);
+    // Llama's casting rounds what is added up.
+    const DType terms = o.casting == Casting::llama && is.type() == f32 ? o.type : is.type();
+    EXPECT_TRUE(close_normwise(is.values(), sums, gate_r(terms, n) * backend().summation_slack())) << name;
+  }
+  // Llama's casting adds up round(x rstd).
+  void sum_rounded_terms(ModulatedRmsNormGradient* g) const {
+    g->dw.assign(g->dw.size(), 0.0);
+    g->d_scale.assign(g->d_scale.size(), 0.0);
+    for (int64_t e = 0; e < x.size(); ++e) {
+      const int64_t column = e % o.cols, at = e / o.cols / (n / o.modulations) * o.cols + column;
+      const double product = d_y.get(e) * rounded(x.get(e) * rstd.get(e / o.cols), o.type);
+      g->dw[column] += product * (1 + scale.get(at));
+      g->d_scale[at] += product * (o.has_weight ? offset() + weight.get(column) : 1.0);
+    }
+  }
+  // What casting rounds is small beside the terms, of which the shift may leave little.
+  void check_y(const Values& right) const {
+    if (o.casting != Casting::llama) {
+      EXPECT_TRUE(close(y.values(), right, gate_e(o.type))) << "y";
+      return;
+    }
+    for (int64_t e = 0; e < y.size(); ++e) {
+      const int64_t at = e / o.cols / (n / o.modulations) * o.cols + e % o.cols;
+      const double added = o.has_shift ? shift.get(at) : 0, terms = std::fabs(right[e] - added) + std::fabs(added);
+      ASSERT_NEAR(y.get(e), right[e], gate_e2(o.type).rtol * terms + kHalfSubnormalF16) << "y, element " << e;
+    }
+  }
+  void check() {
+    SCOPED_TRACE(std::string(name(o.type)) + " scale " + name(o.scale_type) + " weight " + name(o.weight_type) +
+                 " n=" + std::to_string(n) + " k=" + std::to_string(o.modulations) + " h=" + std::to_string(o.cols));
+    const auto right = modulated_rms_norm_oracle(x.values(), weights(), scale.values(),
+                                                 o.has_shift ? shift.values() : Values(), n, o.cols, kEps, offset());
+    forward();
+    check_y(right.y);
+    if (o.with_rstd) {
+      EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
+    }
+    rstd.fill(right.rstd);
+    auto g = modulated_rms_norm_gradient_oracle(d_y.values(), x.values(), weights(), scale.values(), rstd.values(), n,
+                                                o.cols, offset());
+    if (o.casting == Casting::llama) sum_rounded_terms(&g);
+    const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), scale_before = d_scale.clone(),
+                 shift_before = d_shift.clone();
+    backward(d_x);
+    if (o.without_d_x) {
+      EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
+    } else if (o.cols == 1) {  // what eps leaves of terms that cancel
+      for (int64_t i = 0; i < n; ++i)
+        EXPECT_NEAR(d_x.get(i), g.dx[i], gate_e(o.type).rtol * rstd.get(i) * (std::fabs(d_y.get(i) * 4) + 1))
+            << "d_x " << i;
+    } else {
+      EXPECT_TRUE(close(d_x.values(), g.dx, gate_e(o.type))) << "d_x";
+    }
+    check_sums("d_weight", d_weight, weight_before, o.want_d_weight, g.dw);
+    check_sums("d_scale", d_scale, scale_before, o.want_d_scale, g.d_scale);
+    check_sums("d_shift", d_shift, shift_before, o.want_d_shift, g.d_shift);
+    for (const Tensor& t : {x, y, rstd, d_x, d_y, d_weight, d_scale, d_shift, scale, shift})
+      EXPECT_TRUE(t.untouched_outside());
+  }
+};
+
+ModulatedRmsNormOptions options_of(int64_t cols, int64_t modulations, DType type) {
+  ModulatedRmsNormOptions o;
+  o.cols = cols;
+  o.modulations = modulations;
+  o.type = o.weight_type = o.scale_type = type;
+  return o;
+}
+
+TEST(ModulatedRmsNorm, WidthsAndTypes) {
+  int64_t number = 0;
+  for (int64_t h : affordable({1, 7, 64, 123, 1024, 1152, 4097, 8192, 20000, 33000}, 4)) {
+    for (DType type : kFloats) Trial(options_of(h, 2, type), 4, gap_of(number++)).check();
+  }
+}
+
+TEST(ModulatedRmsNorm, RowsSharedByCtas) {
+  for_rows_shared_by_ctas(
+      [](DType type, int64_t n, int64_t h, int64_t gap) { Trial(options_of(h, n, type), n, gap).check(); });
+}
+
+// One modulation of all rows, one of each row, more than there are programs.
+TEST(ModulatedRmsNorm, Stretches) {
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 1}, {60, 3}, {60, 60}, {612, 204}, {612, 612}, {1300, 2}}) {
+    for (DType type : {bf16, f32}) {
+      for (int64_t h : {40, 200})
+        if (n * h <= backend().budget()) Trial(options_of(h, k, type), n, 8).check();
+    }
+  }
+}
+
+TEST(ModulatedRmsNorm, Castings) {
+  for (Casting casting : {Casting::llama, Casting::gemma, Casting::none}) {
+    for (DType type : kFloats) {
+      for (DType scale_type : {f32, type}) {
+        for (bool has_weight : {false, true}) {
+          ModulatedRmsNormOptions o = options_of(123, 3, type);
+          o.casting = casting;
+          o.scale_type = scale_type;
+          o.has_weight = o.want_d_weight = has_weight;
+          o.has_offset = casting == Casting::gemma;
+          o.has_shift = casting != Casting::none;
+          o.weight_type = has_weight ? type : f32;
+          o.d_weight_type = o.weight_type;
+          o.d_scale_type = scale_type;
+          Trial(o, 15, 3).check();
+        }
+      }
+    }
+  }
+}
+
+TEST(ModulatedRmsNorm, Parameters) {
+  for (DType type : {bf16, f32}) {
+    for (int set = 1; set < 16; ++set) {
+      ModulatedRmsNormOptions o = options_of(200, 2, type);
+      o.want_d_weight = set & 1;
+      o.want_d_scale = set & 2;
+      o.want_d_shift = set & 4;
+      o.without_d_x = (set & 8) && (set & 7);
+      o.with_rstd = !o.want_d_shift;
+      o.accumulate = o.want_d_scale;
+      Trial(o, 38, 8).check();
+    }
+  }
+}
+
+// Sums by blocks of columns, and d_x by another kernel.
+TEST(ModulatedRmsNorm, ByColumns) {
+  int64_t number = 0;
+  for (int64_t h : affordable({300, 1024, 5000}, 12)) {
+    for (DType type : kFloats) {
+      for (int64_t k : {1, 3, 12}) {
+        Trial run(options_of(h, k, type), 12, gap_of(number++));
+        run.config = {{"by", "columns"}, {"num_warps", "1"}, {"vectors", "1"}, {"num_ctas", "1"}};
+        run.o.without_d_x = number % 4 == 0;
+        run.check();
+      }
+    }
+  }
+}
+
+// Columns of a tile that a row does not have.
+TEST(ModulatedRmsNorm, PaddedTiles) {
+  int64_t number = 0;
+  for (int64_t h : affordable({1152, 2560, 3072}, 12)) {
+    for (DType type : kFloats) {
+      Trial run(options_of(h, 3, type), 12, gap_of(number++));
+      run.config = {{"padded", "true"}};
+      run.check();
+    }
+  }
+}
+
+// More modulations than programs, which then have several each: their schedule is another one.
+TEST(ModulatedRmsNorm, SeveralModulationsOfAProgram) {
+  const int64_t k = machine().is_gpu() ? 2 * machine().sms + 1 : 9;
+  int64_t number = 0;
+  for (int64_t h : affordable({1152, 2560, 3072}, k)) {
+    Trial(options_of(h, k, bf16), k, gap_of(number++)).check();
+    if (2 * k * h <= backend().budget()) Trial(options_of(h, k, bf16), 2 * k, gap_of(number++)).check();
+  }
+}
+
+// Rows that a program takes at a time: as many as there are, fewer and one more. The sums have the order that they had.
+TEST(ModulatedRmsNorm, RowsOfATurn) {
+  for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 3}, {612, 204}, {1302, 2}, {7, 1}}) {
+    for (DType type : {bf16, f32}) {
+      if (n * 200 > backend().budget()) continue;
+      Trial one(options_of(200, k, type), n, 8);
+      one.forward();
+      one.backward(one.d_x);
+      for (const char* turn : {"2", "4"}) {
+        Trial run(options_of(200, k, type), n, 8), over(options_of(200, k, type), n, 8);
+        run.config = over.config = {{"turn", turn}};
+        run.check();
+        over.forward();
+        over.backward(over.d_y);
+        EXPECT_TRUE(over.d_y.same_bits(one.d_x) && over.d_weight.same_bits(one.d_weight) &&
+                    over.d_scale.same_bits(one.d_scale) && over.d_shift.same_bits(one.d_shift))
+            << turn << " rows, n=" << n << " k=" << k << " " << name(type);
+      }
+    }
+  }
+}
+
+TEST(ModulatedRmsNorm, NoRows) {
+  for (bool accumulate : {false, true}) {
+    ModulatedRmsNormOptions o = options_of(64, 2, f32);
+    o.accumulate = accumulate;
+    Trial run(o, 0);
+    const Values weight = run.d_weight.values(), scale = run.d_scale.values();
+    run.forward();
+    run.backward(run.d_x);
+    EXPECT_EQ(run.d_weight.values(), accumulate ? weight : Values(64, 0.0));
+    EXPECT_EQ(run.d_scale.values(), accumulate ? scale : Values(128, 0.0));
+  }
+}
+
+TEST(ModulatedRmsNorm, InPlaceAndEveryTimeTheSameBits) {
+  for (int64_t h : affordable({100, 20000}, 4)) {
+    for (DType type : kFloats) {
+      Trial apart(options_of(h, 2, type), 4, 8), over(options_of(h, 2, type), 4, 8);
+      apart.forward();
+      over.forward();
+      apart.backward(apart.d_x);
+      over.backward(over.d_y);
+      EXPECT_TRUE(over.d_y.same_bits(apart.d_x)) << name(type);
+      EXPECT_TRUE(over.d_weight.same_bits(apart.d_weight) && over.d_scale.same_bits(apart.d_scale) &&
+                  over.d_shift.same_bits(apart.d_shift))
+          << name(type);
+    }
+  }
+}
+
+// A NaN stays in its row, and in the gradients of its modulation and of the weight.
+TEST(ModulatedRmsNorm, NotFinite) {
+  Trial run(options_of(40, 2, f32), 6);
+  run.x.set(45, NAN);
+  run.forward();
+  for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.y.get(i)), i / 40 == 1) << i;
+  run.backward(run.d_x);
+  for (int64_t i = 0; i < 240; ++i) ASSERT_EQ(std::isnan(run.d_x.get(i)), i / 40 == 1) << i;
+  for (int64_t i = 0; i < 80; ++i) ASSERT_EQ(std::isnan(run.d_scale.get(i)), i < 40) << i;
+}
+
+}  // namespace
+}  // namespace ligerdsl::test

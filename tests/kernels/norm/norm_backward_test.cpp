@@ -1,0 +1,25 @@
+// The launch rule that the norms' backward share. It is the same on every backend: nothing runs.
+#include "kernels/norm/norm_backward.h"
+
+#include <gtest/gtest.h>
+
+namespace ligerdsl::test {
+namespace {
+
+// A thread of at most 512 holds 16 elements of 2 bytes or 8 of 4: it has 128 registers, and what it holds is widened.
+TEST(NormBackward, RowsSideBySideFitRegisters) {
+  const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 90);
+  for (const DType type : {f32, f16, bf16})
+    for (const int sums : {0, 1, 2})
+      for (const int inputs : {2, 3})
+        for (int64_t cols = 1; cols <= 512; ++cols) {
+          const kernels::NormBackwardShape shape{.type = type, .cols = cols, .sums = sums, .inputs = inputs};
+          const kernels::NormBackwardConfig config = kernels::norm_backward_heuristic(gpu, shape);
+          EXPECT_LE(config.vectors, 2) << name(type) << " " << cols << " " << sums;
+          EXPECT_GE(config.columns(type), cols);
+          EXPECT_LE(config.num_warps, 16);
+        }
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
