@@ -16,12 +16,12 @@ struct NpyHeader {
   std::vector<int64_t> shape;
 };
 
-// What is wrong with a file, without its name.
+// Error of a file; the text does not contain the file's name.
 struct NpyError : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Throws NpyError with the position. Linear in the text.
+// Throws NpyError with the position. Takes time linear in the text.
 NpyHeader parse_npy_header(std::string_view text);
 
 }  // namespace ligerdsl::cli

@@ -17,7 +17,7 @@ constexpr uint64_t kMostOffset = uint64_t{1} << 62;  // bytes
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // odd multiplier of the hash
 
 // At thread exit these destructors may run before a later call, which must then not use the cache.
-// `closed` and `own` have no destructor: the first access to a thread_local with one allocates.
+// Neither flag has a destructor, because the first access to a thread_local with one allocates.
 thread_local bool closed = false;
 thread_local RecentCalls* own = nullptr;
 struct Owner {
