@@ -549,8 +549,7 @@ bool OpInstance::writes(const Slot& slot) const {
 double OpInstance::bytes_moved() const {
   double bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward")
-      continue;  // reads only the indexed rows
+    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;        // only indexed rows
     if (slot.name == "logits" && integer("with_d_logits", 1) == 0 && find("partials")) continue;  // not read
     bytes += (int{reads(slot)} + int{writes(slot)}) * static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
   }

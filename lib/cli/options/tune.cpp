@@ -13,7 +13,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// "10m", "90s", "2h", "45": seconds.
+// Parses "10m", "90s", "2h" or "45" and returns seconds, or NaN.
 double parse_duration(const std::string& text) {
   double number = 0;
   const char* end = text.data() + text.size();

@@ -18,7 +18,7 @@ namespace {
 using tune::TaskSummary;
 using tune::Trial;
 
-// What trials hold by problem; shorter lists have no more.
+// Returns element i of a list in a trial, or 0 if the list is shorter or absent.
 double number_at(const Json& object, const char* name, size_t i) {
   if (!object.is_object() || !object.contains(name)) return 0;
   const Json& list = object[name];
@@ -51,7 +51,7 @@ class Page {
 
  private:
   struct Planned {
-    std::vector<std::pair<size_t, std::string>> progress;  // with their captions
+    std::vector<std::pair<size_t, std::string>> progress;  // charts and captions
     size_t effects = 0;
   };
   struct Roofline {

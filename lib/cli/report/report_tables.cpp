@@ -55,7 +55,7 @@ MetaValues values_of(const std::string& config) {
   }
 }
 
-// "num_warps 4 → 8"; the whole configuration where there is nothing to compare with.
+// Returns "num_warps 4 → 8", or the whole configuration if there is none to compare with.
 std::string change_text(const TaskSummary& task, const std::string& config) {
   if (task.heuristic.config.empty()) return code(config);
   const MetaValues before = values_of(task.heuristic.config), after = values_of(config);
