@@ -157,7 +157,7 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const k
     config.persistent = context.machine().is_gpu();
   }
   if ((options.row_tiles && config.tile_m != kind.tile_rows) || (options.some_depth && kind.tile_rows % config.tile_k))
-    fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
+    fail(Status::internal_error, "tiles of a matmul differ from the tiles that are skipped");
   kernels_.push_back(
       {kind, config,
        std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(context.machine(), options, config),
@@ -192,7 +192,7 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
     if (fits(kernel) && (!best || time_of(kernel, c) < time_of(*best, c))) best = &kernel;
   if (!best)
     fail(Status::internal_error,
-         std::string("no kernel was made for a product of ") + name(type) + " into " + name(c.type));
+         std::string("no kernel was made for a matmul of ") + name(type) + " into " + name(c.type));
   return *best;
 }
 
@@ -205,7 +205,8 @@ int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
 
 void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
                        const Matrix& c, void*, runtime::Stream stream) {
-  if (beta != 0 && beta != 1) fail(Status::internal_error, "products of kernels add all of c or nothing of it");
+  if (beta != 0 && beta != 1)
+    fail(Status::internal_error, "beta of a matmul by the library's kernels: expected 0 or 1");
   const Kernel& kernel = kernel_for(product, a.type, c, beta != 0, {});
   std::array<BoundTensor, kViews> views = views_of(a, b, c);
   // The faster variant requires rows of c to be whole vectors. Columns of c beyond those of b are

@@ -121,7 +121,7 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
       runtime::log_once(runtime::LogLevel::debug, "map:" + entry + ":" + name,
                         entry + ": remark: [launch] argument " + name +
-                            " takes the generic variant: tensor copies cannot read it: " + why);
+                            " takes the generic variant: TMA copies cannot read it: " + why);
     }
     return false;
   }

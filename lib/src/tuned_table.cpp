@@ -101,7 +101,7 @@ TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(tex
       refuse(name_, number, "expected an entry, \"KEY\": {\"config\": \"...\", ...},");
     const std::string_view key = line.substr(1, end - 1);
     if (number > 2 && key <= previous)
-      refuse(name_, number, "keys are not sorted, or one stands twice; `ligerdsl table merge` writes them in order");
+      refuse(name_, number, "expected sorted keys, each once; `ligerdsl table merge` writes them in order");
     previous = key;
     lines_.push_back(static_cast<uint32_t>(begin));
   }

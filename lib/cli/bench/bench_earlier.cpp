@@ -81,11 +81,10 @@ void EarlierBench::require_comparable(const Json& conditions) const {
           fmt::format("{} then {}, now {}", name, text_of(conditions_[name]), text_of(conditions.at(name))));
   }
   if (differences.empty()) return;
-  throw Failure(
-      kNotComparable,
-      fmt::format("--vs: times of \"{}\" say nothing about times of this run: {}; measure both under the same "
-                  "conditions",
-                  tune::clipped(path_, 200), fmt::join(differences, "; ")));
+  throw Failure(kNotComparable,
+                fmt::format("--vs: times of \"{}\" cannot be compared with this run: {}; measure both under the same "
+                            "conditions",
+                            tune::clipped(path_, 200), fmt::join(differences, "; ")));
 }
 
 std::optional<Comparison> EarlierBench::compare(const Outcome& outcome, double tolerance) const {

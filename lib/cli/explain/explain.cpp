@@ -236,7 +236,7 @@ class Explanation {
     for (const Json& row : call["launches"]) {
       const std::string times = counted(row["launches"].get<int>(), "launch", "launches");
       if (row.contains("product")) {
-        text += fmt::format("{} of a library's product {}\n", times, row["product"].get<std::string>());
+        text += fmt::format("{} of a library's matmul {}\n", times, row["product"].get<std::string>());
         continue;
       }
       const auto variant = row["variant"].get<std::string>();
@@ -249,7 +249,7 @@ class Explanation {
   static void print_time(const Json& time) {
     const auto ms = [&](const char* name) { return format_time(time[name].get<double>()); };
     if (time.contains("floor_ms"))
-      print_text(fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of as many bytes takes {}\n",
+      print_text(fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of the same bytes takes {}\n",
                              ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
                              format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
     print_text(fmt::format("measured: {} (20 %: {}, 80 %: {})", ms("median_ms"), ms("q20_ms"), ms("q80_ms")));

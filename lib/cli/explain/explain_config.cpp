@@ -25,7 +25,7 @@ Json field_json(const MetaField& field, const std::string& value, const std::str
 std::string why(lib::Context& context, const lib::ConfigSource& source) {
   if (source.table)
     return fmt::format("the table \"{}\" has an entry, tuned on {}", source.table->name(), source.model);
-  if (runtime::options().tuning == runtime::Tuning::off) return "LIGERDSL_TUNING=off turns tables off";
+  if (runtime::options().tuning == runtime::Tuning::off) return "LIGERDSL_TUNING=off disables tables";
   if (!context.tuned()) return "there is no table of tuned kernels (LIGERDSL_TABLE)";
   return source.passed.empty() ? "no table has an entry for it" : "no entry for it can be taken";
 }

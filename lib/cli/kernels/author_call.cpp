@@ -216,7 +216,7 @@ void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings, std::m
   } else {
     argument.shape = parse_shape(name, text);
     if (!argument.is_view() && argument.shape.size() != 1)
-      throw Failure(kUsage, fmt::format("{}={}: expected the number of elements behind the pointer", name, text));
+      throw Failure(kUsage, fmt::format("{}={}: expected the pointer's number of elements", name, text));
   }
 }
 

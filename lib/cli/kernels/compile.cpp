@@ -37,7 +37,7 @@ Recorded from_reproducer(const CompileRequest& request) {
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
     print_error(
-        fmt::format("the reproducer was written by build {}, and this is build {}: the fault may not show again",
+        fmt::format("the reproducer was written by build {}, and this is build {}: the error may not occur again",
                     kept.build_id, runtime::build_id()));
   return {kept.program, program::parseOptions(kept.options)};
 }

@@ -113,7 +113,7 @@ int list(const Globals& globals) {
     print_text("\n");
     print_table(globals, {"loaded", "argument", "type with the default settings"}, arguments);
     if (globals.verbose)
-      print_text(fmt::format("\nOf every loaded kernel's launch: {}\n", fmt::join(launch_setting_names(), " ")));
+      print_text(fmt::format("\nLaunch settings of every loaded kernel: {}\n", fmt::join(launch_setting_names(), " ")));
   }
   write_json(globals, result);
   return kOk;

@@ -85,7 +85,7 @@ std::string fault_of(const Output& output) {
   const Difference& d = output.difference;
   if (d.beyond > 0)
     return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}{}", d.beyond, d.elements, d.gate, d.first,
-                       d.got, d.expected, d.by_rounding ? ": a value on the way is too large for its type" : "");
+                       d.got, d.expected, d.by_rounding ? ": an intermediate value is too large for its type" : "");
   const interpreter::AccessLog::Extent& left = output.unwritten;
   if (left.elements > 0)
     return fmt::format(

@@ -25,7 +25,7 @@ int help(const CLI::App& app, const std::vector<std::string>& names) {
 }  // namespace
 
 void add_help(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand("help", "What a command does, and its options");
+  CLI::App* command = line.app.add_subcommand("help", "Show what a command does, and its options");
   const auto names = std::make_shared<std::vector<std::string>>();
   line.offer(command->add_option("command", *names, "Any of these commands; default: all of them"),
              {.kind = Offer::Kind::commands});

@@ -204,9 +204,9 @@ size_t ReportCharts::add_effects(const TaskSummary& task) {
 }
 
 size_t ReportCharts::add_roofline(const std::vector<RooflinePoint>& points, double ceiling) {
-  std::vector<std::string> series = {"copy of as many bytes", "gain", "heuristic", "winner"};
+  std::vector<std::string> series = {"copy of the same bytes", "gain", "heuristic", "winner"};
   if (ceiling > 0) series.insert(series.begin(), "large copy");
-  const size_t number = begin("Bytes per second over bytes of a call, beside measured copies", 280, std::move(series));
+  const size_t number = begin("Bytes per second over bytes of a call, with measured copies", 280, std::move(series));
   const auto rate = [](const RooflinePoint& point, double us) { return us > 0 ? point.bytes / (us * 1e3) : NAN; };
   std::vector<RooflinePoint> sorted = points;
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });

@@ -150,11 +150,12 @@ Finding examine_compile_worker(const runtime::CompilerLibrary& compiler) {
   const std::string text =
       fmt::format("\"{}\", {} s and {} per compile{}", path, isolation.seconds,
                   isolation.megabytes > 0 ? fmt::format("{} MiB", isolation.megabytes) : "any amount of memory",
-                  used ? "" : "; not used, for LIGERDSL_COMPILE is thread");
+                  used ? "" : "; not used, because LIGERDSL_COMPILE is thread");
   if (is_program(path)) return {"worker", State::works, text, used, ""};
-  return {"worker", State::absent,
-          fmt::format("{}: {}", text, access(path.c_str(), F_OK) == 0 ? "it is no program" : "it is not there"), used,
-          "install it beside the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
+  return {
+      "worker", State::absent,
+      fmt::format("{}: {}", text, access(path.c_str(), F_OK) == 0 ? "it is not a program" : "it does not exist"), used,
+      "install it next to the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
 }
 
 Finding examine_cblas() {

@@ -48,7 +48,7 @@ void warn_of_timing_hazards(const char* command) {
   for (const TimingHazard& one : known()) {
     if (one.set)
       print_error(
-          fmt::format("{}: {} is set, and {}; unset it for times to compare with", command, one.name, one.effect));
+          fmt::format("{}: {} is set, and {}; unset it to get comparable times", command, one.name, one.effect));
   }
 }
 

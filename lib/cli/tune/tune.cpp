@@ -177,8 +177,9 @@ struct TuneRun {
                        {"tried", won.tried},
                        {"seconds", won.seconds}});
     if (won.cut)
-      print_error(fmt::format("{} {}: the budget ended before the finals did; what was not measured is no winner",
-                              task.operation, problems_text(task)));
+      print_error(
+          fmt::format("{} {}: the budget ended before the finals did; a configuration that was not measured cannot win",
+                      task.operation, problems_text(task)));
     table.add(task, won);
   }
 
@@ -205,7 +206,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
   if (request.kernel.empty() && request.sets.empty() && !request.all)
     throw Failure(kUsage, "tune: name a kernel, --set or --model, or --all");
   if (!request.kernel.empty() && (!request.sets.empty() || request.all || !request.rows.empty()))
-    throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is of the sets");
+    throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is for sets");
   refuse_timing_hazards("tune");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
   if (is_standard_output(request.export_to) && globals.json == "-")

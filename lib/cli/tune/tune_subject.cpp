@@ -259,8 +259,8 @@ class OpCandidate final : public TunedCandidate {
   static Fault result(CheckedProblem& problem, const GuardedWorkspace& workspace) {
     const OpInstance& instance = problem.instance;
     if (const std::string slot = instance.broken_guard(); !slot.empty())
-      return {Fate::guard, "it wrote beside " + slot};
-    if (workspace.broken()) return {Fate::guard, "it wrote beside the workspace"};
+      return {Fate::guard, "it wrote outside of " + slot};
+    if (workspace.broken()) return {Fate::guard, "it wrote outside of the workspace"};
     for (const OpInstance::Slot& slot : instance.slots()) {
       const bool written = slot.info && slot.info->direction != lib::Direction::in;
       if (!written) {
@@ -367,7 +367,7 @@ class AuthorCandidate final : public TunedCandidate {
  private:
   Fault result() const {
     if (const std::string name = checked_->broken_guard(); !name.empty())
-      return {Fate::guard, "it wrote beside " + name};
+      return {Fate::guard, "it wrote outside of " + name};
     const auto& arguments = checked_->call().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].written) continue;
