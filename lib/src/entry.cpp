@@ -47,8 +47,8 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
 }
 
-// A call that equals a recent one of this thread but for addresses and numeric arguments. It uses
-// the results of that call's checks.
+// A call that differs from a recent one of this thread only in addresses and numeric arguments. It
+// uses the results of that call's checks.
 class RepeatedCall {
  public:
   // Becomes false, without an effect, if

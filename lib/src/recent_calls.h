@@ -47,7 +47,7 @@ class CallKey {
 
 class RecentCalls {
  public:
-  // One cached call, complete but for addresses and numeric arguments.
+  // One cached call, without addresses and numeric arguments.
   struct Entry {
     size_t words = 0;
     uint64_t key[CallKey::kMostWords];

@@ -25,7 +25,7 @@ struct Trial {
   std::string key;        // digest of everything that the result depends on
   std::string operation;  // operation that was run: "adamw_step"
   std::string kernel;     // kernel that has this configuration: "adamw"
-  int version = 1;        // of the meaning of its fields
+  int version = 1;        // changes with the meaning of its fields
   std::string options;    // "cols=4096 type=bf16 ..."
   std::string config;     // "keep=registers num_warps=8 ..."
   bool heuristic = false;

@@ -15,8 +15,8 @@ struct BenchCase {
 
 struct BenchScale {
   bool cpu = false;
-  // Numbers of rows; each case is measured with each, except flat arrays. Empty: the set's own, for
-  // models 8,192 on a GPU and 1,024 on a CPU.
+  // Numbers of rows. Each case except flat arrays is measured with every one of them. Empty: the
+  // set's own, for models 8,192 on a GPU and 1,024 on a CPU.
   std::vector<int64_t> rows = {};
 };
 

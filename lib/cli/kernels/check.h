@@ -16,7 +16,7 @@ namespace ligerdsl::cli {
 struct Interpreted {
   std::string bytes;                         // empty for scalars
   interpreter::AccessLog::Extent unwritten;  // elements without initial values that the kernel neither reads nor writes
-  bool read = false;                         // the kernel reads the initial values
+  bool read = false;                         // true if the kernel reads the initial values
 };
 
 // Returns the arguments in order, as the reference interpreter computes them. Throws

@@ -101,7 +101,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool lacks_command = !command || !commands_of(*command).empty();
   if (unknown.empty()) return error.what() + help;
   const std::string& first = unknown.front();
-  // An unknown option comes first: it may be a mistyped one that is then missing.
+  // Reported before missing arguments, because an unknown option may be a misspelled required one.
   if (first.size() > 1 && first[0] == '-') return unknown_option(app, command, first) + help;
   if (!(extra || lacks_command)) return error.what() + help;
   if (command && commands_of(*command).empty()) return fmt::format("{}: unexpected argument '{}'", path, first) + help;

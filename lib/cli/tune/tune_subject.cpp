@@ -137,7 +137,7 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
   return chosen;
 }
 
-constexpr int kCandidates = 2;  // with memory at the same time: the heuristic's and the one that is tried
+constexpr int kCandidates = 2;  // that have memory at the same time: the heuristic's and the one that is tried
 
 // Returns the bytes of a problem's tensors and of workspaces for `candidates` candidates.
 double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>& settings,

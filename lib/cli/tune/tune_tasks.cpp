@@ -241,7 +241,7 @@ std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& requ
     try {
       add(which);
     } catch (const NothingToChoose&) {
-      if (!request.kernel.empty()) throw;  // sets contain such operations
+      if (!request.kernel.empty()) throw;  // a set may contain such operations
     }
   }
   return tasks;
