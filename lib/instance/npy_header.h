@@ -1,5 +1,5 @@
-// The header of a .npy file: a Python dictionary with exactly the keys descr, fortran_order and shape.
-// Format: NEP 1 and numpy.lib.format, versions 1.0 to 3.0.
+// The header of a .npy file: a Python dictionary with exactly the keys descr, fortran_order and
+// shape. Format: NEP 1 and numpy.lib.format, versions 1.0 to 3.0.
 #pragma once
 
 #include <cstdint>

@@ -23,7 +23,8 @@ inline constexpr size_t kHeaderBytes = 16;
 // INVALID_NULL_POINTER if a required tensor is missing.
 void fill_from_args(const OpInfo& info, const void* args, void* desc);
 
-// Checks every field against its row of the table. Throws INVALID_ARGUMENT, INVALID_DTYPE or INVALID_SHAPE.
+// Checks every field against its row of the table. Throws INVALID_ARGUMENT, INVALID_DTYPE or
+// INVALID_SHAPE.
 void check_desc(const OpInfo& info, const void* desc);
 
 // Checks a numeric argument against its row of the table. Throws INVALID_ARGUMENT.

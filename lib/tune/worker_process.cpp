@@ -134,7 +134,8 @@ WorkerProcess::Answer WorkerProcess::ask(const Json& question, Deadline until, i
   if (pid_ < 0) return {Outcome::ended, {}, "it has ended"};
   const std::string line = question.dump() + "\n";
   for (std::string_view rest = line; !rest.empty();) {
-    // MSG_NOSIGNAL: a write to a process that has ended is an error, not a signal. Only sockets take this flag.
+    // MSG_NOSIGNAL: a write to a process that has ended is an error, not a signal. Only sockets
+    // take this flag.
     const ssize_t put = send(in_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put > 0) rest.remove_prefix(static_cast<size_t>(put));
     if (put > 0 || (put < 0 && errno == EINTR)) continue;

@@ -1,4 +1,5 @@
-// `ligerdsl bench`: median and spread, bytes per second, and the fraction of a copy measured in the same run.
+// `ligerdsl bench` measures median and spread, bytes per second, and the fraction of a copy that
+// the same run measures.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -26,7 +26,8 @@ class EarlierBench {
   // A ratio of medians above this counts as significant, whatever the spread.
   static constexpr double kNeverNoise = 1.5;
 
-  // Throws Failure (kUsage) for a file that cannot be read or that is not what `bench --json` writes.
+  // Throws Failure (kUsage) for a file that cannot be read or that is not what `bench --json`
+  // writes.
   explicit EarlierBench(const std::string& path);
 
   bool has(const std::string& kernel, const std::string& title) const { return times_.count({kernel, title}) != 0; }

@@ -7,8 +7,8 @@
 // - {"hello": {}}
 //   {"arch": "sm_90a", "units": 132, ...}
 // - {"open": {"kernel": K, "settings": [[...], ...], "check_with": [...]}}
-//   {"sample_seconds": 0.1, "checked": ["H=64 N=3", ...]}: seconds of one sample of the heuristic on
-//   all problems, and the settings that are checked.
+//   {"sample_seconds": 0.1, "checked": ["H=64 N=3", ...]}: seconds of one sample of the heuristic
+//   on all problems, and the settings that are checked.
 // - {"copies": "large"}
 //   {"copy_bytes": ..., "copy_gb_per_s": ...}
 // - {"copies": "problems"}
