@@ -1,11 +1,12 @@
 // GroupNorm over groups of D = C / G S elements; arithmetic in f32, T = type. c is the channel of
 // an element.
 //
-//   mu = mean(x), v = mean((x - mu)^2) of a group, r = 1 / sqrt(v + eps);  y = round_T((x - mu) r
-//   weight_c + bias_c)
+//   mu = mean(x), v = mean((x - mu)^2) of a group, r = 1 / sqrt(v + eps)
+//   y = round_T((x - mu) r weight_c + bias_c)
 //
-//   n = (x - mu) r, q = dy weight_c;  dx = round_T(r (q - n mean(n q) - mean(q))) dweight_c = sum
-//   over batches and positions of dy n;  dbias_c = sum over batches and positions of dy
+//   n = (x - mu) r, q = dy weight_c;  dx = round_T(r (q - n mean(n q) - mean(q)))
+//   dweight_c = sum over batches and positions of dy n
+//   dbias_c = sum over batches and positions of dy
 //
 // The forward is LayerNorm of rows of D elements (centred_rows.h). It loads one weight and one bias
 // per vector of elements of one channel. On a CPU with short channels it stores the results channel

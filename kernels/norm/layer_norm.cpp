@@ -1,7 +1,7 @@
 // LayerNorm over rows of H elements; arithmetic in f32, T = type.
 //
-//   mu = mean(x), v = mean((x - mu)^2), r = 1 / sqrt(v + eps);  y = round_T((x - mu) r weight +
-//   bias)
+//   mu = mean(x), v = mean((x - mu)^2), r = 1 / sqrt(v + eps)
+//   y = round_T((x - mu) r weight + bias)
 //
 //   n = (x - mu) r, q = dy weight;  dx = round_T(r (q - n mean(n q) - mean(q)))
 //   dweight = sum over rows of dy n;  dbias = sum over rows of dy

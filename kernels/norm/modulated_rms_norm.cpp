@@ -3,12 +3,13 @@
 //
 //   y = round_T(n w' (1 + s) + h)
 //
-//   m = dy (1 + s) w';  dx = round_T(r (m - x r^2 mean(m x))) p_k = sum over the rows of segment k
-//   of dy n:  ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k dh_k = sum over the rows of
-//   segment k of dy
+//   m = dy (1 + s) w';  dx = round_T(r (m - x r^2 mean(m x)))
+//   p_k = sum over the rows of segment k of dy n
+//   ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k
+//   dh_k = sum over the rows of segment k of dy
 //
 // So p_k serves both weight and scale. Bytes, s = sizeof(T): 3 n H s, or 5 n H s if no program
-// holds a row. To these come f32 rows of partial sums: two per modulation and program that shares
+// holds a row. There are also f32 rows of partial sums: two per modulation and program that shares
 // it, and one per program for the weight if a program has several modulations.
 #include "kernels/norm/modulated_rms_norm.h"
 

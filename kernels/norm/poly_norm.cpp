@@ -1,7 +1,7 @@
 // PolyNorm over rows of H elements; arithmetic in f32, T = type.
 //
-//   r_p = 1 / sqrt(mean(x^2p) + eps), v_p = weight of x^p;  y = round_T(v_3 r_3 x^3 + v_2 r_2 x^2 +
-//   v_1 r_1 x + bias)
+//   r_p = 1 / sqrt(mean(x^2p) + eps), v_p = weight of x^p
+//   y = round_T(v_3 r_3 x^3 + v_2 r_2 x^2 + v_1 r_1 x + bias)
 //
 //   s_p = sum over a row of dy x^p
 //   dx = round_T(sum over p of p v_p (r_p x^(p-1) dy - r_p^3 x^(2p-1) s_p / H))

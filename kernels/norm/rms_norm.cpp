@@ -1,8 +1,8 @@
 // RMSNorm over rows of H elements; arithmetic in f32, T = type.
 //
-//   ms = mean(x^2), r = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight) n  =
-//   round_T(x r) for llama, x r otherwise;  y = round_T(n w'), modulated: round_T(n w' (1 + scale)
-//   + shift)
+//   ms = mean(x^2), r = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight)
+//   n  = round_T(x r) for llama, x r otherwise
+//   y  = round_T(n w'), modulated: round_T(n w' (1 + scale) + shift)
 //
 //   m = dy w';  dx = round_T(r (m - x r^2 mean(m x)));  dweight = sum over rows of dy n
 //

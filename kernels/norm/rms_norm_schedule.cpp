@@ -17,6 +17,7 @@ bool agrees(const std::optional<bool>& wanted, bool is) {
 }
 
 // Vectors of a row per thread, by the bytes of the row's tile. The first rule that fits applies.
+// The times in these tables are from an H200.
 struct VectorRule {
   int64_t least = 0, most = INT64_MAX;  // bytes
   std::optional<bool> residual, odd;    // odd: the tile's width has an odd factor
