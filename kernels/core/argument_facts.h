@@ -3,10 +3,10 @@
 //
 // A GPU program is compiled in two or three variants:
 //
-//   aligned   moves 16 bytes at a time; every argument that profits from vectors must be aligned
-//   factors   only the operands of matmuls must be aligned; the rows that it stores may have any
-//             length, like the logits of 50,257 classes
-//   generic   accepts any arguments
+//   `aligned`   moves 16 bytes at a time; every argument that profits from vectors must be aligned
+//   `factors`   only the operands of matmuls must be aligned; the rows that it stores may have any
+//               length, like the logits of 50,257 classes
+//   `generic`   accepts any arguments
 //
 // The facts of the aligned variant require only what larger tiles profit from, because a single
 // unaligned argument makes the call use another variant:
@@ -43,7 +43,7 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
 
 // Returns the variants of a GPU kernel, from the fastest to the one for any arguments.
 std::vector<Variant> variants_of(const program::Program& program);
-// Returns "aligned", "factors" or "generic".
+// Returns the name of a variant: `aligned`, `factors` or `generic`.
 const char* name_of(Variant variant);
 
 // Returns true if a tensor satisfies the facts: its address, and its sizes and strides in elements.

@@ -1,11 +1,9 @@
 // Operations: the result of every kernel family. An Operation is a list of kernels in order, plus
 // the scratch buffers that connect them.
 //
-// The caller binds arguments by name. An argument of a kernel is one of
-//   * a tensor or scalar of the operation's interface; the family's header lists names, shapes and
-//     types
-//   * a scratch buffer of Operation::workspace, with the shape given there and padded rows
-//     (workspace.h)
+// The caller binds arguments by name. An argument of a kernel is either
+//   * a tensor or scalar of the operation's interface, listed in the family's header, or
+//   * a scratch buffer of Operation::workspace, with padded rows (workspace.h).
 //
 // The number of rows is known at run time only. Grids and workspace sizes are formulas of it
 // (Size), so one Operation serves every number of rows; the family's header defines a row. The
@@ -29,8 +27,8 @@ namespace ligerdsl::kernels {
 // Device that a launch rule may depend on. Authors' kernels receive the same struct.
 using Machine = Target;
 
-// Returns a GPU. `arch` is the architecture that code is compiled for ("sm_90a"), and `ptx_version`
-// is ten times the PTX version that its driver accepts. `sms` = 0 takes the number of SMs of the
+// Returns a GPU. `arch` is the architecture that code is compiled for ("sm_90a"). `ptx_version` is
+// ten times the PTX version that its driver accepts. If `sms` is 0, the GPU has the SMs of the
 // usual chip. Throws if the architecture is unknown.
 Machine gpu(const std::string& arch, int sms, int ptx_version);
 

@@ -66,13 +66,14 @@ inline constexpr int64_t kSharedByEight = 128 * 1024;
 inline constexpr int64_t kSharedRow = kSharedByEight;
 
 // Returns a schedule in which a cluster shares each row; none if the machine or the rows do not
-// allow it. `of` gives num_warps, the largest number of vectors, and min_ctas_per_sm, the number of
-// these CTAs that must fit on an SM. `streams`: number of arrays whose rows are read twice.
+// allow it. `of` gives num_warps and the largest number of vectors. Its min_ctas_per_sm is the
+// number of these CTAs that must fit on an SM. `streams`: number of arrays whose rows are read
+// twice.
 std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols, RowConfig of,
                                          int64_t streams = 1);
-// Returns true if an SM has shared memory for the parts of `ctas_per_sm` CTAs, each of which has 1
-// / `num_ctas` of a row of `bytes` bytes. The limit leaves room for loads of the next rows and for
-// data that all rows share.
+// Returns true if an SM has shared memory for the parts of `ctas_per_sm` CTAs. Each CTA has one of
+// `num_ctas` parts of a row of `bytes` bytes. The limit leaves room for loads of the next rows and
+// for data that all rows share.
 bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ctas_per_sm);
 
 // Returns the reason why rows of `cols` elements cannot have this schedule; empty if they can.

@@ -33,9 +33,9 @@ struct DropoutMeta : DropoutOptions {
 // residual.
 //
 // Arguments of both kernels:
-//   threshold i32, with the bits of floor(p 2^32), and scale f32 = 1 / (1 - p); the host computes
-//   both in double; offset i64; seed i64, or with device_seed: device_seed, device_offset [1] i64.
-// device_offset is added to offset.
+//   threshold i32 with the bits of floor(p 2^32); scale f32 = 1 / (1 - p); offset i64;
+//   seed i64, or with `device_seed`: device_seed, device_offset [1] i64.
+// The host computes threshold and scale in double. device_offset is added to offset.
 void dropout_forward(KernelBuilder& k, const DropoutMeta& m);
 
 // Arguments: d_x, d_y [n, F] type, and those of both kernels. d_x may be exactly d_y, unless `add`.

@@ -9,8 +9,8 @@
 //                                       dgate = round_T(round_T(dout up) f'(u))
 //
 // GeGLU rounds at the same places as PyTorch with separate operations. With 16-bit types, its
-// gradients also compute f by 1 + tanh, as PyTorch does, so that sums of gradients that cancel
-// agree with PyTorch's.
+// gradients also compute f by 1 + tanh, as PyTorch does. So a total over gradients that cancel
+// agrees with PyTorch's.
 //
 // Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. A program has one tile and no loop.
 #include "kernels/elementwise/gated_activation.h"

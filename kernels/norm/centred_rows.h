@@ -60,7 +60,7 @@ struct ParameterGradients {
   }
 };
 
-// Runs a loop that carries one or two sums, and returns them.
+// Runs a loop that carries one or two accumulators, and returns them.
 template <class Body>
 std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, ScalarArg step,
                             const LoopOptions& options, const Tile& zeros, size_t count, const Body& body) {
@@ -76,9 +76,10 @@ std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, Sc
   return {a, b};
 }
 
-// Rows of one program of the forward pass: whole, or in blocks that are read twice. `Meta` has the
-// fields cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row), looped
-// (rows in blocks) and type. `Input` has the interface of NormInput (norm_rows.h).
+// Rows of one program of the forward pass: whole, or in blocks that are read twice.
+//
+// `Meta` has cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row),
+// looped (rows in blocks) and type. `Input` has the interface of NormInput (norm_rows.h).
 template <class Meta, class Input>
 class CentredRows {
  public:
@@ -114,8 +115,8 @@ class CentredRows {
     Tile from_, scale_, offset_;
   };
 
-  // Sums of each row, [rows]: `total` of x, `low` the mean of x - shift, and `squares` the sum of
-  // the squared deviations from the mean.
+  // Statistics of each row, [rows]: `total` is the sum of x, `low` the mean of x - shift, and
+  // `squares` the sum of the squared deviations from the mean.
   struct Moments {
     Tile total, shift, low, squares;
   };
@@ -157,7 +158,7 @@ class CentredRows {
     return sum(total, 1) * (1.0 / shift_width(m_.cols));
   }
 
-  // Sums of a row, and the shift that they are relative to.
+  // Partial sums of a row, and the shift that they are relative to.
   struct Sums {
     ShiftedSums lanes;
     Tile shift;
@@ -172,7 +173,8 @@ class CentredRows {
         });
     return {{total, first, second}, shift};
   }
-  // Sums of 16-bit elements. The samples are used last, so that nothing waits for their loads.
+  // Returns the partial sums of 16-bit elements. The samples are used last, so that nothing waits
+  // for their loads.
   Sums sums_of_short(const std::vector<Tile>& samples) const {
     const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(lane_block(k_.constant(0, i64)));
     const Tile shift = shift_of(samples);

@@ -55,9 +55,9 @@ void dyt_forward(KernelBuilder& k, const DytMeta& m) {
   at.store(y, m.without_bias ? t * w : fma(t, w, added));
 }
 
-// Order of the sums. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the part in
-// order, and these lanes are added up after the loop. Otherwise the rows of each tile are added
-// first.
+// Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
+// part in order, and these lanes are added up after the loop. Otherwise the rows of each tile are
+// added first.
 void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   std::optional<NormRows> d_x;
   if (!m.without_d_x) d_x.emplace(k.view("d_x", m.type, {dyn, m.cols}), m);
@@ -78,7 +78,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
     return m.lanes ? fma(a, b, sums) : sums + sum_products(a, b, 0);
   };
   const Tile zeros = m.lanes ? k.zeros({m.rows, m.block}, f32) : k.zeros({m.block}, f32);
-  // Sums of dy t, dy and g x. Sums that are not wanted stay 0.
+  // Column sums of dy t, dy and g x. Those that are not wanted stay 0.
   auto [d_weight, d_bias, d_alpha] = k.for_range(
       part, cdiv(rows.dim(0), m.rows), k.num_programs(0) / blocks, pipelined(m.stages), carry(zeros, zeros, zeros),
       [&](Scalar row, Tile d_weight, Tile d_bias, Tile d_alpha) {
@@ -89,7 +89,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
         return carry(m.want_d_weight ? product(d_weight, dy, tanh.value()) : d_weight,
                      m.want_d_bias ? added(d_bias, dy) : d_bias, m.want_d_alpha ? product(d_alpha, g, x) : d_alpha);
       });
-  // All sums come before the first store, so that one exchange serves all of them.
+  // All reductions come before the first store, so that one exchange serves all of them.
   const auto of_columns = [&](const Tile& sums) { return m.lanes ? sum(sums, 0) : sums; };
   const Tile of_weight = of_columns(d_weight), of_bias = of_columns(d_bias);
   const Scalar of_alpha = sum((m.lanes ? d_alpha : d_alpha.expand_dims(0)) * w);

@@ -42,7 +42,7 @@ struct DytMeta : DytOptions {
   int64_t rows = 1;
   int64_t block = 1024;  // columns of a tile
   int stages = 1;        // backward: tiles in flight
-  bool lanes = true;     // backward: each row of a tile has its own sums
+  bool lanes = true;     // backward: each row of a tile has its own partial sums
 };
 
 // Arguments: y, x [n, H] type; alpha [1], weight [H], [bias] [H] weight_type. y may be exactly x.

@@ -12,8 +12,8 @@
 // per vector of elements of one channel. On a CPU with short channels it stores the results channel
 // by channel instead, and reads each channel again.
 //
-// The backward adds up dy n and dy of each channel. From these sums it computes both the parameter
-// gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
+// The backward adds up dy n and dy of each channel. From these totals it computes both the
+// parameter gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
 //
 // Bytes, s = sizeof(T):
 //   forward    2 n C S s; 3 n C S s if groups are split into parts, except what the second launch

@@ -74,9 +74,9 @@ struct GroupNormMeta : GroupNormOptions {
   int64_t group_block() const { return rows / batches; }
 };
 
-// x, y, d_y and d_x may have any stride between batches; within a batch they are contiguous. mean
-// and rstd [n G] f32 have the groups of one batch after those of the previous one; weight, bias [C]
-// weight_type; eps f32 scalar.
+// x, y, d_y and d_x may have any stride between batches; within a batch they are contiguous.
+// mean and rstd [n G] f32 have the groups of one batch after those of the previous one.
+// weight, bias [C] weight_type; eps f32 scalar.
 //
 // Arguments: y, x [n, G, C / G S] type, weight, [bias], [mean], [rstd], eps.
 void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m);
@@ -134,7 +134,7 @@ struct GroupNormForwardConfig : RowConfig {
 using GroupNormForward = ConfiguredKernel<GroupNormOptions, GroupNormForwardConfig>;
 extern const GroupNormForward group_norm_forward_kernel;
 
-// Kernel that computes the sums of each channel.
+// Kernel that adds up dy n and dy of each channel.
 enum class GroupNormBackwardBy {
   groups,    // the kernel of d_x; its programs hold whole groups and read them once
   channels,  // a separate kernel; the kernel of d_x reads the groups again

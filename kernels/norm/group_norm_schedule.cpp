@@ -102,7 +102,7 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   }
 }
 
-// Returns the elements of a block that lies within one channel, for a CPU: a power of two, or 0 if
+// Returns the elements of a block within one channel, for a CPU: a power of two, or 0 if
 // channels are too short. Without such blocks, weight and bias are looked up for each vector.
 int64_t block_of_channel(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 512;
@@ -216,8 +216,8 @@ struct GroupTile {
   int64_t size() const { return channels * positions; }
 };
 
-// Returns the smallest tile that holds a group, with limited odd factors of its sizes: they
-// multiply the elements per thread. If channels have one position, `positions` counts channels.
+// Returns the smallest tile that holds a group, with a limit on the odd part of its sizes: it
+// multiplies the elements per thread. If channels have one position, `positions` counts channels.
 GroupTile tile_of(const GroupNormOptions& o) {
   const int64_t odds = o.positions < kLatePositions ? 3 : kMostOdd;
   const auto least = [](int64_t n, int64_t odd) {
@@ -271,8 +271,8 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
-  // By channels, x and d_y are read twice. On a CPU, by=groups takes 0.5 to 0.8 of that time for
-  // groups of up to 2^19 elements.
+  // With by=channels, x and d_y are read twice. On a CPU, by=groups takes 0.5 to 0.8 of that time
+  // for groups of up to 2^19 elements.
   const int64_t on_cpu = o.groups >= 8 ? kMostOnCpu : kFewOnCpu;
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : on_cpu;
   // On an H200 in bf16, 2x512x16384 with 32 groups takes 43.7 us with clusters, and 53.7 us by
@@ -293,11 +293,11 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   if (machine.is_gpu())
     while (elements > step * kMostVectors * config.num_ctas) config.num_ctas *= 2;
   config.num_warps = warps_for(elements / config.num_ctas, o.type, many ? 2 * kMostVectors : kVectors, 16);
-  if (machine.is_gpu()) {  // as many programs as fit with kRegisters registers per thread
+  if (machine.is_gpu()) {  // all programs that fit with kRegisters registers per thread
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
     // On an H200 in bf16, with groups of 40960 elements and clusters of four, 8 and 32 batches take
-    // 27.9 and 74.5 us. With as many programs as fit at a time they take 28.6 and 82.7 us, with
+    // 27.9 and 74.5 us. With all programs that fit at a time they take 28.6 and 82.7 us, with
     // eight per SM 31.2 and 74.4 us.
     if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 3;
   }
@@ -403,8 +403,9 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
   return m.positions == 1 ? 1 : ceil_div(m.positions, m.position_block);
 }
 
-// Returns the steps of d_x by channels, which needs the sums of each batch. The kernel of d_x comes
-// last, because d_x may overwrite d_y. Appends scratch other than the partials to `scratch`.
+// Returns the steps of d_x by channels, which needs the partial sums of each batch. The kernel of
+// d_x comes last, because d_x may overwrite d_y. Appends scratch other than the partials to
+// `scratch`.
 std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config, PartialCount* parts,
                                   std::vector<Scratch>* scratch) {
   constexpr int64_t kOwnMeans = 512;  // most partial sums from which each program computes its group's means

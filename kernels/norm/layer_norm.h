@@ -85,12 +85,12 @@ using LayerNormForward = ConfiguredKernel<LayerNormOptions, RowConfig>;
 extern const LayerNormForward layer_norm_forward_kernel;
 extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // normalises sum = x + residual
 
-// Returns the distribution of a tile's rows over lanes. With one row per tile, its vectors are
-// distributed over as many lanes as there are threads. With several rows, each vector is a lane. On
-// a CPU a lane adds up eight elements that are not contiguous, if the number of columns allows it.
+// Returns the distribution of a tile's rows over lanes. With one row per tile, a thread is a lane.
+// With several rows, a vector is a lane. On a CPU a lane adds up eight elements that are not
+// contiguous, if the number of columns allows it.
 BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config);
 
-// Returns the sums that compute the wanted gradients from weight_partials and bias_partials.
+// Returns the reductions of weight_partials and bias_partials to the wanted gradients.
 std::vector<PartialSums> layer_norm_sums(LayerNormGradients gradients, DType type, int64_t cols, bool accumulate);
 
 using LayerNormBackward = ConfiguredKernel<LayerNormOptions, NormBackwardConfig>;

@@ -53,7 +53,7 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   const Scalar parts = m.shared ? programs / m.modulations : k.constant(1, i64);
   const Tile zeros = k.zeros({1, m.block}, f32);
 
-  // Sums over the rows of a part, [1, block]. Sums that are not wanted stay 0.
+  // Sums over the rows of a part, [1, block]. Those that are not wanted stay 0.
   struct Sums {
     Tile products, d_y, scaled;
   };

@@ -16,7 +16,7 @@ struct ModulatedRmsNormOptions : RmsNormOptions {
 
   ModulatedRmsNormOptions() { modulated = true; }
   bool want_modulation() const { return want_d_scale || want_d_shift; }
-  // Returns true if the sums of dy n are needed, for the gradients of weight or scale.
+  // Returns true if the column sums of dy n are needed, for the gradients of weight or scale.
   bool want_products() const { return want_d_weight || want_d_scale; }
 
   template <class V>

@@ -15,7 +15,7 @@ constexpr int64_t kLongBytes = 16384;  // bytes of a row
 // one warp is enough.
 constexpr int64_t kLooseColumns = 3072, kWarpColumns = 1024;
 
-// Scale and shift take as many registers as a residual.
+// Scale and shift take the same number of registers as a residual.
 RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
@@ -25,9 +25,9 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
   // 90 that the assembler chooses.
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
     config.min_ctas_per_sm = machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
-  // With 80 registers, only one CTA with such a row fits on an SM. A search on an H200 found: in
-  // f32, 16384x4096 takes 130.5 us instead of 174 us with the most CTAs per SM; in bf16, 4096x8192
-  // takes 39.3 us instead of 52 us with eight vectors per thread.
+  // With 80 registers, only one CTA with such a row fits on an SM. A search on an H200 found better
+  // schedules. In f32, 16384x4096 takes 130.5 us instead of 174 us with the most CTAs per SM. In
+  // bf16, 4096x8192 takes 39.3 us instead of 52 us with eight vectors per thread.
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
     config.early_weight = size_of(o.type) == 4;  // 4096x8192 in bf16 on an H100: 50.8 us without, 51.5 us with it
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
@@ -77,7 +77,7 @@ constexpr int kRegisters = 128;      // registers per thread, with partial sums
 constexpr int64_t kVectors = 2;      // vectors of a row per thread
 constexpr int64_t kMostVectors = 4;  // the same in the largest cluster, and for short rows of 16-bit elements
 constexpr int64_t kNarrow = 512, kShort = 4096;  // columns
-constexpr int64_t kMostOnCpu = 16384;            // most columns whose sums stay in a core's caches
+constexpr int64_t kMostOnCpu = 16384;            // most columns whose partial sums stay in a core's caches
 constexpr int64_t kColumnsOnCpu = 1024;
 
 // Returns the schedule with blocks that are shorter than the row.
@@ -100,8 +100,8 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
   // On an H200, 16384 rows in bf16 of 4096 and 2048 columns take 112.8 and 67.6 us, and 143 and
   // 85.5 us with twice the threads.
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
-    // With padded tiles, threads have whole vectors, and half as many programs write half as many
-    // partial sums. On an H100, 16384 rows of 3072, 2560 and 1152 columns take 121.3, 107.1 and
+    // With padded tiles, threads have whole vectors, and half the programs write half the partial
+    // sums. On an H100, 16384 rows of 3072, 2560 and 1152 columns take 121.3, 107.1 and
     // 55.6 us, and 133.9, 112.4 and 59.3 us without padding.
     if (width > kShort / 4 && !std::has_single_bit(static_cast<uint64_t>(width)) &&
         o.cols % vector_width(o.type) == 0) {
@@ -183,7 +183,7 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
                      library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
 }
 
-// Returns the sums that compute the parameter gradients, with at most `parts` partial sums per
+// Returns the reductions to the parameter gradients, with at most `parts` partial sums per
 // modulation. The partial sums of a modulation are contiguous. If programs share modulations,
 // d_weight and d_scale come from the same partial sums.
 std::vector<PartialSums> sums_of(const ModulatedRmsNormOptions& o, bool weight_of_products, int64_t parts) {
@@ -236,7 +236,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   meta.shared = o.modulations < programs;
   const bool weight_of_products = meta.shared && o.want_d_weight && o.want_d_scale;
   if (weight_of_products) meta.want_d_weight = false;
-  // Parts of a modulation's rows: at least one, whose sums are 0 if there are no rows.
+  // Parts of a modulation's rows: at least one, whose partial sums are 0 if there are no rows.
   PartialCount parts;
   if (meta.shared) parts = partial_count(ceil_div(Size::rows(), o.modulations), programs / o.modulations);
   const Size each = max(parts.of_rows, 1), most = max(parts.most, 1);

@@ -38,7 +38,7 @@ class LaneBlock {
   Tile zeros() const { return zeros_; }  // [rows, lanes]
   // Returns the values of the elements, 0 where they do not count.
   Tile counted(const Tile& value) const { return inside_.empty() ? value : where(folded(inside_), value, 0.0f); }
-  // Return the sums of each lane, [rows, lanes], of values and of their squares.
+  // Return the totals of each lane, [rows, lanes], of values and of their squares.
   Tile total(const Tile& value) const { return over_lane(sum(value, 1)); }
   Tile total_of_squares(const Tile& value) const { return over_lane(sum_products(value, value, 1)); }
   // Returns the mean of each lane, given its total.
@@ -68,19 +68,19 @@ inline int64_t shift_width(int64_t n) {
   return v;
 }
 
-// Sums that give the mean and m2 of a row after they are added over lanes and blocks.
+// Partial sums that give the mean and m2 of a row after they are added over lanes and blocks.
 struct ShiftedSums {
-  Tile total, first, second;  // sums of x, x - shift, (x - shift)^2
+  Tile total, first, second;  // of x, x - shift, (x - shift)^2
 };
 
-// Returns the sums of each lane, [rows, lanes]; shift [rows, 1].
+// Returns the partial sums of each lane, [rows, lanes]; shift [rows, 1].
 inline ShiftedSums lane_sums(const LaneBlock& block, const Tile& shift) {
   Tile away = block.counted(block.elements() - shift.reshape({shift.shape()[0], 1, 1, 1}));
   return {block.total(block.elements()), block.total(away), block.total_of_squares(away)};
 }
 
-// Sums of each lane for 16-bit elements, all [rows, lanes]. They take one addition less and need
-// not wait for the row's shift: they are relative to the lane's mean in its first block. The
+// Partial sums of each lane for 16-bit elements, all [rows, lanes]. They take one addition less and
+// need not wait for the row's shift: they are relative to the lane's mean in its first block. The
 // squares of a block are relative to the mean of that block, which is accurate enough because
 // 16-bit elements that differ at all differ by at least 2^-11 of their size.
 struct LaneSums {
@@ -93,7 +93,7 @@ struct LaneSums {
     return {block.count(), mean, {total, block.zeros(), m2}};
   }
 
-  // Returns the sums of this block and another one.
+  // Returns the partial sums of this block and another one together.
   LaneSums plus(const LaneSums& more) const {
     const ShiftedSums moved = more.relative_to(shift);
     return {

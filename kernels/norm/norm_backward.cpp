@@ -56,7 +56,7 @@ struct OddRule {
 constexpr OddRule kOdd[] = {
     {.odd = 7, .taken = 8, .why = "registers do not hold 7 vectors per thread and partial sums"},
     {.odd = 5, .fills_cta = true, .least_room = 5, .taken = 5, .why = "registers hold 5 vectors and one sum"},
-    {.odd = 5, .taken = 6, .why = "registers do not hold 5 vectors and two sums, or 5 vectors of 4-byte elements"},
+    {.odd = 5, .taken = 6, .why = "registers do not hold 5 vectors and two partial sums, or 5 vectors of f32"},
 };
 
 // Distribution of a tile of whole rows over threads.
@@ -87,7 +87,7 @@ constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
-// Wider rows take a separate kernel for the sums, in blocks of columns.
+// Wider rows take a separate kernel for the column sums, in blocks of columns.
 constexpr int64_t kColumnsVectors = 2;
 constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
 
@@ -95,7 +95,7 @@ constexpr int kRegisters = 128;  // registers per thread, with partial sums
 // Most partial sums per thread with which its part of the weight stays in registers. With more, the
 // weight is loaded again for every row.
 constexpr int kMostHeld = 16;
-constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
+constexpr int64_t kMostColumnsOnCpu = 16384;  // 64 KB of column sums stay in a core's caches
 
 // Returns the threads of the largest CTA with kRegisters registers per thread.
 int64_t threads_of(const Machine& machine) {
@@ -122,8 +122,8 @@ int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
 }
 
 // Returns the schedule in which a cluster shares each row; none for rows that one CTA can hold.
-// Without sums there is no loop over rows, and a cluster would not run long enough to pay for its
-// start.
+// Without partial sums there is no loop over rows, and a cluster would not run long enough to pay
+// for its start.
 std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const NormBackwardShape& shape) {
   if (machine.max_cluster == 1) return {};
   const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
@@ -160,7 +160,7 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
   tile.cols = backward_width(machine, shape);
   tile.rows = 1;
   const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
-  // Two sums need registers that become free at a barrier, and a row within one warp has no
+  // Two partial sums need registers that become free at a barrier, and a row within one warp has no
   // barrier.
   const bool crowded = shape.sums == 2 && whole <= 32;
   const int64_t side_by_side = first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;

@@ -8,8 +8,8 @@
 //   dv_p = sum over rows of r_p s_p;  dbias = sum over rows of sum dy
 //
 // y and dx are polynomials of x with the same coefficients for a whole row, evaluated by Horner's
-// rule. A row contributes one number to each parameter gradient, so a program stores four sums and
-// needs no partial sums of columns.
+// rule. A row contributes one number to each parameter gradient, so a program stores four numbers
+// and needs no partial sums of columns.
 //
 // Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s, and 16 bytes per row or program.
 #include "kernels/norm/poly_norm.h"
@@ -32,7 +32,7 @@ int64_t place_of(int power) {
   return kPowers - 1 - power;
 }
 
-// weight_p as f32, loaded before the code waits for a row's sums.
+// weight_p as f32, loaded before the code waits for a row's reductions.
 struct Weights {
   std::array<Scalar, kPowers> of;
   explicit Weights(const View& view) {
@@ -45,7 +45,7 @@ Tile polynomial(const Tile& x, const OfPowers& a) {
   return fma(fma(x, a[2], a[1]), x, a[0]);
 }
 
-// Returns the sums [rows] as [rows, 1].
+// Returns values [rows] as [rows, 1].
 OfPowers of_rows(const OfPowers& sums) {
   return {sums[0].expand_dims(1), sums[1].expand_dims(1), sums[2].expand_dims(1)};
 }
@@ -68,8 +68,8 @@ void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m) {
   Scalar row = k.program_id(0).to(i64);
   const Weights weights(weight);
   const Scalar bias = bias_view.load({0}).to(f32);
-  // Returns the coefficients of each row's polynomial, [rows, 1], given its sums of x^2, x^4 and
-  // x^6.
+  // Returns the coefficients of each row's polynomial, [rows, 1], given the row sums of x^2, x^4
+  // and x^6.
   const auto coefficients = [&](const OfPowers& sums) {
     OfPowers a;
     for (int p = 0; p < kPowers; ++p) {

@@ -57,8 +57,8 @@ void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m);
 Operation poly_norm_forward(const Machine& machine, const PolyNormOptions& options);
 Operation poly_norm_backward(const Machine& machine, const PolyNormOptions& options);
 
-// Its fields have Bits::batch, because the rows of a tile determine the order of the parameters'
-// sums.
+// Its fields have Bits::batch, because the rows of a tile determine the order in which parameter
+// gradients are added up.
 struct PolyNormBackwardConfig : RowConfig {
   template <class V>
   void visit(V&& v) {

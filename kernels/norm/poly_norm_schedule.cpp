@@ -8,10 +8,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// The forward uses each row twice and nothing else, like RMSNorm without a weight. Its three sums
-// take longer than one, so 16-bit rows have more CTAs with fewer threads. On an H200, 16384x8192 in
-// bf16 takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us with 512
-// threads of two vectors.
+// The forward uses each row twice and nothing else, like RMSNorm without a weight. Its three
+// reductions take longer than one, so 16-bit rows have more CTAs with fewer threads. On an H200,
+// 16384x8192 in bf16 takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us
+// with 512 threads of two vectors.
 constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
 RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
@@ -27,14 +27,14 @@ constexpr int64_t kWidestWhole = 32 * 1024;  // bytes
 constexpr int64_t kVectors = 2;              // vectors per thread of each row
 
 // Returns the minimum of CTAs per SM. With 8 warps, 80 registers hold two vectors of each row; with
-// more warps 64 do, because a barrier ends the sums earlier.
+// more warps 64 do, because a barrier ends the reductions earlier.
 int floor_of(const RowConfig& config, int64_t held) {
   if (held > kVectors || config.num_warps < 8) return 0;
   return config.num_warps == 8 ? 3 : 32 / config.num_warps;
 }
 
 // Returns the backward's schedule for 16-bit elements if it is faster than two vectors per thread
-// and row. Narrower rows would spill with so many vectors. On an H200 in bf16, compared with that
+// and row. Narrower rows would spill with these vectors. On an H200 in bf16, compared with that
 // default:
 //   16384x4096    102 us instead of 114 us, with four vectors and five CTAs per SM
 //   16384x8192    197 us instead of 205 us, in blocks of one vector, both rows in shared memory
@@ -62,8 +62,8 @@ PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNorm
     config.min_ctas_per_sm = floor_of(config, config.held(o.type, o.cols));
     return config;
   }
-  // The loop carries four sums per column. One vector of 16-bit elements takes as many registers
-  // for them as two vectors of f32.
+  // The loop carries four column sums. One vector of 16-bit elements takes the same number of
+  // registers for them as two vectors of f32.
   const int64_t vectors = machine.is_gpu() && size_of(o.type) == 2 ? 1 : 2;
   const RowConfig sharers{.num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};
   if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, 2)) return {*shared};

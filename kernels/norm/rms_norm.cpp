@@ -41,7 +41,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
 
-  auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
+  auto rstd_of = [&](const Tile& squares) {  // from row sums of x^2 [rows] to [rows, 1]
     Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
@@ -104,7 +104,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
     return fma(x, correction, m_tile * rstd);  // correction = -r^3 mean(m x)
   };
-  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
+  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // from row sums of m x [rows] to [rows, 1]
     return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
   };
 

@@ -10,7 +10,7 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-// Vectors are those of the moments, four f32 each. Two of them have as many elements as one vector
+// Vectors are those of the moments, four f32 each. Two of them have eight elements, like one vector
 // of a 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
   const bool narrow =

@@ -1,4 +1,4 @@
-// Sums of columns over all rows: the gradient of a bias.
+// Column sums over all rows: the gradient of a bias.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -11,7 +11,7 @@ namespace ligerdsl::kernels {
 struct ColumnSumsOptions {
   int64_t cols = 4096;      // row width F
   DType type = f32;         // dtype of the rows
-  DType out_type = f32;     // dtype of the sums
+  DType out_type = f32;     // dtype of the column sums
   bool accumulate = false;  // d_bias += ...; f32 only
 
   template <class V>
@@ -27,7 +27,7 @@ struct ColumnSumsMeta : ColumnSumsOptions {
   int64_t rows = 4;
   int64_t block = 1024;  // columns of a tile
   int stages = 1;        // tiles in flight
-  bool lanes = true;     // each row of a tile has its own sums
+  bool lanes = true;     // each row of a tile has its own partial sums
   bool partial = true;   // write partial sums, because each column has several programs
 };
 
@@ -61,12 +61,12 @@ struct ColumnSumsConfig {
   }
 };
 
-// Work of a kernel that adds up columns: number of arrays that it reads, and of sums per column.
+// Work of a kernel that adds up columns: number of arrays that it reads, and of column sums.
 struct ColumnSumsWork {
   int arrays = 1, sums = 1;
 };
 ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, ColumnSumsWork work = {});
-// Returns the reason why a kernel with `sums` sums per column cannot have this tile; empty if it
+// Returns the reason why a kernel with `sums` results per column cannot have this tile; empty if it
 // can.
 std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
                                 int sums = 1);

@@ -12,8 +12,8 @@ namespace {
 // Default on a GPU: a row of a tile is one vector for each thread of a warp, 512 contiguous bytes.
 constexpr ColumnSumsConfig kOnGpu{.num_warps = 4, .vectors = 8, .stages = 2, .programs_per_sm = 4};
 
-// Schedules for 16-bit elements on a GPU, whose sums take twice the registers of the inputs. The
-// first rule that fits applies. Times are from an H200, 16384 rows of bf16.
+// Schedules for 16-bit elements on a GPU, whose partial sums take twice the registers of the
+// inputs. The first rule that fits applies. Times are from an H200, 16384 rows of bf16.
 struct Rule {
   int sums;
   int64_t least_columns;
@@ -41,10 +41,10 @@ constexpr Rule kRules[] = {
      .measured =
          "LayerNorm without d_x, 4096 and 8192 columns: 77 and 137 us; tiles of eight rows, two vectors: 104 and 195"},
 };
-// On a CPU, a tile of narrow rows stays in L1 and its sums stay in registers. Wide rows come from
-// memory, which prefetches whole pages that are read completely. So tiles are wider there: the tile
-// is in L2 and its sums are in L1. 16384x4096 in f32 on two threads, with 256 and 1024 columns per
-// tile: a bias takes 15.3 and 12.9 ms, DyT 47 and 38 ms.
+// On a CPU, a tile of narrow rows stays in L1 and its accumulator in registers. Wide rows come from
+// memory. The CPU prefetches pages that are read completely, so tiles are wider: the tile is in L2
+// and its accumulator in L1. With 256 and 1024 columns per tile, 16384x4096 in f32 on two threads
+// takes 15.3 and 12.9 ms for a bias, and 47 and 38 ms for DyT.
 constexpr int64_t kColumnsOnCpu = 256, kWideColumnsOnCpu = 1024, kManyColumnsOnCpu = 2048, kRowsOnCpu = 16;
 constexpr int64_t kFewRowsOnCpu = 256;  // 768 columns take 10 us, too short for a second thread
 // Bytes between elements that map to the same set of an L1 cache, which has eight lines or more.
@@ -112,7 +112,7 @@ ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t 
   const auto whole = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(cols)));
   const int64_t columns = std::clamp(whole, vector_width(type), most);
   ColumnSumsConfig config = kOnGpu;
-  // A thread has fewer vectors per array if there are more arrays or sums.
+  // A thread has fewer vectors per array if there are more arrays or column sums.
   config.vectors = std::max(config.vectors / (work.arrays + work.sums - 1), 1);
   // On an H200, RMSNorm without d_x of 16384x4096 in bf16 takes 74.8 us, and 78.5 us with two
   // stages.

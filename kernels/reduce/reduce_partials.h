@@ -15,11 +15,11 @@ namespace ligerdsl::kernels {
 // empty name means that there is no such argument.
 struct PartialSums {
   std::string out = "out";            // [cols] `type`
-  std::string partials = "partials";  // [p, cols] `from`; several sums of a launch may share them
+  std::string partials = "partials";  // [p, cols] `from`; several PartialSums of a launch may share them
   DType type = f32, from = f32;
   int64_t cols = 4096;
   bool accumulate = false;  // out += the sum; f32 only
-  std::string scale;        // [p] f32, factors of the partials; 0 skips a partial, even if it is NaN
+  std::string scale;        // [p] f32, multiplies the partials; 0 skips a partial, even if it is NaN
 
   // If not 0: partials are [groups, p, cols], and out is [groups, cols] with one sum per group.
   int64_t groups = 0;
@@ -38,11 +38,11 @@ struct ReducePartialsMeta {
   std::vector<PartialSums> sums;
 };
 
-// Arguments: those that the sums name.
+// Arguments: those that m.sums name.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
-// Returns one launch that computes all these sums. A program has a tile of columns of one row of
-// one sum.
+// Returns one launch that computes all of `sums`. A program has a tile of columns of one row of one
+// of them.
 Step reduce_partials(const Machine& machine, std::vector<PartialSums> sums);
 
 }  // namespace ligerdsl::kernels

@@ -41,12 +41,12 @@ struct Held {
 
 // Times in bf16:
 //   65536x128, H100     16.7 us with eight rows in one warp; 19.0 us with sixteen rows in four warps
-//   32768x512, H200     24.3 us with two rows in one warp; 31.8 us with two warps of one row, which have
-//                       half as many bytes in flight
-//   8192x32768, H200    339 us with 128 KB of rows per SM, although 64 registers spill 92 bytes; at least
-//                       382 us with clusters
-//   2048x131072, H200   488 us with 128 KB of rows per SM, although 176 bytes spill; 550 us with 96 KB;
-//                       679 us with clusters of 16 CTAs
+//   32768x512, H200     24.3 us with two rows in one warp; 31.8 us with two warps of one row, which
+//                       have half the bytes in flight
+//   8192x32768, H200    339 us with 128 KB of rows per SM, although 64 registers spill 92 bytes; at
+//                       least 382 us with clusters
+//   2048x131072, H200   488 us with 128 KB of rows per SM, although 176 bytes spill; 550 us with
+//                       96 KB; 679 us with clusters of 16 CTAs
 // Rows of f32 have the same number of bytes with half the elements.
 Held held_forward(const SparsemaxOptions& o) {
   constexpr int64_t kVectors = 16, kShort = 256, kTiny = 64;
