@@ -8,7 +8,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// One of this number of SMs cannot run clusters of four CTAs or more (H200).
+// One SM in 11 cannot run clusters of four CTAs or more (H200).
 constexpr int64_t kUngroupedSms = 11;
 constexpr int64_t kProgramsOnCpu = 64;
 // Least rows per program on a CPU, so that loading them takes much longer than storing the partial

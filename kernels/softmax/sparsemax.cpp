@@ -37,7 +37,7 @@ constexpr int kRunsOfThread = 4;  // least runs per thread for which each run is
 // With short rows, a step over parts costs a fourth of a step over all elements. After two such
 // steps, two or three steps over all elements remain instead of five.
 constexpr int kEarlyStepsOfShort = 2;
-constexpr int64_t kRun = 8;  // elements per part with several rows per tile
+constexpr int64_t kRun = 8;  // most columns of a run that is a part, with several rows per tile
 
 // Root of f: `tau` in f32, the rest of it, and the number of elements above it.
 template <class Number>
