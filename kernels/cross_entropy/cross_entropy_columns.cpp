@@ -1,13 +1,20 @@
-// With p_c = e^(z_c - lse), formulas and names as in cross_entropy.cpp, the gradient of one element of a row is
+// With p_c = e^(z_c - lse), and formulas and names as in cross_entropy.cpp, the gradient of one
+// element of a row is
 //
 //   d_c = p_c (t + r) - e [w_c] - [c = y] t
 //
-//   t = (1-a) [w_y] / S, e = a / V / S, r = 2 lse_square_scale lse / n + e W (e V without class weights), and
-//   with h, the upstream gradient of the entropy E, d_c -= h p_c (z_c - lse + E), and
-//   d_c *= (1 - (z_c / softcap)^2) / temperature; everything but what comes from h times d_loss and, with token scaling, p_y. 1/S and 1/n are 1 unless mean.
+//   t = (1-a) [w_y] / S,  e = a / V / S
+//   r = 2 lse_square_scale lse / n + e W (e V without class weights)
+//   with the upstream gradient h of the entropy E:  d_c -= h p_c (z_c - lse + E)
+//   d_c *= (1 - (z_c / softcap)^2) / temperature
 //
-// Here lse is one f32 number, so p_c is right to about |lse| 2^-23: enough for gradients that products of rounded
-// operands follow. Bytes: 2 n columns s, one exponential per element.
+// All terms but those of h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n
+// are 1 unless the reduction is mean.
+//
+// lse is one f32 number here, so p_c has a relative error of about |lse| 2^-23. This is enough for
+// gradients that become rounded operands of matmuls.
+//
+// Bytes: 2 n columns s. One exponential per element.
 #include "kernels/cross_entropy/cross_entropy_columns.h"
 
 #include <numbers>
@@ -47,9 +54,10 @@ struct ColumnArguments {
   }
 };
 
-constexpr double kLeastLogarithm = -104;  // of a probability that f32 holds: what is 0 has a product of 0
+// Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
+constexpr double kLeastLogarithm = -104;
 
-// What multiplies p_c, [w_c] and the label's one.
+// Factors of p_c, of [w_c] and of the label's indicator.
 struct Factors {
   Scalar power, smooth, target;
 };
