@@ -4,6 +4,7 @@
 //
 //   p_ij = e^(z_ij - lse_i),  lse_i = log sum_j e^z_ij,  o_i = sum_j p_ij v_j
 //   lse_i = -inf and o_i = 0 if query i sees no key
+//
 //   delta_i = o_i . d_o_i,  d_v_j = sum_i p_ij d_o_i,  d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
 //   d_k_j = scale sum_i d_s_ij q_i,  d_q_i = scale sum_j d_s_ij k_j
 //

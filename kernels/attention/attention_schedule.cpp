@@ -122,7 +122,7 @@ int64_t registers_of(const AttentionOptions& o, const Blocks& b) {
   return rows_of_thread * (b.accs * width_of(o) + b.scores * b.streamed + weights) / 4;
 }
 
-// Uses as many score columns as registers and shared memory allow, because each iteration has a
+// Uses all score columns that registers and shared memory allow, because each iteration has a
 // fixed cost of waits.
 Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b, int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;

@@ -80,7 +80,7 @@ struct CrossEntropyMeta : CrossEntropyOptions {
   bool several_rows = false;      // program p takes rows p, p + programs, p + 2 programs ...
   bool without_logits = false;    // the kernel reads only precomputed statistics of a row
   bool without_d_logits = false;  // compute a gradient, but store it elsewhere
-  bool totals_in_parts = false;   // an earlier launch sums parts (cross_entropy_totals.h)
+  bool totals_in_parts = false;   // an earlier launch leaves partial sums (cross_entropy_totals.h)
 };
 
 // Returns true if the last launch counts the rows and divides by their number. Then no other launch
@@ -96,8 +96,8 @@ bool needs_counts(const CrossEntropyOptions& m);
 // labels [n] label_type, [weight [V] weight_type], ignore_index i64. With totals_in_parts also the
 // scratch of add_count.
 //
-// counts = 1/n, 1/S, W, n: n is the number of rows that are not ignored, S the sum of their weights
-// (n without weights), W the sum of all weights. 1/n and 1/S are 0 if n is 0.
+// counts = 1/n, 1/S, W, n: n is the number of rows that are not ignored, and S the sum of their
+// weights (n without weights). W is the sum of all weights. 1/n and 1/S are 0 if n is 0.
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // One program per row, or any number of programs with several_rows. Arguments; the options select

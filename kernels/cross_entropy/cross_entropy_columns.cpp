@@ -57,7 +57,7 @@ struct ColumnArguments {
 // Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
 constexpr double kLeastLogarithm = -104;
 
-// Factors of p_c, of [w_c] and of the label's indicator.
+// Coefficients of p_c, of [w_c] and of the label's indicator.
 struct Factors {
   Scalar power, smooth, target;
 };

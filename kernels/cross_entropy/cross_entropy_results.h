@@ -1,11 +1,11 @@
-// Results of a row from its sums and its label, and the coefficients of its gradient.
+// Results of a row from its row sums and its label, and the coefficients of its gradient.
 #pragma once
 
 #include "kernels/cross_entropy/cross_entropy_row.h"
 
 namespace ligerdsl::kernels {
 
-// A row's place and its values that do not come from the sums.
+// A row's place and its values that do not come from the row sums.
 struct CrossEntropyPlace {
   Scalar index;      // row
   Scalar label;      // a valid class

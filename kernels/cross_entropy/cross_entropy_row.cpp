@@ -10,7 +10,8 @@ namespace {
 
 using Sums = CrossEntropyRowSums;
 
-// Returns the name of a per-row result: the caller's tensor, or scratch that the last launch sums.
+// Returns the name of a per-row result: the caller's tensor, or scratch that the last launch adds
+// up.
 std::string row_name(const CrossEntropyOptions& m, const std::string& name) {
   return m.reduction == Reduction::none ? name : "row_" + name;
 }

@@ -1,4 +1,4 @@
-// Row of logits in blocks, as all kernels of cross-entropy read it, and the sums that a pass
+// Row of logits in blocks, as all kernels of cross-entropy read it, and the row sums that a pass
 // computes.
 #pragma once
 
@@ -90,8 +90,8 @@ class CrossEntropyRow {
   // Returns `t` with `other` at the label's column. Only one block of a row compares columns.
   Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const;
 
-  // Returns the sums of a row: of `z` if the row is one block, otherwise of one pass over its
-  // blocks. `reference` is subtracted from z in deviations.
+  // Returns the row sums: of `z` if the row is one block, otherwise of one pass over its blocks.
+  // `reference` is subtracted from z in deviations.
   Sums sums(const Tile& z, const Scalar& label, const Scalar& reference) const;
   Sums looped_sums(const Scalar& label, const Scalar& reference) const;
 
@@ -118,8 +118,8 @@ class CrossEntropyRow {
   Shape shape_;
 };
 
-// Stores the results of a row without a valid label, and returns their value: 0 if the label is
-// ignore_index; NaN if the label is not a class, which also sets the error flag to the row's
+// Stores the results of a row without a valid label, and returns their value. It is 0 if the label
+// is ignore_index. If the label is not a class, it is NaN, and the error flag gets the row's
 // number. `row` is needed only with a gradient.
 Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
                 const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored);

@@ -148,7 +148,7 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   };
   CrossEntropyMeta totals = meta;
   totals.block = 1024;
-  // The caller of a part sums all parts itself.
+  // The caller of a part adds up all parts itself.
   totals.totals_in_parts = !meta.part;
   if (needs_counts(meta)) {
     scratch("counts", 4);

@@ -1,5 +1,5 @@
-// Counts and sums over all rows of cross-entropy, in a fixed order: counts before the rows are
-// processed, sums after them.
+// Counts before the rows of cross-entropy, and sums over all rows after them. The order of
+// additions is fixed.
 //
 // Few rows are summed by one program. It mostly waits for memory (some 40 GB/s on an H200), so it
 // keeps three tiles in flight while it adds a fourth. Many rows (kRowsOfOneProgram) take two
@@ -70,7 +70,7 @@ Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, cons
 struct RowResults {
   View loss, z_loss, accuracy;
 
-  // `prefix`: "row_" for results of rows, "partial_" for the sums of programs.
+  // `prefix`: "row_" for results of rows, "partial_" for partial sums of programs.
   RowResults(KernelBuilder& k, const CrossEntropyMeta& m, const std::string& prefix) {
     if (m.with_loss) loss = k.view(prefix + "loss", f32, {dyn});
     if (m.with_z_loss) z_loss = k.view(prefix + "z_loss", f32, {dyn});
@@ -79,7 +79,7 @@ struct RowResults {
   const View& any() const { return !loss.empty() ? loss : !z_loss.empty() ? z_loss : accuracy; }
 };
 
-// Sums per lane. Sums that the options do not ask for stay constant.
+// Partial sums per lane. Those that the options do not ask for stay constant.
 using Sums = Carry<Tile, Tile, Tile, Tile>;  // counted labels (i32), losses, z losses, accuracies
 
 // Adds all results in one loop, so that their loads wait for memory together. Counts `labels` if

@@ -1,5 +1,5 @@
-// Launches before and after the rows of cross-entropy and similar losses: counts before them, sums
-// after them.
+// Launches before and after the rows of cross-entropy and similar losses: counts before, totals
+// after.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace ligerdsl::kernels {
 
-// Number of rows from which sums take two launches. On an H200 the second launch costs 0.8 us, and
-// one program reads this many labels of 8 bytes in 3 us.
+// Number of rows from which a total takes two launches. On an H200 the second launch costs 0.8 us,
+// and one program reads this many labels of 8 bytes in 3 us.
 inline constexpr int64_t kRowsOfOneProgram = 16384;
 // Minimum of rows for a program that stores a partial result.
 inline constexpr int64_t kRowsOfTotalProgram = 2048;

@@ -1,7 +1,7 @@
 // Divergence losses of two tensors of rows, element by element (divergence_terms.cpp). Arithmetic
 // is f32. Rows that are not counted contribute 0.
 //
-//   sum: sum of all terms; batchmean: / n, the number of counted rows; mean: / (n V); none: all terms
+//   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V); none: no reduction
 //
 // Bytes, s = sizeof(T): n V (s + sizeof(target type)), and n V s more with a gradient. At memory
 // speed, 16-bit tensors leave about 40 instructions per element. So they use approximate functions,

@@ -1,7 +1,8 @@
-// Formulas and names are those of cross_entropy_columns.cpp, whose element d_c this is, rounded once. p_c is 2^((z_c - lse) log2(e)):
-// the difference of what is nearly equal has no error of its own, so p_c is right to about |lse| 2^-23, the error of lse.
+// Formulas and names are those of cross_entropy_columns.cpp. This kernel computes the same element
+// d_c, rounded once, with p_c = 2^((z_c - lse) log2(e)). The subtraction of nearly equal values is
+// exact, so the relative error of p_c is about |lse| 2^-23, the error of lse.
 //
-// Flop 2 n V H. Bytes: n V s beside the product's factors.
+// Flop 2 n V H. Bytes: n V s, and the matmul's operands.
 #include "kernels/fused_linear/linear_cross_entropy_columns.h"
 
 #include <limits>
@@ -36,7 +37,8 @@ struct Arguments {
   }
 };
 
-// The rows of a tile: which they are, and what multiplies p_c, [w_c] and the label's one.
+// Values of a tile's rows: labels and lse, and the coefficients of p_c, [w_c] and the label's
+// indicator.
 struct Rows {
   Tile label, ignored, counted, lse;
   Tile power, smooth, target;
@@ -73,7 +75,7 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const Produ
   return rows;
 }
 
-// The lowest row of the batch whose label is no class.
+// Reports the first row of the tile whose label is not a class.
 void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile, const View& error,
             const Scalar& first_row) {
   const int64_t count = rows.label.shape()[0];
@@ -112,7 +114,8 @@ void gradient(KernelBuilder& k, const Meta& m) {
   const Tile log_p = z - column_of_rows(rows.lse);
   Tile made = fast_exp2(log_p * std::numbers::log2e);
   if (m.with_d_entropy) {
-    constexpr double kLeastLogarithm = -104;  // of a probability that f32 holds: what is 0 has a product of 0
+    // Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
+    constexpr double kLeastLogarithm = -104;
     const auto along = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const Tile h = along(args.d_entropy), rest = rows.power - h * along(args.entropy);
     made = made * fma(max(log_p, kLeastLogarithm), -column_of_rows(h), column_of_rows(rest));
