@@ -18,7 +18,7 @@ struct EmbeddingOptions {
   int64_t positions = 0;              // rows P of a second table; output row i adds its row i mod P
   DType d_position_type = f32;        // of the second table's gradient: f32 or type
   bool accumulate_positions = false;  // d_position_table += ...; f32 only
-  bool shard = false;                 // the table has rows [first_row, first_row + vocabulary) of `total_rows`
+  bool shard = false;                 // rows [first_row, first_row + vocabulary) of `total_rows`
 
   template <class V>
   void visit(V&& v) {
@@ -45,8 +45,8 @@ struct EmbeddingBackwardMeta : EmbeddingOptions {
   int64_t rows = 1;                     // rows of the table per program, one after the other
   int64_t chunk = 128;                  // gradients per program of a frequently used row
   int64_t scan = 1024;                  // indices that a program counts together
-  int64_t rows_to_place = 256;          // rows of the table whose list entries are allocated together
-  int64_t ranked = 16, compared = 256;  // indices per program, and indices that each step compares them with
+  int64_t rows_to_place = 256;          // rows of the table whose list entries one program allocates
+  int64_t ranked = 16, compared = 256;  // indices per program; indices compared per step
 };
 
 // Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64. With

@@ -10,8 +10,8 @@
 // 2. One program per row of the table adds the gradients of its segment of the list.
 //
 // A frequently used row would keep one program busy after all others have ended. So programs of
-// their own add the full chunks of a segment. The row's program adds their sums in order, then the
-// positions that fill no chunk.
+// their own add the full chunks of a segment. The row's program adds their results in order, then
+// the positions that fill no chunk.
 //
 // Integer counts do not depend on the order of atomics. The sum of a row does not depend on where
 // its segment is in the list. So the result is deterministic.
@@ -96,7 +96,7 @@ struct Columns {
 };
 
 // Returns `total` plus `rows` at the places [first, end), added in order. `together` rows are in
-// flight at a time: it finds all of them before it reads the first, so that no row waits for
+// flight at a time. It finds all of them before it reads the first, so that no row waits for
 // another. Row -1 is zeros.
 template <class Find>
 Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end, int64_t together,

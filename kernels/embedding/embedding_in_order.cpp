@@ -1,6 +1,6 @@
 // Gradient of an f32 table without sorting. A program has a block of columns. It visits all indices
 // in order and adds each gradient to its row in memory, so that a row's sum has the order of the
-// indices. There are only as many programs as blocks of columns, which suits a CPU.
+// indices. The only parallelism is over blocks of columns, which suits a CPU.
 //
 // An f32 gradient of the position table is added in the same loop, so that d_out is read once.
 //

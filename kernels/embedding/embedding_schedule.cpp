@@ -53,9 +53,9 @@ int64_t widest_block(const EmbeddingOptions& o) {
 // gradients one at a time. So an SM has room for 640 threads with 16 vectors in flight each, or
 // 1024 with 8.
 //
-// If a block of a large table has few bytes, a program computes four rows (H200, all launches;
-// 16384 indices, 50257 rows of 768: bf16 84.8 us with one row, 53.3 us with four; f32 91.4 us and
-// 78.7 us).
+// If a block of a large table has few bytes, a program computes four rows. H200, all launches,
+// 16384 indices, 50257 rows of 768: 84.8 us with one row, 53.3 us with four (bf16); 91.4 us and
+// 78.7 us (f32).
 EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const EmbeddingOptions& o) {
   // in_order has one program per block of columns, so wide rows have blocks for two threads (32768
   // rows of 2048 f32, V = 32000, two cores: 27 to 29 ms, with one block 41 to 42 ms).

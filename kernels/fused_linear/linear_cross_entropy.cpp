@@ -1,11 +1,13 @@
 // Cross-entropy of logits z = x w^T in one pass over the matmul. With y a row's label, z after
 // bias, softcap and temperature, and base = z_y log2(e) + 40 at first:
 //
-//   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y,  total = others + 2^(z_y log2(e) - base)
+//   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y
+//   total = others + 2^(z_y log2(e) - base)
 //
 // The loss follows from (base, others) as in cross_entropy.cpp. Its gradient without entropies is
 //
-//   d_c = f e_c for c != y,  d_y = f g   with   f = (t + r) / total,  f g = (r e_y - t others) / total
+//   d_c = f e_c for c != y,  d_y = f g
+//   f = (t + r) / total,  f g = (r e_y - t others) / total
 //
 // t and r are those of cross_entropy_columns.cpp; linear_smoothing.h has what smoothing subtracts
 // from every d_c. With g stored in place of the label's e: d_x = f (e w), d_w = e^T (f x).
@@ -289,8 +291,8 @@ void rows(KernelBuilder& k, const Meta& m) {
   const auto count = [&] {
     Scalar rate;
     if (m.tempered) rate = 1.0f / args.temperature;
-    // If the label's logit is not far below the others, sums relative to it are more accurate:
-    // small values keep all their digits.
+    // If the label's logit is not far below the others, a base at the label's logit is more
+    // accurate: small values keep all their digits.
     const Scalar near = others < 0x1p-20f, shift = where(near, k.constant(kBelow, f32), 0.0f),
                  scale = where(near, k.constant(std::exp2(kBelow), f32), 1.0f);
     CrossEntropyRowSums sums = found;

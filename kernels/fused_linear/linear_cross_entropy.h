@@ -1,5 +1,5 @@
 // Cross-entropy of logits z = x w^T that are never stored. The matmul stores exponentials relative
-// to the label's logit. One factor per row turns them into the gradient.
+// to the label's logit. Multiplied by one factor per row they become the gradient.
 #pragma once
 
 #include <optional>
@@ -17,10 +17,11 @@ struct LinearCrossEntropyOptions : CrossEntropyOptions {
 };
 
 // Returns true if these kernels support the options. Each gradient element must be a row's factor
-// times an exponential, except for the label's element and a smoothing term that is equal for all
-// classes; and the exponentials must be in f32's range. Gradients of entropies do not have this
-// form, nor do those of a smoothed loss with softcap. Both would take a third matmul of the
-// weight's size, while stored logits take only one more.
+// times an exponential. Exceptions are the label's element and a smoothing term that is equal for
+// all classes. The exponentials must be in f32's range.
+//
+// Gradients of entropies do not have this form, nor do those of a smoothed loss with softcap. Both
+// would take a third matmul of the weight's size, while stored logits take only one more.
 bool has_exponentials(const CrossEntropyOptions& options);
 
 // Steps in order. u = z log2(e) - base is an exponent in base 2. A tile of rows without a counted
@@ -34,16 +35,19 @@ struct LinearCrossEntropy {
   // [bias] [V]; ignore_index; [softcap], [temperature].
   Step label_logits;
   // Rows: tiles. Computes for the rows of each tile:
-  // - sums: sum of 2^u without the label's; tops: largest z
+  // - `sums`: sum of 2^u without the label's; tops: largest z
   // - bests, with accuracy or predictions: the lowest class with that z
   // - deviations, with smoothing: sum of [w_c] (z_c - label_logit)
   // - moments, with an entropy: sum of u 2^u without the label's
   // - e, with a gradient: 2^u, times the softcap's slope
   //
-  // Arguments: [e [n, columns] type], sums, tops, [deviations], [moments] [n, tiles of columns]
-  // f32, [bests] i32; x [n, H], weight [columns, H] type; base [n], [label_logit] [n] f32; labels
-  // [n]; [bias], [column_weight] [columns]; first_column i64; tile_at, counted; [softcap],
-  // [temperature]. With in_blocks e is [blocks, n, 2^block_shift], and block_shift i32 is added.
+  // Arguments:
+  // - outputs: [e [n, columns] type], or with in_blocks [e [blocks, n, 2^block_shift]] and
+  //   block_shift i32
+  // - outputs [n, tiles of columns]: `sums`, tops, [deviations], [moments] f32, [bests] i32
+  // - inputs: x [n, H], weight [columns, H] type; base [n], [label_logit] [n] f32; labels [n];
+  //   [bias], [column_weight] [columns]; first_column i64; tile_at, counted; [softcap],
+  //   [temperature]
   Step exponentials;
   // Rows: tiles. Repeats `exponentials` for tiles with a row whose `again` [n] i32 is not 0.
   Step again;
@@ -53,11 +57,14 @@ struct LinearCrossEntropy {
   // Rows: rows of x. Stores the results of cross_entropy_rows except the gradient. Instead of it
   // stores factor, and the label's element of e, so that d_c = factor e_c.
   //
-  // Arguments: as cross_entropy_rows without logits and bias, with e as d_logits; sums [n, tiles],
-  // base, label_logit [n] f32; tops and bests, deviations, moments as needed; with a gradient
-  // factor [n] f32; with smoothing also smooth [n] f32 (linear_smoothing.h's factor; d_c does not
-  // include it); places. With in_blocks e is e_first [n, columns], its first block, and e_others
-  // [blocks, n, 2^block_shift] with block_shift i32.
+  // Arguments:
+  // - those of cross_entropy_rows without logits and bias, with e as d_logits
+  // - with in_blocks instead of e: e_first [n, columns], its first block, and e_others [blocks, n,
+  //   2^block_shift] with block_shift i32
+  // - `sums` [n, tiles], base, label_logit [n] f32; tops and bests, deviations, moments as needed;
+  //   places
+  // - with a gradient factor [n] f32; with smoothing also smooth [n] f32, the factor of
+  //   linear_smoothing.h, whose term d_c does not include
   Step rows;
   // Rows: rows of x. Optional: multiplies the rows of x by their factor. A launch of its own,
   // because its output may share memory with the tile statistics. Arguments: scaled [n, H] type

@@ -1,9 +1,9 @@
 // Terms of label smoothing in the gradients of an lm_head whose logits are not stored. Every d_c
 // gets s [w_c] with s = -a / V times the row's scale. It follows that
 //
-//   d_x gets s times the sum of the rows of the weight, each [times w_c]
-//   d_weight gets w_c times the sum of the rows of x, each times s
-//   d_bias gets w_c times the sum of all s
+//   d_x gets s times the sum of the rows of the weight, each [times w_c].
+//   d_weight gets w_c times the sum of the rows of x, each times s.
+//   d_bias gets w_c times the sum of all s.
 //
 // No intermediate result is as large as the logits.
 #pragma once
@@ -21,7 +21,7 @@ struct LinearSmoothing {
   // 0 skips the row's values. Arguments: partials [parts, H] f32 (out), rows [n, H] of `head_type`
   // or `type`; factor [n] f32.
   Step weight_sums, x_sums;
-  // Computes sums [H] f32, the total of the partials. Arguments: sums (out), partials.
+  // Computes `sums` [H] f32, the total of the partials. Arguments: `sums` (out), partials.
   Step finish;
   // Arguments: d_bias [V] f32 (added to), class_factor [V], factor [n] f32.
   Step bias;

@@ -1,7 +1,8 @@
 // z and t are rows of the student's and the teacher's logits, divided by temperature. Terms l_c and
 // D_c = dl_c / dx_c are those of divergence_terms.cpp:
 //
-//   x = z - log sum e^z, y = t - log sum e^t;  loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
+//   x = z - log sum e^z, y = t - log sum e^t
+//   loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
 //   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V)
 //
 // There are three passes over both rows: lse, then loss and sum D, then the gradient. For the
@@ -101,7 +102,8 @@ class CountedRow {
   void run() {
     if (!m_.looped) return run_whole();
     const bool early = m_.with_gradient && m_.kind == Divergence::forward_kl;  // sum D is known
-    const bool twice = early || !m_.with_gradient;                             // two passes, not three
+    // Two passes, not three.
+    const bool twice = early || !m_.with_gradient;
     const Scalar n = student_.blocks();
     const Shape lanes = m_.lanes.carried();
     const Tile zeros = k_.zeros(lanes, f32), lowest = k_.full(lanes, -INFINITY, f32);
@@ -139,7 +141,7 @@ class CountedRow {
   }
 
  private:
-  // Sets the factors of a row's loss and of its gradient.
+  // Sets the scales of a row's loss and of its gradient.
   void set_share() {
     share_ = k_.constant(1.0f, f32);
     if (m_.reduction != Reduction::sum) share_ = m_.has_labels ? args_.counts.load({0}) : 1.0f / args_.rows.to(f32);
