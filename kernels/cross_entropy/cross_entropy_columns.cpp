@@ -58,12 +58,12 @@ struct ColumnArguments {
 constexpr double kLeastLogarithm = -104;
 
 // Coefficients of p_c, of [w_c] and of the label's indicator.
-struct Factors {
+struct Coefficients {
   Scalar power, smooth, target;
 };
 
-Factors factors_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const ColumnArguments& args, const Scalar& row,
-                   const Scalar& label, const Scalar& lse) {
+Coefficients coefficients_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const ColumnArguments& args,
+                             const Scalar& row, const Scalar& label, const Scalar& lse) {
   const bool mean = m.reduction == Reduction::mean;
   Scalar loss_scale = mean ? args.counts.load({1}) : k.constant(1.0f, f32);
   Scalar zeta_scale = mean ? args.counts.load({0}) : k.constant(1.0f, f32);
@@ -77,7 +77,7 @@ Factors factors_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const Col
     loss_scale = loss_scale * p;
     zeta_scale = zeta_scale * p;
   }
-  Factors f;
+  Coefficients f;
   f.target = m.smoothing ? (1.0f - args.label_smoothing) * loss_scale : loss_scale;
   if (m.has_weight) f.target = f.target * args.weight.load({label}).to(f32);
   f.power = f.target;
@@ -105,7 +105,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored && !is_class && b == 0);
   }
   Scalar lse = args.lse.load({row});
-  const Factors f = factors_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
+  const Coefficients f = coefficients_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
 
   auto tiles = args.logits.partition({squeeze, m.block});
   Tile z = tiles.load({row, b}).to(f32);

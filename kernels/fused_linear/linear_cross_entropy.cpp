@@ -29,7 +29,7 @@
 #include "kernels/core/tile_shape.h"
 #include "kernels/cross_entropy/cross_entropy_results.h"
 #include "kernels/fused_linear/linear_logits.h"
-#include "kernels/matmul/product_tiles.h"
+#include "kernels/matmul/matmul_tiles.h"
 #include "kernels/matmul/row_tiles.h"
 
 namespace ligerdsl::kernels {
@@ -42,7 +42,7 @@ constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
 constexpr int64_t kFlags = 1024;  // rows whose flags are read at a time
 
 struct Meta : CrossEntropyMeta {
-  MatmulMeta product;
+  MatmulMeta lm_head;
   DType given = bf16;  // dtype of the caller's weight
   int64_t cols = 4096;
   bool anchors = true;
@@ -53,10 +53,10 @@ struct Meta : CrossEntropyMeta {
 };
 
 // Per-row statistics of each tile.
-struct TileNumbers {
+struct TileStatistics {
   View sums, tops, bests, deviations, moments;
 
-  TileNumbers(KernelBuilder& k, const Meta& m) {
+  TileStatistics(KernelBuilder& k, const Meta& m) {
     sums = k.view("sums", f32, {dyn, dyn});
     tops = k.view("tops", f32, {dyn, dyn});
     if (m.bests()) bests = k.view("bests", i32, {dyn, dyn});
@@ -94,12 +94,12 @@ void label_logits(KernelBuilder& k, const Meta& m) {
 }
 
 void exponentials(KernelBuilder& k, const Meta& m) {
-  const MatmulMeta& p = m.product;
+  const MatmulMeta& p = m.lm_head;
   View e;
   std::optional<ColumnBlocks> blocks;
   if (m.with_gradient) e = k.view("e", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : Shape{dyn, dyn});
   if (m.with_gradient && m.in_blocks) blocks.emplace(k);
-  const TileNumbers numbers(k, m);
+  const TileStatistics numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
   const View base = k.view("base", f32, {dyn});
   const CountedTiles counted(k, p.tile_m);
@@ -115,9 +115,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const LinearLogits logits(k, m);
 
   const Scalar columns = weight.dim(0);
-  const ProductTiles tiles(k, p, x, weight, counted.rows(), columns);
+  const MatmulTiles tiles(k, p, x, weight, counted.rows(), columns);
   // Epilogue of `tile`, whose exponentials are stored at row tile `place`.
-  const auto finish = [&](const ProductTiles::Place& tile, const Scalar& place, Tile sums) {
+  const auto finish = [&](const MatmulTiles::Place& tile, const Scalar& place, Tile acc) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const auto along_columns = [&](const View& view) {
       return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
@@ -125,9 +125,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const auto store = [&](const View& numbers, const Tile& of_rows) {
       numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
     };
-    if (m.has_bias) sums = sums + along_columns(bias);
+    if (m.has_bias) acc = acc + along_columns(bias);
     const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
-    const Tile inside = column < columns.to(i32), all = logits.z(sums);
+    const Tile inside = column < columns.to(i32), all = logits.z(acc);
     const Tile z = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
                          [&] { return where(inside, all, -INFINITY); });
     const Tile top = reduce_max(z, 1);
@@ -159,12 +159,12 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     // Recomputes the exponents: keeping them together with their powers would spill.
     if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
-  const auto tile_of = [&](const ProductTiles::Place& at) {
-    return ProductTiles::Place{counted.tile(counted.place(at.row)), at.column, {}};
+  const auto tile_of = [&](const MatmulTiles::Place& at) {
+    return MatmulTiles::Place{counted.tile(counted.place(at.row)), at.column, {}};
   };
-  const auto make = [&](const ProductTiles::Place& at) {
-    const ProductTiles::Place tile = tile_of(at);
-    finish(tile, counted.place(at.row), tiles.sums(tile));
+  const auto make = [&](const MatmulTiles::Place& at) {
+    const MatmulTiles::Place tile = tile_of(at);
+    finish(tile, counted.place(at.row), tiles.accumulate(tile));
   };
   if (!m.makes_again) {
     if (p.persistent) return tiles.each_place(make);
@@ -174,7 +174,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
-  const auto make_again = [&](const ProductTiles::Place& at) {
+  const auto make_again = [&](const MatmulTiles::Place& at) {
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile_of(at).row})) > 0, [&] { make(at); });
   };
   k.if_(reduce_max(any) > 0, [&] { tiles.each_place(make_again); });
@@ -185,7 +185,7 @@ void overflows(KernelBuilder& k, const Meta& m) {
              tops = k.view("tops", f32, {dyn, dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
   const Partition tiles = tops.partition({squeeze, m.block});
-  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.product.tile_m).blocks(k, tops, m.block), 1,
+  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.lm_head.tile_m).blocks(k, tops, m.block), 1,
                                    carry(k.full({m.block}, -INFINITY, f32)), [&](const Scalar& b, const Tile& lanes) {
                                      return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
                                    });
@@ -197,7 +197,7 @@ void overflows(KernelBuilder& k, const Meta& m) {
 }
 
 // Combines `blocks` blocks of a row's tile statistics. The caller sets the base.
-CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers& numbers, const Scalar& row,
+CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatistics& numbers, const Scalar& row,
                              const Scalar& blocks) {
   const Tile zeros = k.zeros({m.block}, f32);
   // Carried values that no option asks for stay constant, so that the compiler removes them.
@@ -268,7 +268,7 @@ class StoredRows {
 // Computes a row's results, its factor, and the label's element of e.
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
-  const TileNumbers numbers(k, m);
+  const TileStatistics numbers(k, m);
   const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn}),
              places = k.view("places", i32, {dyn});
   View factor, smooth;
@@ -279,7 +279,7 @@ void rows(KernelBuilder& k, const Meta& m) {
 
   const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
   const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
-  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const RowOfTile of_tile(places, row, m.lm_head.tile_m);
   const Scalar place = of_tile.place;
   const CrossEntropyRowSums found = row_sums(k, m, numbers, row, of_tile.blocks(k, numbers.sums, m.block));
   const Scalar others = found.others;
@@ -341,7 +341,7 @@ void scaled_x(KernelBuilder& k, const Meta& m) {
   const View scaled = k.view("scaled", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
   const View factor = k.view("factor", f32, {dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
-  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const RowOfTile of_tile(places, row, m.lm_head.tile_m);
   const Scalar f = factor.load({of_tile.place});
   const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
   k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
@@ -356,12 +356,12 @@ bool has_exponentials(const CrossEntropyOptions& o) {
   return o.type != f16 && row_wise;
 }
 
-LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& o) {
-  const MatmulOptions product{
+LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  const MatmulOptions lm_head{
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
-  LinearProduct made{.config = one_cta_product(machine, product)};
+  LinearMatmul made{.config = one_cta_product(machine, lm_head)};
   made.config.splits = 1;
-  made.meta = matmul_meta(product, made.config);
+  made.meta = matmul_meta(lm_head, made.config);
   return made;
 }
 
@@ -389,10 +389,10 @@ Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions
 }
 
 LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
-  const LinearProduct product = linear_product(machine, o);
-  LinearCrossEntropy made{.config = product.config};
+  const LinearMatmul lm_head = linear_matmul(machine, o);
+  LinearCrossEntropy made{.config = lm_head.config};
   Meta meta = row_meta(machine, o);
-  meta.product = product.meta;
+  meta.lm_head = lm_head.meta;
   made.label_logits = linear_label_logits(machine, o, true);
   const Size each = Size::rows();
   made.row_tiles = row_tiles(o.label_type, made.config.tile_m);
@@ -402,8 +402,8 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   Meta again = meta;
   again.makes_again = true;
   // Few rows are computed again.
-  again.product.tensor_copies = again.product.tensor_stores = false;
-  again.product.persistent = true;
+  again.lm_head.tensor_copies = again.lm_head.tensor_stores = false;
+  again.lm_head.persistent = true;
   made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,
                            library_launch(machine.is_gpu() ? few : each, made.config.num_warps));
   made.overflows = row_step("linear_overflows", &overflows, meta);

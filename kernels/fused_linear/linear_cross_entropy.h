@@ -74,11 +74,11 @@ struct LinearCrossEntropy {
   MatmulConfig config;  // schedule of the tiles
 };
 // Schedule of the matmul.
-struct LinearProduct {
+struct LinearMatmul {
   MatmulConfig config;
   MatmulMeta meta;
 };
-LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& options);
+LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& options);
 
 // `anchors`: also compute base.
 Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& options, bool anchors);

@@ -10,13 +10,13 @@
 #include "kernels/core/index_view.h"
 #include "kernels/core/record.h"
 #include "kernels/fused_linear/linear_logits.h"
-#include "kernels/matmul/product_tiles.h"
+#include "kernels/matmul/matmul_tiles.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
 struct Meta : CrossEntropyOptions {
-  MatmulMeta product;
+  MatmulMeta lm_head;
   bool reports = false;
 };
 
@@ -44,10 +44,10 @@ struct Rows {
   Tile power, smooth, target;
 };
 
-Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const ProductTiles::Place& tile, const Tile& label,
+Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const MatmulTiles::Place& tile, const Tile& label,
              const Scalar& ignore_index) {
-  const auto along = [&](const View& view) { return view.partition({m.product.tile_m}).load({tile.row}).to(f32); };
-  const auto all = [&](const auto& value) { return k.full({m.product.tile_m}, value, f32); };
+  const auto along = [&](const View& view) { return view.partition({m.lm_head.tile_m}).load({tile.row}).to(f32); };
+  const auto all = [&](const auto& value) { return k.full({m.lm_head.tile_m}, value, f32); };
   Rows rows{.label = label, .ignored = label == ignore_index, .lse = along(args.lse)};
   const Tile is_class = label >= 0 && label < m.classes;
   rows.counted = !rows.ignored && is_class;
@@ -76,7 +76,7 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const Produ
 }
 
 // Reports the first row of the tile whose label is not a class.
-void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile, const View& error,
+void report(KernelBuilder& k, const Rows& rows, const MatmulTiles::Place& tile, const View& error,
             const Scalar& first_row) {
   const int64_t count = rows.label.shape()[0];
   const Tile row = k.arange(count).to(i64) + (tile.row.to(i64) * count + first_row);
@@ -85,7 +85,7 @@ void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile,
 }
 
 void gradient(KernelBuilder& k, const Meta& m) {
-  const MatmulMeta& p = m.product;
+  const MatmulMeta& p = m.lm_head;
   const View d = k.view("d", m.type, {dyn, dyn});
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
   const View labels = index_view(k, "labels", m.label_type);
@@ -99,13 +99,13 @@ void gradient(KernelBuilder& k, const Meta& m) {
   const Arguments args(k, m);
   const LinearLogits logits(k, m);
 
-  const ProductTiles tiles(k, p, x, weight, x.dim(0), weight.dim(0));
-  const ProductTiles::Place tile = tiles.at(k.program_id(0));
+  const MatmulTiles tiles(k, p, x, weight, x.dim(0), weight.dim(0));
+  const MatmulTiles::Place tile = tiles.at(k.program_id(0));
   const auto along_columns = [&](const View& view) {
     return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
   };
   const auto column_of_rows = [](const Tile& t) { return t.expand_dims(1); };
-  Tile z = tiles.sums(tile, k.constant(0, i64), tiles.turns());
+  Tile z = tiles.accumulate(tile, k.constant(0, i64), tiles.k_steps());
   if (m.has_bias) z = z + along_columns(bias);
   z = logits.z(z);
   const Rows rows = rows_of(k, m, args, tile, labels.partition({p.tile_m}).load({tile.row}).to(i64), ignore_index);
@@ -138,10 +138,10 @@ void gradient(KernelBuilder& k, const Meta& m) {
 
 LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, const LinearCrossEntropyOptions& o,
                                                        bool reports) {
-  const LinearProduct product = linear_product(machine, o);
-  LinearCrossEntropyColumns made{.config = product.config};
+  const LinearMatmul lm_head = linear_matmul(machine, o);
+  LinearCrossEntropyColumns made{.config = lm_head.config};
   Meta meta{o};
-  meta.product = product.meta, meta.reports = reports;
+  meta.lm_head = lm_head.meta, meta.reports = reports;
   made.gradient = record_step("linear_cross_entropy_columns", o.type, &gradient, meta,
                               library_launch(Size::rows(), made.config.num_warps));
   if (o.token_scaling) made.label_logits = linear_label_logits(machine, o, false);

@@ -154,7 +154,7 @@ std::vector<ProductKind> FusedLinearCrossEntropy::product_kinds() const {
 
 int64_t FusedLinearCrossEntropy::tile_rows() const {
   const kernels::LinearCrossEntropyOptions options = linear_options(false);
-  return kernels::linear_product(context_->machine(), options).config.tile_m;
+  return kernels::linear_matmul(context_->machine(), options).config.tile_m;
 }
 
 void FusedLinearCrossEntropy::prepare_chunks(int64_t rows, const LinearLayout& layout) const {
