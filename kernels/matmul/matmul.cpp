@@ -79,8 +79,8 @@ void matmul_of_some(KernelBuilder& k, const MatmulMeta& m, const MatmulTiles& ti
   Scalar first = none, end = tiles.k_steps();
   if (m.some_depth) {
     const View depth = k.view("depth", i32, {2});
-    const auto k_step = [&](const Scalar& at) { return at.to(i64) / m.tile_k; };
-    first = min(k_step(depth.load({0})), end);
+    const auto turn = [&](const Scalar& at) { return at.to(i64) / m.tile_k; };
+    first = min(turn(depth.load({0})), end);
     end = min(cdiv(depth.load({1}).to(i64), m.tile_k), end);
   }
   std::optional<View> places;
