@@ -62,8 +62,8 @@ std::string FusedLinearCrossEntropy::refusal(int64_t rows) const {
 size_t FusedLinearCrossEntropy::workspace_bytes(int64_t rows) const {
   const LinearLayout layout = chunks_.layout(rows);
   check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE,
-              "; with d_weight in f32, or d_x apart from x, its sums need less");
-  return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // whatever the strides of d_weight
+              "; an f32 d_weight, or a d_x that does not overwrite x, needs less");
+  return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // for any strides of d_weight
 }
 
 void FusedLinearCrossEntropy::prepare(int64_t rows) const {
