@@ -73,14 +73,17 @@ struct LinearChunkOptions {
 
 // Offsets into the workspace, multiples of 256. Parts that are not needed have 0 bytes.
 struct LinearLayout {
-  int64_t chunk = 0;                                                  // rows
-  int64_t logits_stride = 0;                                          // elements
-  bool add_up_d_weight = false;                                       // a 16-bit d_weight has an f32 accumulator
+  int64_t chunk = 0;          // rows
+  int64_t logits_stride = 0;  // elements
+  // A 16-bit d_weight has an f32 accumulator.
+  bool add_up_d_weight = false;
   size_t counts = 0, row_loss = 0, row_z_loss = 0, row_accuracy = 0;  // f32
-  size_t lse = 0, label_logit = 0, entropy = 0;                       // f32, for blocks of the vocabulary
+  // Statistics of all rows (f32), if the vocabulary may be divided into blocks.
+  size_t lse = 0, label_logit = 0, entropy = 0;
   size_t products = 0;
-  size_t logits = 0;                                   // [chunk, V] of product_type, or f32
-  size_t d_logits = 0;                                 // [chunk, V] of product_type, if logits are f32
+  size_t logits = 0;  // [chunk, V] of product_type, or f32
+  // [chunk, V] of product_type, if logits are f32.
+  size_t d_logits = 0;
   size_t x = 0, weight = 0;                            // copies in product_type
   size_t d_x = 0;                                      // f32 accumulator, if add_up_d_x
   size_t d_weight = 0, d_bias = 0;                     // f32 accumulators
