@@ -60,9 +60,9 @@ class HeadRows {
 };
 
 // Blocks of tile_q f32 values of one head, one value per query (lse, delta).
-class HeadNumbers {
+class HeadScalars {
  public:
-  HeadNumbers(const View& view, const AttentionMeta& m)
+  HeadScalars(const View& view, const AttentionMeta& m)
       : of_batch_(m.sequences == 0),
         numbers_(view.partition(of_batch_ ? Shape{squeeze, squeeze, m.tile_q} : Shape{squeeze, m.tile_q})) {}
 
@@ -259,7 +259,7 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     HeadRows(o, m, m.tile_q)
         .store(at.batch, at.block, at.head, where(none.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
     if (m.with_lse)
-      HeadNumbers(lse, m).store(at.batch, at.block, at.head, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
+      HeadScalars(lse, m).store(at.batch, at.block, at.head, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
   });
 }
 
@@ -271,7 +271,7 @@ void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
   const Place at(k, m, batches, cdiv(rows, m.tile_q), m.heads, 1, rows);
   const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
-  HeadNumbers(delta, m).store(at.batch, at.block, at.head, ligerdsl::sum(value * gradient, 1));
+  HeadScalars(delta, m).store(at.batch, at.block, at.head, ligerdsl::sum(value * gradient, 1));
 }
 
 void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
@@ -385,7 +385,7 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k),
         value_rows(values, m, m.tile_k);
     const auto numbers = [&](const View& view) {
-      return HeadNumbers(view, m).load(at.batch, at.block, at.head).expand_dims(1);
+      return HeadScalars(view, m).load(at.batch, at.block, at.head).expand_dims(1);
     };
     const Tile base = numbers(lse) * kLog2E, mean = numbers(delta);
     std::optional<Tile> held_queries, held_gradients;

@@ -69,8 +69,8 @@ struct AttentionMeta : AttentionOptions {
 // - cu_seqlens_q, cu_seqlens_k [sequences + 1] index_type, any stride: sequence n has the queries
 //   [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and likewise its keys.
 // - i64 max_queries, max_keys: upper bounds of a sequence's length, from which grids are computed.
-// - error [1] i64: reports the first sequence that breaks these rules, or next to which tokens
-//   belong to no sequence (kErrorBase). Then accesses stay within the arguments, and results are
+// - error [1] i64: reports the first sequence that breaks these rules, or that leaves tokens
+//   without a sequence (kErrorBase). Then accesses stay within the arguments, and results are
 //   undefined.
 
 // Arguments: o, [lse], q, k, v.
@@ -96,7 +96,7 @@ struct AttentionConfig {
   int stages = 2;               // loads of keys and values in flight
   int num_warps = 4;
   bool reload = false;         // queries stay in shared memory, not in registers
-  bool ahead = false;          // loads in loops are TMA copies; needs `ahead`
+  bool ahead = false;          // overlap a block's scores with the previous block's values
   bool tensor_copies = false;  // keys and values are loaded by TMA copies; needs `ahead`
 
   template <class V>
@@ -116,7 +116,7 @@ struct AttentionConfig {
 struct AttentionBackwardConfig {
   int k_queries = 64, k_keys = 64, k_stages = 2, k_warps = 4;
   bool k_reload = false;
-  bool apart = false;  // separate programs for d_k and d_v: fewer accumulators, but scores are computed twice
+  bool apart = false;  // separate programs for d_k and d_v: fewer accumulators, scores twice
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
   bool k_tensor_copies = false, q_tensor_copies = false;  // loads in loops are TMA copies

@@ -73,8 +73,7 @@ class AttentionBand {
     return seen;
   }
 
-  // Says if a block needs its mask: known for all blocks of a loop (`may`), or decided per block
-  // (`here`).
+  // Blocks that need a mask: none of a loop, all of it (`may`), or those for which `here` is true.
   struct Masked {
     bool may = false;
     std::optional<Scalar> here;  // empty: all blocks of the loop, or none
@@ -137,7 +136,8 @@ class AttentionBand {
   Blocks blocks(int64_t tile, const Scalar& count, const Scalar& low_first, const Scalar& low_last,
                 const Scalar& high_first, const Scalar& high_last, bool ragged) const {
     const auto clamped = [&](const Scalar& place) { return min(max(place, 0), count); };
-    const Scalar past_all = ragged ? count : cdiv(count, tile) * tile;  // end of the last block that can be whole
+    // End of the last block that can be whole.
+    const Scalar past_all = ragged ? count : cdiv(count, tile) * tile;
     const Scalar high = high_first + 1;
     Scalar end = cdiv(clamped(high_last + 1), tile), begin = min(clamped(low_first) / tile, end);
     Scalar whole = max(begin, min(cdiv(clamped(low_last), tile), end));

@@ -47,12 +47,12 @@ std::string refused(const Machine& machine, const AttentionOptions& o, const Blo
   const int64_t accs = int64_t{b.own} * (b.accs * width_of(o) + b.scores * b.streamed) / threads;
   if (accs > kMaxRegisters)
     return "accumulators and scores take " + std::to_string(accs) + " registers per thread, at most " +
-           std::to_string(kMaxRegisters) + " fit its registers; use more " + name("warps") + " or smaller tiles";
+           std::to_string(kMaxRegisters) + " fit; use more " + name("warps") + " or smaller tiles";
   if (int64_t{b.own} * b.streamed < 2 * threads)
     return "each thread needs at least two scores; use fewer " + name("warps") + " or larger tiles";
   if (b.reload && b.stages < 2)
-    return "reload stages its operands in shared memory, which needs two stages or more; use " +
-           name("stages") + "=2 or " + name("reload") + "=false";
+    return "reload stages its operands in shared memory, which needs two stages or more; use " + name("stages") +
+           "=2 or " + name("reload") + "=false";
   if (shared_bytes(o, b) > machine.shared_per_cta)
     return std::to_string(shared_bytes(o, b)) + " bytes of tiles do not fit in the " +
            std::to_string(machine.shared_per_cta) + " bytes of shared memory of a CTA; use fewer " + name("stages") +
@@ -117,7 +117,8 @@ bool has_copies(const Machine& machine, const AttentionOptions& o) {
 constexpr int64_t kMostForward = 176, kMostKeys = 192, kMostQueries = 176;
 
 int64_t registers_of(const AttentionOptions& o, const Blocks& b) {
-  const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);  // times 4, as it may be a fraction
+  // Times 4, because it may be a fraction.
+  const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);
   const int64_t weights = b.ahead ? b.streamed / 2 : 0;
   return rows_of_thread * (b.accs * width_of(o) + b.scores * b.streamed + weights) / 4;
 }

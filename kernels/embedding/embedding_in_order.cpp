@@ -58,7 +58,7 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   }
   View d_position_table = k.view("d_position_table", f32, {m.positions, m.cols});
   auto positions = d_position_table.partition({squeeze, m.block});
-  // The first row of each position stores, so that it need not read zeros.
+  // The first row of each position overwrites instead of adding, so that it reads no old value.
   Scalar begun = m.accumulate_positions ? k.constant(0, i64) : min(n.to(i64), m.positions);
   if (!m.accumulate_positions) {
     k.for_range(0, begun, 1, [&](Scalar i) { add(i, [&](const Tile& d) { positions.store({i, column}, d); }); });

@@ -46,7 +46,7 @@ struct Meta : CrossEntropyMeta {
   DType given = bf16;  // dtype of the caller's weight
   int64_t cols = 4096;
   bool anchors = true;
-  bool makes_again = false;
+  bool recomputes = false;
   bool in_blocks = false;
 
   bool bests() const { return with_accuracy || with_predictions; }
@@ -104,7 +104,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const View base = k.view("base", f32, {dyn});
   const CountedTiles counted(k, p.tile_m);
   View again;
-  if (m.makes_again) again = k.view("again", i32, {dyn});
+  if (m.recomputes) again = k.view("again", i32, {dyn});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
   View column_weight, label_logit;
@@ -166,7 +166,7 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const MatmulTiles::Place tile = tile_of(at);
     finish(tile, counted.place(at.row), tiles.accumulate(tile));
   };
-  if (!m.makes_again) {
+  if (!m.recomputes) {
     if (p.persistent) return tiles.each_place(make);
     return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
   }
@@ -174,10 +174,10 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
-  const auto make_again = [&](const MatmulTiles::Place& at) {
+  const auto recompute = [&](const MatmulTiles::Place& at) {
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile_of(at).row})) > 0, [&] { make(at); });
   };
-  k.if_(reduce_max(any) > 0, [&] { tiles.each_place(make_again); });
+  k.if_(reduce_max(any) > 0, [&] { tiles.each_place(recompute); });
 }
 
 void overflows(KernelBuilder& k, const Meta& m) {
@@ -400,7 +400,7 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
                                   library_launch(made.config.persistent ? few : each, made.config.num_warps));
   Meta again = meta;
-  again.makes_again = true;
+  again.recomputes = true;
   // Few rows are computed again.
   again.lm_head.tensor_copies = again.lm_head.tensor_stores = false;
   again.lm_head.persistent = true;

@@ -71,7 +71,7 @@ bool has_wgmma(const Machine& machine) {
 constexpr int64_t kSmallRows = 64;
 
 // Returns the largest number of rows that leaves half of the SMs without a tile of many rows.
-int64_t most_of_few(const Machine& machine, const MatmulOptions& o) {
+int64_t max_few_rows(const Machine& machine, const MatmulOptions& o) {
   const MatmulConfig many = config_for_many_rows(machine, o);
   return machine.sms / 2 / ceil_div(o.cols, many.tile_n) * many.tile_m;
 }
@@ -83,11 +83,11 @@ bool has_small_tiles(const Machine& machine, const MatmulOptions& o) {
 
 // Returns the largest number of rows for which tiles have 64 rows, so that each SM has at most one
 // tile of 128 columns. 256 x 4096 x 4096 NT took 24.7 us, and 27.4 us with tiles of 128 x 128
-// (H200). It is less than most_of_few, which the fused lm_heads use.
-int64_t most_of_small(const Machine& machine, const MatmulOptions& o) {
+// (H200). It is less than max_few_rows, which the fused lm_heads use.
+int64_t max_rows_of_small_tiles(const Machine& machine, const MatmulOptions& o) {
   if (!has_small_tiles(machine, o)) return kSmallRows;
   const int64_t rows = machine.sms / ceil_div(o.cols, 128) * kSmallRows;
-  return rows < most_of_few(machine, o) ? std::max(rows, kSmallRows) : kSmallRows;
+  return rows < max_few_rows(machine, o) ? std::max(rows, kSmallRows) : kSmallRows;
 }
 
 // Configuration for few rows: smaller tiles, and splits if SMs are still idle. Such a program has
@@ -98,7 +98,7 @@ MatmulConfig config_for_few_rows(const Machine& machine, const MatmulOptions& o,
   if (size_of(o.type) != 4) {
     config.tile_n = fitting(o.cols, 16, 128);
     // Tiles of 64 rows were not measured for a transposed a, whose M is known from its width.
-    if (rows <= (o.most_rows ? most_of_small(machine, o) : kSmallRows))
+    if (rows <= (o.most_rows ? max_rows_of_small_tiles(machine, o) : kSmallRows))
       config.tile_m = kSmallRows, config.num_warps = 4;
     MatmulConfig deep = config;
     deep.stages = 6;
@@ -163,7 +163,7 @@ MatmulConfig config_for_unaligned_rows(const MatmulOptions& o) {
 
 // Returns true if a tile of 256 rows is not mostly empty, because fewer rows have schedules of
 // their own.
-bool have_few_rows_apart(const Machine& machine, const MatmulOptions& o) {
+bool few_rows_have_a_schedule(const Machine& machine, const MatmulOptions& o) {
   constexpr int64_t kRows = 128;
   if (height_of(o)) return height_of(o) > kRows;
   const std::vector<int64_t> few = few_rows(machine, o);
@@ -173,7 +173,8 @@ bool have_few_rows_apart(const Machine& machine, const MatmulOptions& o) {
 // Returns true in the measured cases: bf16, c not added to, tiles of 256 columns.
 bool gains_by_cluster(const Machine& machine, const MatmulOptions& o, const MatmulConfig& config) {
   const bool measured = size_of(o.type) == 2 && !o.adds && !o.batch && config.tile_n == 256;
-  return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o) && have_few_rows_apart(machine, o);
+  return machine.max_cluster > 1 && config.persistent && measured && cuts_lines(o) &&
+         few_rows_have_a_schedule(machine, o);
 }
 
 // Doubles tile_k with the same bytes in flight: 0.97 of the time for 128 x 4096 x 4096, 0.96 for
@@ -308,7 +309,7 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& o) {
   if (o.transposed_a()) return {};
   if (!machine.is_gpu()) return {16, 64};
   if (o.batch) return {kSmallRows};
-  const int64_t small = most_of_small(machine, o), most = most_of_few(machine, o);
+  const int64_t small = max_rows_of_small_tiles(machine, o), most = max_few_rows(machine, o);
   if (most <= kSmallRows) return {};
   const int64_t middle = small / (2 * kSmallRows) * kSmallRows;
   std::vector<int64_t> rows;

@@ -60,7 +60,7 @@ struct CheckMeta {
 };
 
 void check_ignored_rows(KernelBuilder& k, const CheckMeta& m) {
-  constexpr int32_t kBehindAll = 1 << 30;
+  constexpr int32_t kAfterAll = 1 << 30;
   const View depth = k.view("depth", i32, {2}), x = k.view("x", m.type, {dyn, m.cols});
   const View labels = index_view(k, "labels", m.label_type);
   const Scalar ignore_index = k.scalar("ignore_index", i64), row = k.program_id(0);
@@ -71,7 +71,7 @@ void check_ignored_rows(KernelBuilder& k, const CheckMeta& m) {
                                        const Tile is_finite = abs(blocks.load({row, b}).to(f32)) < INFINITY;
                                        return carry(where(is_finite, found, 1));
                                      });
-    atomic_max(depth.ptr(), kBehindAll, reduce_max(found) > 0);
+    atomic_max(depth.ptr(), kAfterAll, reduce_max(found) > 0);
   });
 }
 

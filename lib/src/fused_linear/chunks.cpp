@@ -63,7 +63,7 @@ int64_t LinearChunks::tiles() const {
 
 int64_t LinearChunks::bytes_of_row() const {
   const int64_t logits = stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) * size_of_logit() : 0;
-  const int64_t elements = (d_is_apart() ? logits_stride() : 0) + (converts() ? o_.cols + o_.target_cols : 0);
+  const int64_t elements = (has_separate_d() ? logits_stride() : 0) + (converts() ? o_.cols + o_.target_cols : 0);
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
   const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // places, tile_at: under 4 bytes per row
@@ -85,17 +85,17 @@ int64_t LinearChunks::weight_block(int64_t fixed) const {
 
 // Returns the elements of the f32 accumulator of a 16-bit d_weight. It is needed if several matmuls
 // add to d_weight, or if matmuls do not have its dtype.
-int64_t LinearChunks::sums_of(int64_t rows, int64_t chunk) const {
+int64_t LinearChunks::d_weight_accumulator(int64_t rows, int64_t chunk) const {
   const bool needed = o_.with_d_weight && o_.d_weight_type != DType::f32 && (converts() || chunk < rows);
   return needed ? o_.classes * o_.cols : 0;
 }
 
-LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums,
+LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t accumulator,
                                  int64_t x_rows) const {
   LinearLayout l;
   l.chunk = chunk;
   l.logits_stride = logits_stride();
-  l.add_up_d_weight = d_weight_sums > 0;
+  l.add_up_d_weight = accumulator > 0;
   l.add_up_d_x = adds_up_d_x();
   l.weight_rows = weight_rows_;
   const auto take = [&](int64_t elements, DType type) {
@@ -131,10 +131,10 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
   l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
   l.target_logits = take(o_.target_cols > 0 ? logits_bytes : 0, DType::i8);
-  l.d_logits = d_is_apart() ? take(chunk * logits_stride(), type) : l.logits;
+  l.d_logits = has_separate_d() ? take(chunk * logits_stride(), type) : l.logits;
   l.target_x = take(converts() ? chunk * o_.target_cols : 0, type);
   l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
-  l.d_weight = take(d_weight_sums, DType::f32);
+  l.d_weight = take(accumulator, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
   l.scaled_x = l.bytes;
   for (int64_t i = 0; i < o_.tile_numbers; ++i)
@@ -152,14 +152,14 @@ int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const
   const bool whole = limited || !stores_logits() || o_.tile_columns == 0;
   const int64_t of_x = !by_vocabulary && copies_x_of_chunk() ? o_.cols * size_of(o_.product_type) : 0;
   const int64_t of_row = (whole ? bytes_of_row() : logits_stride() * size_of(o_.product_type)) + of_x;
-  const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
-  const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);
+  const int64_t always = by_vocabulary ? 0 : d_weight_accumulator(rows, rows);
+  const int64_t sums = by_vocabulary ? 0 : (d_weight_accumulator(rows, 1) - always) * size_of(DType::f32);
   const int64_t most_rows = o_.tile_columns > 0 ? kMostRows : rows;
   // The default budget for f32 logits grows by a quarter for their separate gradient.
-  int64_t room = kDefaultLogits + (d_is_apart() ? kDefaultLogits / 4 : 0);
+  int64_t room = kDefaultLogits + (has_separate_d() ? kDefaultLogits / 4 : 0);
   if (limited) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
-           (kChunkBuffers + (d_is_apart() ? 1 : 0) + (o_.target_cols > 0 ? kTargetBuffers : 0) +
+           (kChunkBuffers + (has_separate_d() ? 1 : 0) + (o_.target_cols > 0 ? kTargetBuffers : 0) +
             (o_.tile_columns > 0 ? kRowNumbers + kTileBuffers + o_.tile_numbers + 1 : 0)) *
                signed_bytes(kWorkspaceAlign);
     if (rows <= most_rows && rows * of_row <= room) return rows;
@@ -184,7 +184,7 @@ int64_t LinearChunks::chunk_of(int64_t rows) const {
 LinearLayout LinearChunks::by_rows(int64_t rows) const {
   const int64_t chunk = chunk_of(rows);
   const int64_t logits = stores_logits() ? chunk * logits_stride() * size_of_logit() : 0;
-  return place(rows, chunk, logits, sums_of(rows, chunk), copies_x_of_chunk() ? chunk : 0);
+  return place(rows, chunk, logits, d_weight_accumulator(rows, chunk), copies_x_of_chunk() ? chunk : 0);
 }
 
 // Returns the layout by blocks of the vocabulary. It takes all rows per block if that leaves blocks

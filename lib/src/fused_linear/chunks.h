@@ -168,13 +168,12 @@ class LinearChunks {
   int64_t matmul_time(int64_t rows, int64_t columns, int64_t depth) const;
   int64_t max_rows_in_d_weight() const { return o_.cols * size_of(o_.d_weight_type) / size_of(o_.product_type); }
   double extra_time(const LinearLayout& layout, int64_t rows) const;
-  LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums,
-                     int64_t x_rows = 0) const;
-  int64_t sums_of(int64_t rows, int64_t chunk) const;
+  LinearLayout place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t accumulator, int64_t x_rows = 0) const;
+  int64_t d_weight_accumulator(int64_t rows, int64_t chunk) const;
   int64_t chunk_of(int64_t rows) const;
   int64_t chunk_by_workspace(int64_t rows, bool by_vocabulary) const;
   int64_t logits_stride() const;
-  bool d_is_apart() const { return o_.f32_logits && o_.product_type != DType::f32 && with_gradient(); }
+  bool has_separate_d() const { return o_.f32_logits && o_.product_type != DType::f32 && with_gradient(); }
   int64_t size_of_logit() const { return size_of(o_.f32_logits ? DType::f32 : o_.product_type); }
   int64_t bytes_of_row() const;  // per row of a chunk
   // Returns true if a copy of x, other than a conversion, is needed: for a chunk that adds to

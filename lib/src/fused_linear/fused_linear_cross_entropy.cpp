@@ -37,7 +37,7 @@ FusedLinearCrossEntropy::FusedLinearCrossEntropy(const ContextRef& context, cons
   else
     make_cross_entropy();
   make_columns();
-  make_sums();
+  make_d_bias();
   make_conversions();
 }
 
@@ -48,8 +48,8 @@ int64_t FusedLinearCrossEntropy::rows(const Call& call) const {
   check_reduced(call, op::dim_Z, "z_loss", per_row, rows);
   check_reduced(call, op::dim_R, "accuracy", per_row, rows);
   check_reduced(call, op::dim_G, "d_loss", per_row, rows);
-  check_rows_apart("x", call.tensors[op::k_x]);
-  check_rows_apart("weight", call.tensors[op::k_weight]);
+  check_rows_disjoint("x", call.tensors[op::k_x]);
+  check_rows_disjoint("weight", call.tensors[op::k_weight]);
   return rows;
 }
 

@@ -148,7 +148,7 @@ class FusedLinearCrossEntropy final : public OpPlan {
   void make_counts();
   // Steps that compute the gradient from stored logits, in place, and from the lse of the rows.
   void make_columns();
-  void make_sums();
+  void make_d_bias();
   void make_conversions();
   // Creates the step that gives z^T x a copy of x with zeros in ignored rows. Matmuls of
   // exponentials read x times a factor, which is 0 for ignored rows, unless d_weight is computed

@@ -107,7 +107,7 @@ void FusedLinearCrossEntropy::make_columns() {
                                  {"bias", LIGERDSL_VIEW(batch.bias)}}});
 }
 
-void FusedLinearCrossEntropy::make_sums() {
+void FusedLinearCrossEntropy::make_d_bias() {
   if (d_.d_bias_dtype == 0) return;
   const auto machine = context_->machine();
   const StepNames names{.views = {{"d_bias", LIGERDSL_VIEW(gradients.d_bias)},

@@ -124,7 +124,7 @@ class FusedLinearJsd final : public OpPlan {
     for (const auto& [name, tensor] :
          {std::pair("x", op::k_x), std::pair("weight", op::k_weight), std::pair("target_x", op::k_target_x),
           std::pair("target_weight", op::k_target_weight)})
-      check_rows_apart(name, call.tensors[tensor]);
+      check_rows_disjoint(name, call.tensors[tensor]);
     return call.sizes[op::dim_N];
   }
 

@@ -49,7 +49,7 @@ inline runtime::Matrix matrix(const BoundTensor& t) {
 }
 
 // Matmuls read whole rows, which must not overlap as rows of a broadcast or sliding view do.
-inline void check_rows_apart(const char* name, const BoundTensor& t) {
+inline void check_rows_disjoint(const char* name, const BoundTensor& t) {
   if (t.dims[0] <= 1 || t.strides[0] >= t.dims[1]) return;
   fail(Status::invalid_shape, std::string("`") + name + "`: expected a row stride of at least " +
                                   std::to_string(t.dims[1]) + ", got " + std::to_string(t.strides[0]) +
