@@ -38,8 +38,8 @@ void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& label
 // Sums over a row. An element is the power 2^u with u = z log2(e) - base.
 struct CrossEntropyRowSums {
   Scalar base;  // the maximum, times log2(e)
-  // Sum of the powers except the label's. As p_y approaches 1, only this sum keeps the digits of 1
-  // - p_y.
+  // Sum of the powers except the label's. Only this sum keeps the digits of 1 - p_y as p_y
+  // approaches 1.
   Scalar others;
   Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
   Scalar moment;     // entropy: sum of u 2^u, without the label's term
@@ -82,9 +82,9 @@ class CrossEntropyRow {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
   }
 
-  // Returns true if the first pass finds the label's z. Otherwise the row loads it by its index.
-  // CTAs that share a row in place would have to synchronise after that load, before another CTA
-  // overwrites the row.
+  // Returns true if the first pass finds the label's z, because CTAs share the row. A CTA that
+  // loaded it by its index would have to synchronise with the others before they overwrite the row
+  // in place.
   bool finds_label() const { return m_.lanes.ctas > 1 && !m_.smoothing; }
 
   // Returns `t` with `other` at the label's column. Only one block of a row compares columns.

@@ -13,7 +13,7 @@ namespace ligerdsl::kernels {
 
 // Columns of the statistics of a row, f32.
 enum Partial : int {
-  kPartialMaximum,  // m, the shard's largest logit, except for the last bits
+  kPartialMaximum,  // m, the shard's largest logit, up to rounding
   kPartialOthers,   // sum of e^(x - m) over the shard's classes except the label
   kPartialLabel,    // the label's logit if the shard owns it, else 0
   kPartialBelow,    // sum of x - m over the shard's classes; only with smoothing

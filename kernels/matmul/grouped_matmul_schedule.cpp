@@ -39,8 +39,8 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
 // Uses the configuration of a matmul with many rows. On a CPU tiles have fewer rows, because a
 // group may have few. Programs are persistent if TMA copies can continue from one tile to the next:
 // 65,536 rows of 128 groups took 608 us, compared with 671 us with one tile per program (H100,
-// bf16, 2048 x 1536). Gradients of weights that TMA copies add to f32 are an exception: 918 us and
-// 828 us (2048 x 768).
+// bf16, 2048 x 1536). The exception is TMA copies that add to f32 gradients of weights: 918 us if
+// persistent, and 828 us otherwise (2048 x 768).
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
   MatmulOptions product = matmul_options(o);
   if (machine.is_gpu()) product.factors = Factors::nt;  // M is not known for tn

@@ -166,8 +166,8 @@ std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& optio
 // Either row lengths allow such rows, or the usual schedule is a cluster, which needs TMA copies.
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
 
-// Returns the schedule of such a matmul if it may not use a cluster. Kernels that fuse more work into
-// a matmul start from it.
+// Returns the schedule of such a matmul if it may not use a cluster. Kernels that fuse more work
+// into a matmul start from it.
 MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& options);
 
 // Returns the compile-time parameters that a config gives to the options.
