@@ -9,9 +9,9 @@
 #include "compiler/import/edited_tile.h"
 #include "compiler/import/import.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/kept_loops.h"
 #include "compiler/refusal.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/kept_loops.h"
 #include "compiler/target/cpu/cpu_target.h"
 #include "compiler/target/nvptx/nvptx_target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -115,7 +115,7 @@ bool addsToMemory(const program::CompileOptions& options) {
 LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
   timePasses(passes);
-  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass(addsToMemory(options)));
+  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass({.memoryAdds = addsToMemory(options)}));
   return passes.run(module);
 }
 

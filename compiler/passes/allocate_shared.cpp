@@ -32,6 +32,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUALLOCATESHAREDPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kSeparateBytes = 8 * 1024;
@@ -58,15 +62,9 @@ struct Buffer {
   bool keepsFrom(const Buffer& other) const { return byTensor && other.whole.begin <= whole.end; }
 };
 
-class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, OperationPass<func::FuncOp>> {
+class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAllocateSharedPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuAllocateSharedPass)
-  TgpuAllocateSharedPass() = default;
-  TgpuAllocateSharedPass(const TgpuAllocateSharedPass& other) : PassWrapper(other) {}
-  explicit TgpuAllocateSharedPass(int64_t bytes) { sharedBytes = bytes; }
-
-  StringRef getArgument() const override { return "tgpu-allocate-shared"; }
-  StringRef getDescription() const override { return "Place shared-memory buffers"; }
+  using TgpuAllocateSharedPassBase::TgpuAllocateSharedPassBase;
 
   void runOnOperation() override {
     number();
@@ -168,15 +166,9 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     return end;
   }
 
-  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("What a CTA may take before rings share"),
-                              llvm::cl::init(std::numeric_limits<int64_t>::max())};
   llvm::DenseMap<Operation*, int64_t> first, last;
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuAllocateSharedPass(int64_t sharedBytes) {
-  return std::make_unique<TgpuAllocateSharedPass>(sharedBytes);
-}
 
 }  // namespace ligerdsl::compiler

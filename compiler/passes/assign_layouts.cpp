@@ -28,12 +28,12 @@
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/exchange/atomic_results.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/layout/swizzle.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/atomic_results.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
@@ -42,6 +42,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEASSIGNLAYOUTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 bool isCheapCreator(Operation* op) {
@@ -486,20 +490,9 @@ void remarkMisses(func::FuncOp func) {
   });
 }
 
-class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, OperationPass<func::FuncOp>> {
+class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignLayoutsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileAssignLayoutsPass)
-  TileAssignLayoutsPass() = default;
-  TileAssignLayoutsPass(const TileAssignLayoutsPass& other) : PassWrapper(other) {}
-  TileAssignLayoutsPass(int warps, int ctas, StringRef arch) {
-    numWarps = warps;
-    numCtas = ctas;
-    archName = arch.str();
-  }
-
-  StringRef getArgument() const override { return "tile-assign-layouts"; }
-  StringRef getDescription() const override { return "Give every tile a linear layout"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TileAssignLayoutsPassBase::TileAssignLayoutsPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
@@ -564,16 +557,8 @@ class TileAssignLayoutsPass : public PassWrapper<TileAssignLayoutsPass, Operatio
     if (dot.isInt8() && (hasKAcrossRows(dot.getA(), false) || hasKAcrossRows(dot.getB(), true)))
       remark(dot) << "an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows";
   }
-
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
-  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileAssignLayoutsPass(int numWarps, int numCtas, StringRef arch) {
-  return std::make_unique<TileAssignLayoutsPass>(numWarps, numCtas, arch);
-}
 
 }  // namespace ligerdsl::compiler

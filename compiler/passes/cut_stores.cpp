@@ -8,14 +8,14 @@
 //      pass through kMostBytes each.
 //   2. Each segment is converted and stored before the next, so that they share one buffer.
 //   3. A larger accumulator that is added to memory and cannot be split is added in its own layout.
-//   4. A store that asks for TMA copies uses them if it can (rewrites/tensor_store.h), from the
+//   4. A store that asks for TMA copies uses them if it can (pipeline/tensor_store.h), from the
 //      accumulator's own layout.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/tensor_store.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/tensor_store.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -24,6 +24,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUCUTSTORESPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
@@ -116,16 +120,9 @@ bool isLarge(RankedTensorType type) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8 > kMostBytes;
 }
 
-class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<func::FuncOp>> {
+class TgpuCutStoresPass : public impl::TgpuCutStoresPassBase<TgpuCutStoresPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuCutStoresPass)
-  TgpuCutStoresPass() = default;
-  TgpuCutStoresPass(const TgpuCutStoresPass& other) : PassWrapper(other) {}
-  explicit TgpuCutStoresPass(bool hasTensorStores) { tensorStores = hasTensorStores; }
-
-  StringRef getArgument() const override { return "tgpu-cut-stores"; }
-  StringRef getDescription() const override { return "Store accumulators in segments"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuCutStoresPassBase::TgpuCutStoresPassBase;
 
   void runOnOperation() override {
     SmallVector<tile::StoreTileOp> stores;
@@ -144,16 +141,8 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
       }
     }
   }
-
- private:
-  Option<bool> tensorStores{*this, "tensor-stores", llvm::cl::desc("The target has TMA copies to global memory"),
-                            llvm::cl::init(true)};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuCutStoresPass(bool tensorStores) {
-  return std::make_unique<TgpuCutStoresPass>(tensorStores);
-}
 
 }  // namespace ligerdsl::compiler

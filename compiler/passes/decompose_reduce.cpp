@@ -19,8 +19,8 @@
 // Tiles that are scanned are not split among CTAs.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/exchange/merge_reductions.h"
 #include "compiler/passes/passes.h"
-#include "compiler/rewrites/merge_reductions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "program/gpu_arch.h"
@@ -28,6 +28,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUDECOMPOSEREDUCEPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 using Basis = LinearLayout::Basis;
@@ -212,12 +216,9 @@ void decompose(tile::ScanOp scan) {
   scan.erase();
 }
 
-class TgpuDecomposeReducePass : public PassWrapper<TgpuDecomposeReducePass, OperationPass<func::FuncOp>> {
+class TgpuDecomposeReducePass : public impl::TgpuDecomposeReducePassBase<TgpuDecomposeReducePass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuDecomposeReducePass)
-  StringRef getArgument() const override { return "tgpu-decompose-reduce"; }
-  StringRef getDescription() const override { return "Split reductions and scans into in-warp pieces"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuDecomposeReducePassBase::TgpuDecomposeReducePassBase;
 
   void runOnOperation() override {
     mergeReductions(getOperation());
@@ -231,9 +232,5 @@ class TgpuDecomposeReducePass : public PassWrapper<TgpuDecomposeReducePass, Oper
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuDecomposeReducePass() {
-  return std::make_unique<TgpuDecomposeReducePass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -27,6 +27,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUDEFERREDUCTIONSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 using Basis = LinearLayout::Basis;
@@ -197,12 +201,9 @@ void remarkMeetings(scf::ForOp loop) {
            "(OnlineSums, for exponentials)";
 }
 
-class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, OperationPass<func::FuncOp>> {
+class TgpuDeferReductionsPass : public impl::TgpuDeferReductionsPassBase<TgpuDeferReductionsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuDeferReductionsPass)
-  StringRef getArgument() const override { return "tgpu-defer-reductions"; }
-  StringRef getDescription() const override { return "Carry reductions thread by thread through loops"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuDeferReductionsPassBase::TgpuDeferReductionsPassBase;
 
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
@@ -218,9 +219,5 @@ class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, Oper
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuDeferReductionsPass() {
-  return std::make_unique<TgpuDeferReductionsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -23,6 +23,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUHOISTBEFOREBARRIERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 class BarrierSite {
@@ -123,11 +127,9 @@ class BarrierSite {
   Block* block;
 };
 
-class TgpuHoistBeforeBarriersPass : public PassWrapper<TgpuHoistBeforeBarriersPass, OperationPass<func::FuncOp>> {
+class TgpuHoistBeforeBarriersPass : public impl::TgpuHoistBeforeBarriersPassBase<TgpuHoistBeforeBarriersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuHoistBeforeBarriersPass)
-  StringRef getArgument() const override { return "tgpu-hoist-before-barriers"; }
-  StringRef getDescription() const override { return "Finish before barriers what frees registers there"; }
+  using TgpuHoistBeforeBarriersPassBase::TgpuHoistBeforeBarriersPassBase;
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
@@ -137,9 +139,5 @@ class TgpuHoistBeforeBarriersPass : public PassWrapper<TgpuHoistBeforeBarriersPa
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuHoistBeforeBarriersPass() {
-  return std::make_unique<TgpuHoistBeforeBarriersPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -45,6 +45,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUINSERTBARRIERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 // An access since the last barrier of its kind: CTA barrier, cluster barrier or proxy fence.
@@ -287,11 +291,9 @@ void announceCtas(func::FuncOp func) {
   tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
 }
 
-class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, OperationPass<func::FuncOp>> {
+class TgpuInsertBarriersPass : public impl::TgpuInsertBarriersPassBase<TgpuInsertBarriersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuInsertBarriersPass)
-  StringRef getArgument() const override { return "tgpu-insert-barriers"; }
-  StringRef getDescription() const override { return "Separate conflicting accesses of different threads"; }
+  using TgpuInsertBarriersPassBase::TgpuInsertBarriersPassBase;
 
   void runOnOperation() override {
     if (failed(verifyEffects(getOperation()))) return signalPassFailure();
@@ -311,9 +313,5 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuInsertBarriersPass() {
-  return std::make_unique<TgpuInsertBarriersPass>();
-}
 
 }  // namespace ligerdsl::compiler

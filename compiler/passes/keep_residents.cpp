@@ -37,8 +37,8 @@
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
-#include "compiler/rewrites/resident_row.h"
+#include "compiler/resident/program_loop.h"
+#include "compiler/resident/resident_row.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -49,6 +49,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEKEEPRESIDENTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kBarrierBytes = 8, kAlignment = 16;  // kAlignment: of a buffer
@@ -389,21 +393,9 @@ class RowKeeper {
   Value ring;
 };
 
-class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, OperationPass<func::FuncOp>> {
+class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepResidentsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileKeepResidentsPass)
-  TileKeepResidentsPass() = default;
-  TileKeepResidentsPass(const TileKeepResidentsPass& other) : PassWrapper(other) {}
-  TileKeepResidentsPass(int64_t bytes, int64_t forExchanges, int warps, int ctas) {
-    sharedBytes = bytes;
-    leastForExchanges = forExchanges;
-    numWarps = warps;
-    numCtas = ctas;
-  }
-
-  StringRef getArgument() const override { return "tile-keep-residents"; }
-  StringRef getDescription() const override { return "Keep resident rows in shared memory between two passes"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TileKeepResidentsPassBase::TileKeepResidentsPassBase;
 
   void runOnOperation() override {
     llvm::MapVector<int64_t, SmallVector<tile::LoadTileOp>> byNumber;
@@ -449,19 +441,8 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
 
  private:
   int64_t threads() const { return program::kWarpThreads * int64_t{numWarps}; }
-
-  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory of a CTA"), llvm::cl::init(0)};
-  Option<int64_t> leastForExchanges{*this, "exchange-bytes",
-                                    llvm::cl::desc("What of it rows leave to exchanges at least"), llvm::cl::init(0)};
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileKeepResidentsPass(int64_t sharedBytes, int64_t exchangeBytes, int numWarps,
-                                                  int numCtas) {
-  return std::make_unique<TileKeepResidentsPass>(sharedBytes, exchangeBytes, numWarps, numCtas);
-}
 
 }  // namespace ligerdsl::compiler

@@ -19,9 +19,9 @@
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/exchange/cluster_exchange.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/passes/passes.h"
-#include "compiler/rewrites/cluster_exchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -30,6 +30,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPULOWERCONVERSIONSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 using Run = SmallVector<tgpu::ConvertLayoutOp>;
@@ -92,11 +96,9 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   for (auto [op, tile] : llvm::zip_equal(sent, exchange->receive(builder, types))) replace(op, tile);
 }
 
-class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, OperationPass<func::FuncOp>> {
+class TgpuLowerConversionsPass : public impl::TgpuLowerConversionsPassBase<TgpuLowerConversionsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuLowerConversionsPass)
-  StringRef getArgument() const override { return "tgpu-lower-conversions"; }
-  StringRef getDescription() const override { return "Move tiles between layouts through shared memory"; }
+  using TgpuLowerConversionsPassBase::TgpuLowerConversionsPassBase;
 
   void runOnOperation() override {
     getOperation().walk([&](tgpu::ConvertLayoutOp op) {
@@ -167,9 +169,5 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuLowerConversionsPass() {
-  return std::make_unique<TgpuLowerConversionsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -13,6 +13,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPULOWERGATHERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 bool isSharedByCtas(const LinearLayout& layout) {
@@ -40,11 +44,9 @@ void lower(Operation* op, Value index, uint32_t axis, uint32_t mask) {
   op->erase();
 }
 
-class TgpuLowerGathersPass : public PassWrapper<TgpuLowerGathersPass, OperationPass<func::FuncOp>> {
+class TgpuLowerGathersPass : public impl::TgpuLowerGathersPassBase<TgpuLowerGathersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuLowerGathersPass)
-  StringRef getArgument() const override { return "tgpu-lower-gathers"; }
-  StringRef getDescription() const override { return "Gathers and shuffles between warps go through shared memory"; }
+  using TgpuLowerGathersPassBase::TgpuLowerGathersPassBase;
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
@@ -57,9 +59,5 @@ class TgpuLowerGathersPass : public PassWrapper<TgpuLowerGathersPass, OperationP
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuLowerGathersPass() {
-  return std::make_unique<TgpuLowerGathersPass>();
-}
 
 }  // namespace ligerdsl::compiler

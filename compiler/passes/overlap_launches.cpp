@@ -23,7 +23,7 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -32,6 +32,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUOVERLAPLAUNCHESPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 // Returns true if the op, without its regions, may write memory that other kernels read, or read
@@ -136,21 +140,9 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
   if (waiting) waiting->moveBefore(wait);  // after the indices
 }
 
-class TgpuOverlapLaunchesPass : public PassWrapper<TgpuOverlapLaunchesPass, OperationPass<func::FuncOp>> {
+class TgpuOverlapLaunchesPass : public impl::TgpuOverlapLaunchesPassBase<TgpuOverlapLaunchesPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuOverlapLaunchesPass)
-  TgpuOverlapLaunchesPass() = default;
-  TgpuOverlapLaunchesPass(const TgpuOverlapLaunchesPass& other) : PassWrapper(other) {}
-  TgpuOverlapLaunchesPass(int warps, int ctas, StringRef arch) {
-    numWarps = warps;
-    numCtas = ctas;
-    archName = arch.str();
-  }
-
-  StringRef getArgument() const override { return "tgpu-overlap-launches"; }
-  StringRef getDescription() const override {
-    return "Wait for earlier grids before the first access to global memory";
-  }
+  using TgpuOverlapLaunchesPassBase::TgpuOverlapLaunchesPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
@@ -165,17 +157,8 @@ class TgpuOverlapLaunchesPass : public PassWrapper<TgpuOverlapLaunchesPass, Oper
     if (!beginsOften(getOperation(), threads, *arch))
       prefetchWhileWaiting(wait, arch->tuning.least_prefetch_bytes * threads * numCtas);
   }
-
- private:
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
-  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuOverlapLaunchesPass(int numWarps, int numCtas, StringRef arch) {
-  return std::make_unique<TgpuOverlapLaunchesPass>(numWarps, numCtas, arch);
-}
 
 }  // namespace ligerdsl::compiler

@@ -24,14 +24,14 @@
 //        and in clusters, where that measured faster.
 //   5. Operands of matmuls that no thread uses alone are always staged.
 //      * All threads copy them, synchronise, and read them in the dot's layout. ldmatrix reads
-//        swizzled rows, or wgmma the slots themselves (rewrites/wgmma_dots.h).
+//        swizzled rows, or wgmma the slots themselves (pipeline/wgmma_dots.h).
 //      * If wgmmas may stay in flight across iterations, an iteration starts with its wgmmas.
 //        Otherwise the wait for a dot is at the first reader of its accumulator.
 //      * If the loop asks for TMA copies and only wgmma reads the tiles, one thread copies whole
 //        tiles. Each slot has an mbarrier. Nothing is copied for iterations that the loop does not
 //        have.
 //      * If such a loop is in the body of another loop, as in a persistent kernel, its copies
-//        continue across iterations of that loop (rewrites/outer_loop_pipeline.h). They arrive
+//        continue across iterations of that loop (pipeline/outer_loop_pipeline.h). They arrive
 //        while the accumulator is stored.
 //      * A tile may be equal in all iterations, and loaded in each for lack of registers. It is
 //        copied once if it is the A of a dot and leaves room for two stages. In a cluster any such
@@ -59,10 +59,10 @@
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/dot_operand_staging.h"
+#include "compiler/pipeline/loop_ring.h"
+#include "compiler/pipeline/pipelined_loop.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/dot_operand_staging.h"
-#include "compiler/rewrites/loop_ring.h"
-#include "compiler/rewrites/pipelined_loop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -71,6 +71,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEPREFETCHLOADSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 class LoopPrefetcher {
@@ -544,25 +548,9 @@ class LoopPrefetcher {
   DotOperandStaging operands;                // among `loads` and `stationary`
 };
 
-class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, OperationPass<func::FuncOp>> {
+class TilePrefetchLoadsPass : public impl::TilePrefetchLoadsPassBase<TilePrefetchLoadsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TilePrefetchLoadsPass)
-  TilePrefetchLoadsPass() = default;
-  TilePrefetchLoadsPass(const TilePrefetchLoadsPass& other) : PassWrapper(other) {}
-  TilePrefetchLoadsPass(int stages, int warps, int ctas, int onSm, int64_t bytes, int64_t forExchanges,
-                        StringRef arch) {
-    numStages = stages;
-    numWarps = warps;
-    numCtas = ctas;
-    ctasPerSm = onSm;
-    sharedBytes = bytes;
-    leastForExchanges = forExchanges;
-    archName = arch.str();
-  }
-
-  StringRef getArgument() const override { return "tile-prefetch-loads"; }
-  StringRef getDescription() const override { return "Issue the loads of pipelined loops iterations ahead"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TilePrefetchLoadsPassBase::TilePrefetchLoadsPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
@@ -584,24 +572,8 @@ class TilePrefetchLoadsPass : public PassWrapper<TilePrefetchLoadsPass, Operatio
             dyn_cast<scf::ForOp>(around.now));
     }
   }
-
- private:
-  Option<int> numStages{*this, "num-stages", llvm::cl::desc("Stages of loops that name none"), llvm::cl::init(1)};
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
-  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
-  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory of a CTA"), llvm::cl::init(0)};
-  Option<int64_t> leastForExchanges{*this, "exchange-bytes",
-                                    llvm::cl::desc("What of it tiles leave to exchanges at least"), llvm::cl::init(0)};
-  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTilePrefetchLoadsPass(int numStages, int numWarps, int numCtas, int ctasPerSm,
-                                                  int64_t sharedBytes, int64_t exchangeBytes, StringRef arch) {
-  return std::make_unique<TilePrefetchLoadsPass>(numStages, numWarps, numCtas, ctasPerSm, sharedBytes, exchangeBytes,
-                                                 arch);
-}
 
 }  // namespace ligerdsl::compiler

@@ -11,6 +11,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUPRINTLAYOUTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kTableElements = 256;
@@ -26,11 +30,9 @@ void print(raw_ostream& stream, RankedTensorType type) {
   stream << "\n" << (type.getNumElements() <= kTableElements ? layout.table() : layout.str() + "\n");
 }
 
-class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationPass<func::FuncOp>> {
+class TgpuPrintLayoutsPass : public impl::TgpuPrintLayoutsPassBase<TgpuPrintLayoutsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuPrintLayoutsPass)
-  StringRef getArgument() const override { return "tgpu-print-layouts"; }
-  StringRef getDescription() const override { return "Print every layout as text"; }
+  using TgpuPrintLayoutsPassBase::TgpuPrintLayoutsPassBase;
 
   void runOnOperation() override {
     // A layout does not depend on the element type.
@@ -47,9 +49,5 @@ class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationP
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuPrintLayoutsPass() {
-  return std::make_unique<TgpuPrintLayoutsPass>();
-}
 
 }  // namespace ligerdsl::compiler

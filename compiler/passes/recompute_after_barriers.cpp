@@ -34,6 +34,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPURECOMPUTEAFTERBARRIERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr size_t kMostOps = 8;
@@ -293,19 +297,9 @@ class LoopSite {
   llvm::DenseSet<Value> kept;
 };
 
-class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarriersPass, OperationPass<func::FuncOp>> {
+class TgpuRecomputeAfterBarriersPass : public impl::TgpuRecomputeAfterBarriersPassBase<TgpuRecomputeAfterBarriersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
-  TgpuRecomputeAfterBarriersPass() = default;
-  TgpuRecomputeAfterBarriersPass(const TgpuRecomputeAfterBarriersPass& other) : PassWrapper(other) {}
-  TgpuRecomputeAfterBarriersPass(int warps, int ctas, StringRef arch) {
-    numWarps = warps;
-    ctasPerSm = ctas;
-    archName = arch.str();
-  }
-
-  StringRef getArgument() const override { return "tgpu-recompute-after-barriers"; }
-  StringRef getDescription() const override { return "Keep narrow tiles across barriers and widen them again"; }
+  using TgpuRecomputeAfterBarriersPassBase::TgpuRecomputeAfterBarriersPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
@@ -327,16 +321,8 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
  private:
   template <typename Site>
   friend int64_t makeRoom(Site& site, int64_t room);
-
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
-  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps, int ctasPerSm, StringRef arch) {
-  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps, ctasPerSm, arch);
-}
 
 }  // namespace ligerdsl::compiler

@@ -14,12 +14,16 @@
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILESETEVICTIONPOLICYPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kMostTimesSmaller = 4;
@@ -34,11 +38,9 @@ bool isHinted(tile::LoadTileOp load) {
   return load.getEvict() != tile::EvictHint::normal || load.getCache() != tile::CacheHint::normal;
 }
 
-class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, OperationPass<func::FuncOp>> {
+class TileSetEvictionPolicyPass : public impl::TileSetEvictionPolicyPassBase<TileSetEvictionPolicyPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileSetEvictionPolicyPass)
-  StringRef getArgument() const override { return "tile-set-eviction-policy"; }
-  StringRef getDescription() const override { return "Let loads leave L2 last"; }
+  using TileSetEvictionPolicyPassBase::TileSetEvictionPolicyPassBase;
 
   void runOnOperation() override {
     SmallVector<int64_t> stored;
@@ -59,9 +61,5 @@ class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, 
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileSetEvictionPolicyPass() {
-  return std::make_unique<TileSetEvictionPolicyPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -15,6 +15,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUSPLITDOTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kThreadStep = 4;
@@ -67,7 +71,7 @@ void split(tile::DotOp dot) {
   OpBuilder builder(dot);
   Value acc = dot.getSums();
   for (int64_t k = 0; k < depth; k += shape.k) {
-    Value rows = a.segment(builder, 1, k, layouts.a), columns = b.stretch(builder, 0, k, layouts.b);
+    Value rows = a.segment(builder, 1, k, layouts.a), columns = b.segment(builder, 0, k, layouts.b);
     acc = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, acc, dot.getFormatAAttr(),
                               dot.getFormatBAttr(), dot.getTf32Attr());
   }
@@ -80,12 +84,9 @@ void split(tile::DotOp dot) {
   }
 }
 
-class TgpuSplitDotsPass : public PassWrapper<TgpuSplitDotsPass, OperationPass<func::FuncOp>> {
+class TgpuSplitDotsPass : public impl::TgpuSplitDotsPassBase<TgpuSplitDotsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuSplitDotsPass)
-  StringRef getArgument() const override { return "tgpu-split-dots"; }
-  StringRef getDescription() const override { return "Split dots with operands in a ring along k"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuSplitDotsPassBase::TgpuSplitDotsPassBase;
 
   void runOnOperation() override {
     SmallVector<tile::DotOp> dots;
@@ -95,9 +96,5 @@ class TgpuSplitDotsPass : public PassWrapper<TgpuSplitDotsPass, OperationPass<fu
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuSplitDotsPass() {
-  return std::make_unique<TgpuSplitDotsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -28,6 +28,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEUNROLLLOOPSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kMostOps = 16 * 1024;  // in all copies together
@@ -152,14 +156,9 @@ class Unroller {
   Type type;
 };
 
-class TileUnrollLoopsPass : public PassWrapper<TileUnrollLoopsPass, OperationPass<func::FuncOp>> {
+class TileUnrollLoopsPass : public impl::TileUnrollLoopsPassBase<TileUnrollLoopsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileUnrollLoopsPass)
-  StringRef getArgument() const override { return "tile-unroll-loops"; }
-  StringRef getDescription() const override { return "Repeat the bodies of loops that ask for it"; }
-  void getDependentDialects(DialectRegistry& registry) const override {
-    registry.insert<arith::ArithDialect, scf::SCFDialect>();
-  }
+  using TileUnrollLoopsPassBase::TileUnrollLoopsPassBase;
 
   void runOnOperation() override {
     SmallVector<std::pair<scf::ForOp, int64_t>> asked;  // inner loops first
@@ -172,9 +171,5 @@ class TileUnrollLoopsPass : public PassWrapper<TileUnrollLoopsPass, OperationPas
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileUnrollLoopsPass() {
-  return std::make_unique<TileUnrollLoopsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -38,7 +38,7 @@ int hex_digit(char c) {
   return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// One line of the label: what would not fit or would break the line is left out.
+// Returns one line of the label, without line breaks and cut to its share of the bytes.
 std::string line(std::string text) {
   std::erase(text, '\n');
   return text.substr(0, kMaxLabelBytes / 4) + "\n";

@@ -17,8 +17,8 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr std::string_view kTemporaryPrefix = ".ligerdsl-", kTemporarySuffix = ".tmp", kLockSuffix = ".lock";
-constexpr std::string_view kAnyMagic = "LGDSL";  // how every file of the cache begins
-constexpr int kNotOurs = -1;                     // beside errno's numbers
+constexpr std::string_view kAnyMagic = "LGDSL";  // prefix of every file of the cache
+constexpr int kNotOurs = -1;                     // distinct from all numbers of errno
 constexpr size_t kProbeBytes = size_t{256} << 10;
 
 std::string temporary_name() {
@@ -29,7 +29,7 @@ std::string temporary_name() {
          std::to_string(counter++) + std::string(kTemporarySuffix);
 }
 
-// An entry's name between prefix and suffix.
+// Returns true for an entry's name between prefix and suffix.
 bool is_lock_name(std::string_view name) {
   if (name.size() < kTemporaryPrefix.size() + kLockSuffix.size() || !name.starts_with(kTemporaryPrefix) ||
       !name.ends_with(kLockSuffix))
@@ -39,7 +39,7 @@ bool is_lock_name(std::string_view name) {
   return parse_entry_name(name).has_value();
 }
 
-// Three numbers between prefix and suffix, or the name of a lock.
+// Returns true for three numbers between prefix and suffix, or for the name of a lock.
 bool is_temporary_name(std::string_view name) {
   if (is_lock_name(name)) return true;
   if (name.size() < kTemporaryPrefix.size() + kTemporarySuffix.size() || !name.starts_with(kTemporaryPrefix) ||
@@ -65,7 +65,7 @@ bool is_own_regular_file(const struct stat& info) {
   return S_ISREG(info.st_mode) && info.st_uid == geteuid() && info.st_nlink == 1;
 }
 
-// The content of a temporary file is the beginning of an entry, perhaps none of it.
+// Returns true if the content of a temporary file begins as an entry does, or is empty.
 bool begins_as_ours(int fd, int64_t bytes) {
   char begin[kAnyMagic.size()];
   const auto size = static_cast<size_t>(std::min<int64_t>(bytes, kAnyMagic.size()));
@@ -196,7 +196,7 @@ int CacheFolder::remove(const CacheFile& file, bool dry_run) const {
   const bool ours = name ? read_entry_head(opened.get(), info.st_size, *name).state != EntryState::foreign
                          : is_temporary_name(file.name) && begins_as_ours(opened.get(), info.st_size);
   if (!ours) return kNotOurs;
-  // The name still stands for the file that was looked into.
+  // The name must still refer to the file that was opened and checked.
   if (fstatat(fd_, file.name.c_str(), &named, AT_SYMLINK_NOFOLLOW) != 0) return errno;
   if (named.st_dev != info.st_dev || named.st_ino != info.st_ino) return kNotOurs;
   if (dry_run || unlinkat(fd_, file.name.c_str(), 0) == 0) return 0;
@@ -219,7 +219,8 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
       result.temporaries += take(file) == 0;
     }
   }
-  // Names are enough to see that all is well; before anything is removed, only what is ours counts.
+  // The names suffice to see that the limit holds. Before a removal, the content decides which
+  // files count.
   if (bytes_of(entries) > request.max_bytes) std::erase_if(entries, [&](const CacheFile& file) { return !owns(file); });
   result.left = {static_cast<int64_t>(entries.size()), bytes_of(entries)};
   if (result.left.bytes <= request.max_bytes) return result;
@@ -233,7 +234,7 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
     if (error != 0 && error != ENOENT) continue;
     --result.left.entries;
     result.left.bytes -= file.bytes;
-    if (error == ENOENT) continue;  // by another process
+    if (error == ENOENT) continue;  // removed by another process
     ++result.removed.entries;
     result.removed.bytes += file.bytes;
   }
@@ -241,10 +242,12 @@ TrimResult CacheFolder::trim(const TrimRequest& request) const {
 }
 
 void CacheFolder::trim_unless_busy(const TrimRequest& request) const {
-  // A descriptor of its own: a lock belongs to the open file, which threads would share.
+  // Uses its own descriptor: a lock belongs to the open file description, which threads would
+  // share.
   const File locked(openat(fd_, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (locked.good() && flock(locked.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) return;
-  // A child that another thread forks now shares the lock, which closing would leave to it.
+  // Unlocks before closing: a child that another thread forks now shares the lock and would keep
+  // it.
   struct Unlock {
     int fd;
     ~Unlock() { (void)flock(fd, LOCK_UN); }

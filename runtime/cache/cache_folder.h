@@ -1,13 +1,18 @@
-// The folder of the disk cache: opened safely, listed, and emptied of nothing but the cache's own files.
+// The folder of the disk cache. Opens it safely, lists it, and removes only the cache's own files.
 //
-// Rule 1: after the folder was opened, files are reached only relative to that descriptor, by names without a slash,
-//         with O_NOFOLLOW. Nothing follows a symbolic link or enters a folder.
-// Rule 2: a file is removed only when it is the cache's own: a regular file of this user with one name, a name of the
-//         pattern below, and content that begins as an entry of that very name does. A temporary file has its own
-//         pattern, and is empty or begins as an entry does. The lock of an entry (entry_lock.h) is a temporary file.
-// Rule 3: an entry is written to a temporary file, synced, and renamed. A process that is killed meanwhile leaves the
-//         temporary file; it goes at the first trim() more than an hour later.
-// Any number of processes may store, read and trim at the same time: what one removes under another is a miss there.
+// Rule 1: files are reached relative to the descriptor of the opened folder, by names without a
+// slash, with O_NOFOLLOW. Nothing follows a symbolic link or enters a folder.
+//
+// Rule 2: a file is removed only if it is the cache's own. It is then a regular file of this user
+// with one link, has a name of the pattern below, and begins as an entry of this name does. A
+// temporary file has its own pattern, and is empty or begins as an entry does. The lock of an entry
+// (entry_lock.h) is a temporary file.
+//
+// Rule 3: an entry is written to a temporary file, synced, and renamed. A process that is killed
+// meanwhile leaves the temporary file. The first trim() more than an hour later removes it.
+//
+// Any number of processes may store, read and trim at the same time. An entry that one of them
+// removes is a miss for the others.
 #pragma once
 
 #include <cstdint>
@@ -39,41 +44,41 @@ enum class CacheFault : uint8_t {
   others_may_write,
 };
 
-// Identifies a file, so that a file that replaces it under its name is noticed. Zero: there is none.
+// Identifies a file, so that a replacement under the same name is noticed. Zero: no file.
 struct FileStamp {
-  uint64_t number = 0;  // of the inode
+  uint64_t number = 0;  // inode number
   int64_t changed_ns = 0;
   bool operator==(const FileStamp&) const = default;
 };
 
-// The name of the file that is locked while an entry is made.
+// Returns the name of the file that is locked while an entry is made.
 std::string lock_name(const std::string& entry);
 
 struct CacheFile {
   std::string name;
   bool temporary = false;
   int64_t bytes = 0;
-  time_t used = 0;  // modification time: of the last use (disk_cache.h)
+  time_t used = 0;  // modification time, which is the last use (disk_cache.h)
 };
 
 struct TrimRequest {
-  int64_t max_bytes = 0;     // nothing goes while entries have at most so many bytes
-  int64_t target_bytes = 0;  // else the least recently used go until they have at most so many
-  std::string keep;          // the name of an entry that stays
-  bool dry_run = false;      // only say what would go
+  int64_t max_bytes = 0;     // limit in bytes; nothing is removed while entries are within it
+  int64_t target_bytes = 0;  // above the limit, the least recently used are removed down to this
+  std::string keep;          // name of an entry to keep
+  bool dry_run = false;      // only report what would be removed
 };
 
 struct TrimResult {
   CacheUsage removed, left;
-  int64_t temporaries = 0;  // removed
+  int64_t temporaries = 0;  // removed temporary files
   int error = 0;            // errno of the first removal that failed
 };
 
 class CacheFolder {
  public:
-  // Opens the folder, and creates it (0700, with its parents) when told to.
+  // Opens the folder. With `create`, creates it and its parents (0700).
   CacheFolder(const std::string& path, bool create);
-  // A folder that is not to be used.
+  // Represents a folder that is not used.
   explicit CacheFolder(const std::string& path) : path_(path), fault_(CacheFault::switched_off) {}
   ~CacheFolder();
   CacheFolder(const CacheFolder&) = delete;
@@ -83,29 +88,31 @@ class CacheFolder {
   int fd() const { return fd_; }
   const std::string& path() const { return path_; }
   CacheFault fault() const { return fault_; }
-  const std::string& why() const { return why_; }  // in words; empty while the folder is open
+  const std::string& why() const { return why_; }  // reason in words; empty while the folder is open
 
-  // What is an entry or a temporary file by name and kind. `others`: the names of everything else that is there.
+  // Returns the files that are entries or temporary files by name and kind. `others` receives the
+  // names of all other files.
   std::vector<CacheFile> list(std::vector<std::string>* others = nullptr) const;
   CacheUsage usage() const;
   FileStamp stamp(const std::string& name) const;
 
-  // The head of a listed entry; the digest is checked only when asked for. A file that is no entry of ours is foreign.
+  // Returns the head of a listed entry. Checks the digest only with `digest`. A file that is not an
+  // entry of the cache is `foreign`.
   EntryHead inspect(const CacheFile& file, bool digest) const;
 
-  // Removes entries by the request, and temporary files that are older than an hour.
+  // Removes entries as requested, and temporary files older than an hour.
   TrimResult trim(const TrimRequest& request) const;
-  // The same, unless another process or thread is at it.
+  // Does the same, unless another process or thread is trimming.
   void trim_unless_busy(const TrimRequest& request) const;
 
-  // Writes, syncs and renames. Returns 0 or an errno; leaves no temporary file behind on failure.
+  // Writes, syncs and renames a file. Returns 0 or an errno; a failure leaves no temporary file.
   int store(const std::string& name, std::string_view head, std::string_view payload) const;
 
-  // Writes a file as large as many an entry, reads it and removes it. Returns 0 or an errno.
+  // Writes a file of the size of a typical entry, reads it and removes it. Returns 0 or an errno.
   int probe() const;
 
  private:
-  std::string open(bool create);  // sets fd_ or fault_; returns what is wrong
+  std::string open(bool create);  // sets fd_ or fault_; returns the reason of a failure
   bool owns(const CacheFile& file) const;
   int remove(const CacheFile& file, bool dry_run) const;
 

@@ -15,8 +15,8 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr time_t kUseResolution = 60;                   // s
-constexpr int64_t kLookFraction = 64;                   // of the limit; see the header
-constexpr int64_t kCheckFirstBytes = int64_t{1} << 20;  // payloads from here on are checked before they are loaded
+constexpr int64_t kLookFraction = 64;                   // the reciprocal fraction of the limit; see the header
+constexpr int64_t kCheckFirstBytes = int64_t{1} << 20;  // smallest payload that is checked before it is loaded
 
 std::string text_of_limit(int64_t bytes) {
   return "the limit of " + std::to_string(bytes) + " bytes (LIGERDSL_CACHE_SIZE, or cache_limit_bytes of the context)";
@@ -26,7 +26,7 @@ std::string text_of_limit(int64_t bytes) {
 
 std::string default_cache_directory(const Options& options) {
   if (!options.cache_dir.empty()) return options.cache_dir;
-  // The base directory specification: a relative XDG_CACHE_HOME is invalid and ignored.
+  // XDG base directory specification: a relative XDG_CACHE_HOME is invalid and ignored.
   if (options.xdg_cache_home.starts_with('/')) return options.xdg_cache_home + "/ligerdsl";
   if (!options.home.empty()) return options.home + "/.cache/ligerdsl";
   return "";
@@ -63,7 +63,7 @@ std::optional<std::string> DiskCache::read(const Digest& key, const char* suffix
   };
   const EntryHead head = read_entry_head(file.get(), info.st_size, name);
   if (head.state != EntryState::good) return reject(head.why);
-  // Memory is taken for what is known to be good, or small.
+  // Memory is allocated only for payloads that are small, or whose digest is right.
   if (head.payload_bytes >= kCheckFirstBytes && !entry_digest_is_right(file.get(), head))
     return reject("its content does not have its digest");
   std::string payload(static_cast<size_t>(head.payload_bytes), '\0');

@@ -14,7 +14,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// A wait begins with short pauses, because small kernels compile in some 10 ms.
+// Waits begin with short pauses, because small kernels compile in about 10 ms.
 constexpr std::chrono::milliseconds kFirstPause{1}, kLongestPause{20};
 
 }  // namespace
@@ -32,7 +32,7 @@ EntryLock::~EntryLock() {
   unlock();
 }
 
-// A child that another thread forked shares the lock, which closing alone would leave to it.
+// Unlocks before closing: a child that another thread forked shares the lock and would keep it.
 void EntryLock::unlock() {
   (void)flock(fd_, LOCK_UN);
   close(fd_);

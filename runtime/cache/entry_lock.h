@@ -1,8 +1,9 @@
 // A lock between processes on one entry of the disk cache while it is made.
 //
-// The lock is a flock() on a file beside the entry, ".ligerdsl-KEY.art.lock". The owner removes the file before it
-// unlocks. When a process dies the system unlocks; the next process uses the file that is left, or trim() removes it
-// with the other temporary files. A folder that takes no locks costs a compile more and never a wait.
+// The lock is a flock() on a file next to the entry, ".ligerdsl-KEY.art.lock". The owner removes
+// the file before it unlocks. If a process dies, the system unlocks; the next process uses the
+// remaining file, or trim() removes it with the other temporary files. A folder without support for
+// locks costs an extra compile, never a wait.
 #pragma once
 
 #include <chrono>
@@ -14,7 +15,8 @@ namespace ligerdsl::runtime {
 
 class EntryLock {
  public:
-  // Waits until this process owns the lock, until the entry is another file than `seen`, or for `longest`.
+  // Waits until this process owns the lock, until the entry is no longer the file `seen`, or for
+  // `longest`.
   EntryLock(const CacheFolder& folder, const std::string& entry, const FileStamp& seen,
             std::chrono::milliseconds longest);
   ~EntryLock();

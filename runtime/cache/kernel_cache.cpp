@@ -5,7 +5,7 @@
 #include "program/serialize.h"
 #include "runtime/compile/compiler_library.h"
 #include "runtime/environment/log.h"
-#include "runtime/kernel/told_kernel.h"
+#include "runtime/kernel/launch_ranges.h"
 #include "runtime/observe/ranges.h"
 #include "runtime/system/status.h"
 
@@ -44,7 +44,7 @@ PhaseClock::PhaseClock(LoadReport& report) : report_(report), last_ns_(now_ns())
 void PhaseClock::lap(const char* phase) {
   const int64_t now = now_ns();
   report_.times.push_back({phase, static_cast<double>(now - last_ns_) * 1e-6});
-  tell_span(phase, last_ns_, now);
+  report_span(phase, last_ns_, now);
   last_ns_ = now;
 }
 
@@ -70,12 +70,13 @@ Origin KernelCache::keep(const DiskCache& disk, const Compile& compile, std::str
     log_compiled(entry, target, digest, begin);
     flight.land(bytes);
   }
-  // Also when another thread made it: that thread may not have stored it yet, or cannot.
+  // Stores it even if another thread made it. That thread may not have stored it yet, or may be
+  // unable to.
   disk.write(digest, kArtifactSuffix, bytes, {.kernel = entry, .target = target});
   return made ? Origin::memory : Origin::compiled;
 }
 
-// The kernel, or null when it is the caller's to build.
+// Returns the kernel, or null if the caller must build it.
 std::shared_ptr<LoadedKernel> KernelCache::find_or_begin(const Digest& digest) {
   std::unique_lock lock(mutex_);
   for (;;) {
@@ -118,8 +119,8 @@ std::shared_ptr<LoadedKernel> KernelCache::load(std::string_view program, const 
   return kernel;
 }
 
-// Null for a miss. The digest was right, so bytes that do not parse or link come from a writer that this build does not
-// understand: a miss too.
+// Returns the kernel, or null for a miss. Bytes with a right digest that do not parse or link are a
+// miss, too: their writer used a format that this build does not know.
 std::shared_ptr<LoadedKernel> KernelCache::from_disk(const Request& request, PhaseClock& clock, LoadReport& report) {
   const std::optional<std::string> bytes = disk_.read(request.key, kArtifactSuffix);
   if (!bytes) return nullptr;
@@ -152,10 +153,10 @@ std::string KernelCache::compile(const Request& request, const EditedStages& edi
 std::shared_ptr<LoadedKernel> KernelCache::instantiate(program::Artifact artifact, const EditedStages& edited,
                                                        LoadReport& report) const {
   const Range range(RangeKind::load, artifact.entry);
-  return telling_launches(steps_.instantiate(std::move(artifact), edited, report));
+  return with_launch_ranges(steps_.instantiate(std::move(artifact), edited, report));
 }
 
-// What is edited is read once: what runs is what is dumped of it.
+// Reads edited stages once, so that the kernel that runs is the one that is dumped.
 std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool may_compile, LoadReport& report) {
   const EditedStages edited = EditedStages::find(request.program, request.wanted);
   std::shared_ptr<LoadedKernel> kernel;
@@ -171,7 +172,7 @@ std::shared_ptr<LoadedKernel> KernelCache::build(const Request& request, bool ma
   return kernel;
 }
 
-// Null when no other thread and no other process has made it meanwhile.
+// Returns the kernel if another thread or process has made it meanwhile, else null.
 std::shared_ptr<LoadedKernel> KernelCache::from_others(const Request& request, const SingleFlight& flight,
                                                        PhaseClock& clock, LoadReport& report) {
   if (flight.waited()) clock.lap("wait");
@@ -209,7 +210,7 @@ std::shared_ptr<LoadedKernel> KernelCache::find_or_compile(const Request& reques
   return compile_and_store(request, edited, &flight, report);
 }
 
-// Stores only with a flight, which lands as soon as there are bytes.
+// Stores the artifact only with a flight, which lands as soon as the bytes exist.
 std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& request, const EditedStages& edited,
                                                              SingleFlight* flight, LoadReport& report) {
   const int64_t begin = now_ns();
@@ -220,7 +221,7 @@ std::shared_ptr<LoadedKernel> KernelCache::compile_and_store(const Request& requ
   report.origin = Origin::compiled;
   for (const program::PhaseTime& phase : artifact.times) report.times.push_back(phase);
   CacheLabel label{.kernel = artifact.entry, .target = request.target};
-  // What the device does with it comes first: an artifact that cannot be loaded is not worth keeping.
+  // Loads before it stores: an artifact that cannot be loaded is not worth storing.
   std::shared_ptr<LoadedKernel> kernel = instantiate(std::move(artifact), edited, report);
   if (flight == nullptr) return kernel;
   PhaseClock store(report);

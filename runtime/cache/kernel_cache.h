@@ -1,8 +1,8 @@
-// From program bytes to a loaded kernel: memory, then disk, then the compiler.
+// Loads the kernel of program bytes: from memory, then from disk, then by a compile.
 //
-// Level 1 holds artifacts (PTX or object with its metadata), keyed by program bytes, options (target, architecture,
-// features, PTX version and every choice are among them) and build id. Level 2, used by GPUs, holds cubins, keyed by
-// the PTX, the SM and the driver's version.
+// Level 1 holds artifacts (PTX or object with its metadata). Its key is the program bytes, the
+// build id and the options, which include target, architecture, features and PTX version. Level 2,
+// for GPUs, holds cubins. Its key is the PTX, the compute capability and the driver's version.
 #pragma once
 
 #include <functional>
@@ -21,15 +21,15 @@
 
 namespace ligerdsl::runtime {
 
-// A kernel is in no cache and must not be compiled.
+// Error for a kernel that is in no cache and must not be compiled.
 struct NotCached : Error {
   using Error::Error;
 };
 
-// "cpu (znver3)", "sm_90a, PTX 9.0": what options compile for, for people.
+// Returns the target of options as text for people: "cpu (znver3)", "sm_90a, PTX 9.0".
 std::string target_text(const program::CompileOptions& options);
 
-// Collects phases; each lap() ends the phase that began at the last one.
+// Measures phases: each lap() ends the phase that began at the previous one.
 class PhaseClock {
  public:
   explicit PhaseClock(LoadReport& report);
@@ -44,11 +44,12 @@ class KernelCache {
  public:
   using Compile = std::function<std::string(std::string_view program, std::string_view options)>;  // artifact bytes
 
-  // The device's part of the work.
+  // The steps that the device implements.
   struct Steps {
     Compile compile;
     std::function<std::shared_ptr<LoadedKernel>(program::Artifact, const EditedStages&, LoadReport&)> instantiate;
-    // Told of each kernel that was not in memory; null where it could not be compiled or loaded.
+    // Called for each kernel that was not in memory, with null if it could not be compiled or
+    // loaded.
     std::function<void(std::string_view program, const program::CompileOptions& options, const LoadedKernel*,
                        const EditedStages&)>
         loaded;
@@ -56,30 +57,30 @@ class KernelCache {
 
   KernelCache(const DiskCache& disk, Steps steps);
 
-  // One compile per key at a time, among contexts and among processes that share a cache folder (single_flight.h): a
-  // second caller of the same key waits for the first. A failure is not kept. What was edited (LIGERDSL_OVERRIDE_DIR) is
-  // compiled anew by each context and never on disk.
+  // Compiles each key once at a time, among contexts and among processes that share a cache folder
+  // (single_flight.h): a second caller of a key waits for the first. Failures are not cached. Each
+  // context compiles edited stages (LIGERDSL_OVERRIDE_DIR) anew and never stores them on disk.
   std::shared_ptr<LoadedKernel> load(std::string_view program, const program::CompileOptions& options, bool may_compile,
                                      LoadReport& report);
 
   static Digest key(std::string_view program, std::string_view options);
 
-  // Puts the artifact into the disk cache without loading it, for a device that need not be here; compiles it unless it
-  // is there. Throws CACHE_ERROR where the cache cannot be written.
+  // Stores the artifact in the disk cache without loading it, so its device need not be present.
+  // Compiles it only if it is not there. Throws CACHE_ERROR if the cache cannot be written.
   static Origin keep(const DiskCache& disk, const Compile& compile, std::string_view program,
                      const program::CompileOptions& options);
 
  private:
   struct Entry {
     std::shared_ptr<LoadedKernel> kernel;         // null while a thread builds it
-    uint32_t building_since = fork_generation();  // a thread of the parent builds nothing for a forked child
+    uint32_t building_since = fork_generation();  // a forked child does not wait for a thread of its parent
   };
 
   struct Request {
     Digest key;
     std::string_view program;
     const program::CompileOptions& wanted;
-    std::string options;  // their bytes
+    std::string options;  // serialised
     std::string target;   // for people
   };
 

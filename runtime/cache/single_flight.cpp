@@ -8,7 +8,7 @@
 
 namespace ligerdsl::runtime {
 
-// Changes under the lock of Flights.
+// Guarded by the mutex of Flights.
 struct SingleFlight::Flight {
   const uint32_t generation = fork_generation();
   bool over = false;
@@ -26,7 +26,8 @@ SingleFlight::Flights& SingleFlight::flights() {
   return *all;
 }
 
-// Contexts that store in the same folder, or in none, share flights: what one of them made is where the others look.
+// Contexts that store in the same folder, or in none, share flights, because they look for results
+// in the same place.
 SingleFlight::SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix, const FileStamp& seen,
                            std::chrono::milliseconds longest)
     : name_((disk.writable() ? disk.directory() : "") + "/" + entry_name(key, suffix)) {
@@ -41,7 +42,7 @@ SingleFlight::SingleFlight(const DiskCache& disk, const Digest& key, const char*
 }
 
 SingleFlight::~SingleFlight() {
-  lock_.reset();  // before the next thread becomes the maker
+  lock_.reset();  // unlock before the next thread becomes the maker
   leave();
 }
 

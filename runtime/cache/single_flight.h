@@ -1,15 +1,16 @@
-// One maker of a cache entry at a time: among the threads of this process, whatever their contexts, and among the
-// processes that share a cache folder. The others wait and take what it made.
+// Ensures that one thread makes a cache entry at a time. It coordinates the threads of this
+// process, in any context, and the processes that share a cache folder. The others wait and use the
+// result.
 //
 //   const FileStamp seen = disk.stamp(key, suffix);
 //   ... look into the cache: a miss ...
 //   SingleFlight flight(disk, key, suffix, seen);
-//   if (flight.made()) ...            // another thread made it meanwhile: take its bytes
-//   if (flight.entry_changed()) ...   // another process may have: look into the cache again
+//   if (flight.made()) ...            // another thread has made it: use its bytes
+//   if (flight.entry_changed()) ...   // another process may have made it: look again
 //   ... make it; flight.land(bytes); store it ...
 //
-// A maker that fails leaves the flight without landing, and the next of those who wait makes the entry. A forked child
-// does not wait for threads of its parent.
+// A maker that fails leaves without landing, and the next waiting thread makes the entry. A forked
+// child does not wait for threads of its parent.
 #pragma once
 
 #include <chrono>
@@ -24,7 +25,7 @@ namespace ligerdsl::runtime {
 
 class SingleFlight {
  public:
-  // How long one process waits for another, which may be stopped or on a machine that is gone.
+  // Longest wait for another process, which may be stopped or on a machine that has failed.
   static constexpr std::chrono::milliseconds kLongestWait{30000};
 
   SingleFlight(const DiskCache& disk, const Digest& key, const char* suffix, const FileStamp& seen,
@@ -33,13 +34,13 @@ class SingleFlight {
   SingleFlight(const SingleFlight&) = delete;
   SingleFlight& operator=(const SingleFlight&) = delete;
 
-  // The bytes that another thread made; null if this thread is the maker.
+  // Returns the bytes that another thread made, or null if this thread is the maker.
   const std::shared_ptr<const std::string>& made() const { return made_; }
-  // The entry on disk is another one than was seen.
+  // Returns true if the entry on disk is no longer the one that was seen.
   bool entry_changed() const { return lock_ && lock_->entry_changed(); }
   bool waited() const { return waited_ || (lock_ && lock_->waited()); }
 
-  // Gives the threads that wait what this one made, before it is stored.
+  // Passes the result to the waiting threads, before it is stored.
   void land(std::string bytes);
 
  private:

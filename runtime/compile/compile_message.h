@@ -1,7 +1,8 @@
-// What a process and its compile worker say to each other: one request, one answer, each a string of bytes in a file of
-// its own, so that neither side ever waits for the other to read.
+// Messages between a process and its compile worker: one request and one answer, each a string of
+// bytes in its own file. Neither side ever waits for the other to read.
 //
-// A message is a magic number, a number, and fields; a field is its length in 8 bytes and its bytes.
+// A message is a magic number, a number, and fields. A field is its length in 8 bytes, then its
+// bytes.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,7 @@
 
 namespace ligerdsl::runtime {
 
-// How a compile ended. The first three are the compiler's own results (compiler_api.h).
+// Result of a compile. The first three values are the compiler's own results (compiler_api.h).
 enum class CompileOutcome : uint64_t {
   done = 0,
   program_wrong = 1,
@@ -20,8 +21,8 @@ enum class CompileOutcome : uint64_t {
   gave_up = 3,        // LLVM's fatal-error handler was called
   out_of_memory = 4,  // the limit was reached
   no_compiler = 5,    // the worker could not load the compiler library
-  other_build = 6,    // the compiler library is of another build
-  // Never sent: what the parent sees of a worker that did not answer.
+  other_build = 6,    // the compiler library has another build id
+  // Never sent. The parent reports these for a worker without an answer.
   crashed = 100,
   too_slow = 101,
   not_started = 102,
@@ -31,9 +32,10 @@ enum class CompileOutcome : uint64_t {
 inline constexpr uint64_t kRequestMagic = 0x3151455252444c47;  // "GLDRREQ1"
 inline constexpr uint64_t kAnswerMagic = 0x31534e4152444c47;   // "GLDRANS1"
 
-// Worker's descriptors: the request on standard input, the answer here, what LLVM prints on standard error.
+// The worker reads the request from standard input and writes the answer to this descriptor. LLVM
+// prints to standard error.
 inline constexpr int kAnswerDescriptor = 3;
-inline constexpr int kAnswerNotWritten = 2;  // the worker's exit status then
+inline constexpr int kAnswerNotWritten = 2;  // exit status of a worker that could not write its answer
 
 inline std::string pack_message(uint64_t magic, uint64_t number, const std::vector<std::string_view>& fields) {
   std::string message;
@@ -47,7 +49,7 @@ inline std::string pack_message(uint64_t magic, uint64_t number, const std::vect
   return message;
 }
 
-// False unless `message` is whole, has this magic and as many fields.
+// Returns false unless `message` is complete and has this magic and this number of fields.
 inline bool unpack_message(std::string_view message, uint64_t magic, uint64_t* number,
                            const std::vector<std::string_view*>& fields) {
   const auto take = [&](uint64_t* value) {

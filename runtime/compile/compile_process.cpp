@@ -28,20 +28,20 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr size_t kLeastMegabytes = 256;  // a worker that may take less and crashes needed more
-constexpr size_t kMaxPrinted = 2000;     // of what the worker wrote to standard error
+constexpr size_t kLeastMegabytes = 256;  // a worker that crashes under a lower limit is out of memory
+constexpr size_t kMaxPrinted = 2000;     // bytes of the worker's standard error in a message
 constexpr int kFirstFreeDescriptor = kAnswerDescriptor + 1;
 constexpr auto kPollInterval = std::chrono::milliseconds(5);
 
-// The limit that files in memory have too, for a message.
+// Returns the limit on file sizes for a message. It applies to files in memory as well.
 std::string file_limit_text() {
   rlimit limit{};
   if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
   return " (ulimit -f allows files, also those in memory, " + std::to_string(limit.rlim_cur) + " bytes)";
 }
 
-// Memory that reads and writes like a file. Numbered above the worker's own descriptors, so that giving it one of those
-// is always a copy.
+// A file in memory. Its descriptor is above those of the worker, so that giving the worker one of
+// its descriptors is always a copy.
 class MemoryFile {
  public:
   explicit MemoryFile(const char* name) {
@@ -55,7 +55,7 @@ class MemoryFile {
   MemoryFile(const MemoryFile&) = delete;
   int get() const { return fd_; }
 
-  // Leaves the position at the beginning, where the worker reads from.
+  // Leaves the position at the beginning, where the worker starts to read.
   bool write(std::string_view bytes) const { return write_all(fd_, bytes) && lseek(fd_, 0, SEEK_SET) == 0; }
 
   std::string read() const {
@@ -80,7 +80,7 @@ struct Files {
   bool good() const { return request.get() >= 0 && answer.get() >= 0 && printed.get() >= 0; }
 };
 
-// Attributes and file actions of the worker. Returns an errno of posix_spawn.
+// Starts the worker. Returns the errno of posix_spawn.
 int spawn(const std::string& worker, const Files& files, char* const arguments[], pid_t* child) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -96,7 +96,8 @@ int spawn(const std::string& worker, const Files& files, char* const arguments[]
   also(posix_spawn_file_actions_adddup2(&actions, files.printed.get(), STDERR_FILENO));
   also(posix_spawn_file_actions_adddup2(&actions, files.answer.get(), kAnswerDescriptor));
   also(posix_spawn_file_actions_addclosefrom_np(&actions, kFirstFreeDescriptor));
-  // A group of its own: Ctrl-C in a terminal is for the parent, which decides. No signal is blocked or ignored.
+  // The worker gets its own process group: Ctrl-C in a terminal is for the parent, which decides.
+  // No signal is blocked or ignored.
   sigset_t none, all;
   sigemptyset(&none);
   sigfillset(&all);
@@ -121,7 +122,8 @@ End end_of(int status) {
   return {Ended::exited, WIFEXITED(status) ? WEXITSTATUS(status) : 0};
 }
 
-// Waits until the child ended, the deadline passed or `stop` became readable. A program that reaps every child itself leaves the end unknown.
+// Waits until the child ends, the deadline passes or `stop` becomes readable. If another part of
+// the program reaps all children, the result is `unknown`.
 End wait_until(pid_t child, Clock::time_point deadline, int stop) {
   const int handle = static_cast<int>(syscall(SYS_pidfd_open, child, 0));
   End end;
@@ -138,7 +140,7 @@ End wait_until(pid_t child, Clock::time_point deadline, int stop) {
       end.how = Ended::overdue;
       break;
     }
-    pollfd wait[] = {{handle, POLLIN, 0}, {stop, POLLIN, 0}};  // poll passes negative descriptors over
+    pollfd wait[] = {{handle, POLLIN, 0}, {stop, POLLIN, 0}};  // poll ignores negative descriptors
     const auto step = handle >= 0 ? left : std::min(left, std::chrono::milliseconds(kPollInterval));
     if (poll(wait, 2, static_cast<int>(std::min<int64_t>(step.count(), 1000000))) < 0) {
       if (errno != EINTR) std::this_thread::sleep_for(kPollInterval);
@@ -153,7 +155,7 @@ End wait_until(pid_t child, Clock::time_point deadline, int stop) {
   return end;
 }
 
-// The last lines that the worker printed, for a message.
+// Returns the last lines that the worker printed, for a message.
 std::string printed_by(const Files& files) {
   std::string text = files.printed.read();
   if (text.size() > kMaxPrinted) text = "..." + text.substr(text.size() - kMaxPrinted);
@@ -161,7 +163,8 @@ std::string printed_by(const Files& files) {
   return text.empty() ? "" : "; it printed:\n" + text;
 }
 
-// In MiB; 0: none. A worker keeps a limit of this process that is lower than its own.
+// Returns the worker's memory limit in MiB, or 0. A worker keeps a limit of this process that is
+// lower than its own.
 size_t limit_of_worker(const CompileIsolation& isolation) {
   const size_t own = static_cast<size_t>(isolation.megabytes), inherited = address_space_limit() >> 20;
   return own && inherited ? std::min(own, inherited) : std::max(own, inherited);
@@ -190,7 +193,7 @@ CompileAnswer read_answer(const CompileIsolation& isolation, const Files& files,
     const char* name = sigabbrev_np(end.number);
     how = "was ended by " + (name ? std::string("SIG") + name : "signal " + std::to_string(end.number));
   }
-  // Where memory is short, not everything in a process gets to say so.
+  // Short of memory, a process may crash without a report.
   const size_t megabytes = limit_of_worker(isolation);
   if (megabytes)
     how += " (it may take " + std::to_string(megabytes) + " MiB of memory: LIGERDSL_COMPILE_MEGABYTES, ulimit -v)";

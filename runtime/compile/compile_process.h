@@ -1,8 +1,9 @@
-// Compiling in a process of its own: whatever the compiler does there, this process gets an answer.
+// Compiles in a separate process. Whatever the compiler does there, this process gets an answer.
 //
-// The worker is a small program installed beside the compiler library. It is started with posix_spawn, which copies no
-// page table and runs no fork handler, so a process with a live CUDA context may use it; it inherits no descriptor but
-// its own three; it dies with the thread that waits for it.
+// The worker is a small program that is installed next to the compiler library. The library starts
+// it by posix_spawn, which copies no page table and runs no fork handler. A process with a live
+// CUDA context may therefore use it. The worker inherits only its own three descriptors. It dies
+// with the thread that waits for it.
 #pragma once
 
 #include <cstdint>
@@ -14,25 +15,26 @@
 
 namespace ligerdsl::runtime {
 
-// Where compiles run, and what a worker may use.
+// Place and limits of compiles.
 struct CompileIsolation {
   CompileMode mode = CompileMode::thread;
-  std::string worker;        // path of the worker; empty: ligerdsl/compile-worker beside the compiler library
-  int32_t seconds = 120;     // of wall time and of processor time
-  int32_t megabytes = 4096;  // of address space; 0: no limit
-  int stop = -1;             // a descriptor: when it becomes readable, the worker is killed; -1: nothing stops it
+  std::string worker;        // path of the worker; empty: ligerdsl/compile-worker next to the compiler library
+  int32_t seconds = 120;     // limit of wall time and of processor time
+  int32_t megabytes = 4096;  // limit of address space; 0: no limit
+  int stop = -1;             // descriptor that kills the worker when it becomes readable; -1: none
 };
 
 struct CompileAnswer {
   CompileOutcome outcome = CompileOutcome::crashed;
   std::string artifact;
-  std::string error;  // one sentence, and what the worker printed
+  std::string error;  // one sentence, then the worker's output
 };
 
-// The program that a compile starts.
+// Returns the path of the worker.
 std::string worker_path(const CompileIsolation& isolation, const std::string& compiler_path);
 
-// Runs one compile in a worker and waits for it. Never throws for what the worker does.
+// Runs one compile in a worker and waits for it. A failure of the worker is an answer, never an
+// exception.
 CompileAnswer compile_in_process(const CompileIsolation& isolation, const std::string& compiler_path,
                                  std::string_view program, std::string_view options);
 

@@ -22,17 +22,18 @@ namespace {
 constexpr size_t kStack = size_t{8} << 20;
 constexpr size_t kLongestReason = 4096;
 
-// A piece of work on a thread of its own. Shared by the caller and the thread, because either may outlive the other.
+// A call on its own thread. The caller and the thread share it, because either may outlive the
+// other.
 struct Task {
   CompilerCall call;
   std::function<void()> work;
   std::mutex mutex;
   std::condition_variable changed;
   bool finished = false;
-  char fatal[kLongestReason] = {};  // why LLVM gave up, when it did: there may be no memory for a string
+  char fatal[kLongestReason] = {};  // LLVM's reason; an array, because there may be no memory for a string
 };
 
-// What threads that are parked for ever have left of the compiler.
+// Damage that parked threads have left in the compiler.
 std::atomic<bool> memory_ran_out{false};
 std::atomic<bool> linking_is_lost{false};
 
@@ -67,7 +68,7 @@ bool start_thread(const std::shared_ptr<Task>& task) {
   pthread_attr_init(&attributes);
   pthread_attr_setstacksize(&attributes, kStack);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  // The host's signal handlers run on the host's threads.
+  // Block all signals: the host's signal handlers run on the host's threads.
   sigset_t all, saved;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &saved);
@@ -97,8 +98,8 @@ void require_memory(CompilerCall call) {
                                          " MiB of address space, which this process cannot get (ulimit -v)");
 }
 
-// Address space that is free again when a call into the compiler ends: a thread that is parked for lack of memory keeps
-// what it took, and its host must go on.
+// Address space that is freed when a call into the compiler ends. A thread that is parked for lack
+// of memory keeps its memory, and the host must be able to continue.
 class Reserve {
  public:
   Reserve() : memory_(mmap(nullptr, kBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)) {}

@@ -30,7 +30,7 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
                          : "Please report this with \"" + path + "\"; `ligerdsl compile` takes that file"));
 }
 
-// The error of an answer that is none.
+// Throws the error for an answer without an artifact.
 [[noreturn]] void fail_as(const CompileAnswer& answer, std::string_view program, std::string_view options) {
   switch (answer.outcome) {
     case CompileOutcome::program_wrong:
@@ -61,7 +61,8 @@ constexpr const char* kLibraryName = "libligerdsl-compiler.so";
        std::string("LLVM gave up ") + when + ": " + fatal);
 }
 
-// What a call into the compiler works on and answers, owned jointly by the caller and the compile thread.
+// Inputs and results of a call into the compiler, owned jointly by the caller and the compile
+// thread.
 struct Call {
   std::string first, second;
   ligerdsl_bytes output{}, error{};
@@ -80,7 +81,7 @@ const uint8_t* bytes_of(const std::string& text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// The folder of the object that holds this code.
+// Returns the folder of the shared object that holds this code.
 std::string own_folder() {
   const std::string file = file_of(reinterpret_cast<const void*>(&own_folder));
   const size_t slash = file.rfind('/');
@@ -93,7 +94,7 @@ std::string entry_of(std::string_view program) {
   try {
     return "ligerdsl_" + program::parseProgram(program).name;
   } catch (const std::runtime_error&) {
-    return "what_is_no_program";  // the compiler will say so
+    return "what_is_no_program";  // the compiler reports the error
   }
 }
 
@@ -105,7 +106,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   find_range_listeners();
   const InsideCompiler loading;
   const size_t needed = bytes_to_load(path.c_str());
-  // Asked first, because the constructors of a shared object do not survive a failed allocation.
+  // Checked first, because the constructors of a shared object do not survive a failed allocation.
   void* library = address_space_left(needed) ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (library == nullptr) {
     const char* why = dlerror();
@@ -113,7 +114,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
       fail(Status::out_of_host_memory, "loading the compiler \"" + path + "\" takes " + std::to_string(needed >> 20) +
                                            " MiB of address space, which this process cannot get (ulimit -v)");
     fail(Status::not_supported, "the compiler cannot be loaded: " + std::string(why ? why : path) + ". Install " +
-                                    kLibraryName + " beside libligerdsl, or name it in LIGERDSL_COMPILER");
+                                    kLibraryName + " next to libligerdsl, or name it in LIGERDSL_COMPILER");
   }
   auto entry = reinterpret_cast<ligerdsl_compiler_entry_fn>(dlsym(library, LIGERDSL_COMPILER_ENTRY));
   if (entry == nullptr)
@@ -129,7 +130,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
   table->set_fatal_hook(on_fatal_error);
   std::shared_ptr<CompilerLibrary> result(new CompilerLibrary);
   result->table_ = table;
-  // A name without a folder was searched for; the worker is looked for beside what was found.
+  // A name without a folder was searched for. The worker is next to the library that was found.
   const std::string file = file_of(reinterpret_cast<const void*>(entry));
   result->path_ = file.find('/') == std::string::npos ? path : file;
   const Options& wanted = options();
@@ -154,7 +155,7 @@ std::shared_ptr<CompilerLibrary> CompilerLibrary::open(const std::string& path) 
 std::shared_ptr<CompilerLibrary> CompilerLibrary::shared() {
   static std::mutex* const mutex = new std::mutex;
   static auto* const instance = new std::shared_ptr<CompilerLibrary>;
-  const InsideCompiler loading;  // before the lock, which a forked child may never get
+  const InsideCompiler loading;  // before the lock, which may stay locked forever in a forked child
   std::lock_guard lock(*mutex);
   if (!*instance) *instance = open(options().compiler.empty() ? own_folder() + "/" + kLibraryName : options().compiler);
   return *instance;
@@ -183,15 +184,15 @@ CompileAnswer CompilerLibrary::compile_in_thread(std::string_view program, std::
 std::string CompilerLibrary::compile(std::string_view program, std::string_view options) {
   if (!ranges_wanted()) return compile_now(program, options);
   const Range range(RangeKind::compile, entry_of(program));
-  return spans_wanted() ? compile_telling_spans(program, options) : compile_now(program, options);
+  return spans_wanted() ? compile_with_spans(program, options) : compile_now(program, options);
 }
 
-// With the compiler's own account of its time, which nobody else gets to see.
-std::string CompilerLibrary::compile_telling_spans(std::string_view program, std::string_view options) {
+// Compiles, and reports the compiler's own time spans; they are not part of the result.
+std::string CompilerLibrary::compile_with_spans(std::string_view program, std::string_view options) {
   program::CompileOptions with_spans = program::parseOptions(options);
   with_spans.spans = true;
   program::Artifact artifact = program::parseArtifact(compile_now(program, program::serialize(with_spans)));
-  tell_spans(artifact.spans);
+  report_spans(artifact.spans);
   artifact.spans.clear();
   return program::serialize(artifact);
 }
@@ -225,8 +226,8 @@ std::shared_ptr<CompilerLibrary::CpuModule> CompilerLibrary::load_cpu_object(std
   return module;
 }
 
-// A child that ends has better things to do than to start a thread that tidies up. Where there is no memory for one,
-// the kernel stays linked as well.
+// In a forked child the kernel stays linked, because unlinking would start a thread. It also stays
+// linked if there is no memory for a thread.
 CompilerLibrary::CpuModule::~CpuModule() {
   if (handle_ == nullptr || linked_in_ != fork_generation()) return;
   try {

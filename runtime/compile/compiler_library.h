@@ -1,4 +1,4 @@
-// libligerdsl-compiler.so, loaded when something must be compiled (or a CPU object linked) for the first time.
+// libligerdsl-compiler.so, loaded at the first compile or the first link of a CPU object.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,28 @@ namespace ligerdsl::runtime {
 
 class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  public:
-  // Throws NOT_SUPPORTED when the library cannot be loaded (OUT_OF_HOST_MEMORY: for lack of address space),
-  // ABI_MISMATCH when its API version or build id differ from ours.
+  // Throws NOT_SUPPORTED if the library cannot be loaded, OUT_OF_HOST_MEMORY if the reason is lack
+  // of address space. Throws ABI_MISMATCH if its API version or build id differs from that of this
+  // library.
   static std::shared_ptr<CompilerLibrary> open(const std::string& path);
 
-  // The process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder of the object that holds this
-  // code. Opened at the first call that succeeds, and never unloaded.
+  // Returns the process's compiler: LIGERDSL_COMPILER, else libligerdsl-compiler.so in the folder
+  // of the object that holds this code. The first successful call loads it; it is never unloaded.
   static std::shared_ptr<CompilerLibrary> shared();
 
-  // Throws COMPILE_FAILED with the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. Runs on a thread of the
-  // library's own, or, isolated, in a process of its own: compile_thread.h and compile_process.h say what happens when
-  // LLVM gives up there. Where the compiler is at fault, the message names a file with the program (reproducer.h).
+  // Compiles on a thread of the library or, if isolated, in a separate process. compile_thread.h
+  // and compile_process.h describe what follows a fatal error of LLVM. Throws COMPILE_FAILED with
+  // the author's diagnostics, INTERNAL_ERROR or OUT_OF_HOST_MEMORY. For an error of the compiler
+  // itself the message names a file with the program (reproducer.h).
   std::string compile(std::string_view program, std::string_view options);
 
-  // How compile() goes from now on; at first as the environment says. Not while compiles run.
+  // Sets the isolation of later compiles; the environment sets the initial one. Do not call it
+  // while compiles run.
   void isolate(const CompileIsolation& isolation) { isolation_ = isolation; }
   const CompileIsolation& isolation() const { return isolation_; }
 
-  // A CPU object linked into this process; unlinked when the last owner lets go. A forked child leaves it linked.
+  // A CPU object linked into this process. The last owner unlinks it; a forked child leaves it
+  // linked.
   class CpuModule {
    public:
     ~CpuModule();
@@ -57,7 +61,7 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
  private:
   CompilerLibrary() = default;
   std::string compile_now(std::string_view program, std::string_view options);
-  std::string compile_telling_spans(std::string_view program, std::string_view options);
+  std::string compile_with_spans(std::string_view program, std::string_view options);
   CompileAnswer compile_in_thread(std::string_view program, std::string_view options);
 
   const ligerdsl_compiler_table* table_ = nullptr;
@@ -65,10 +69,10 @@ class CompilerLibrary : public std::enable_shared_from_this<CompilerLibrary> {
   CompileIsolation isolation_;
 };
 
-// What the kernel of these bytes is called where it runs: "ligerdsl_rms_norm_forward_bf16".
+// Returns the kernel's symbol: "ligerdsl_rms_norm_forward_bf16".
 std::string entry_of(std::string_view program);
 
-// The build id of this library, part of every cache key.
+// Returns the build id of this library, which is part of every cache key.
 const char* build_id();
 
 }  // namespace ligerdsl::runtime

@@ -1,4 +1,4 @@
-// A program that the compiler failed on, kept in a file for a report.
+// A file with a program on which the compiler failed, for a bug report.
 #pragma once
 
 #include <string>
@@ -6,15 +6,15 @@
 
 namespace ligerdsl::runtime {
 
-// Writes the bytes of a program and its options to a file of LIGERDSL_REPRODUCER_DIR, else of TMPDIR or /tmp, named by
-// their digest. Returns its path, or nothing when it could not be written.
+// Writes the bytes of a program and its options to a file in LIGERDSL_REPRODUCER_DIR, else TMPDIR
+// or /tmp. The file is named by their digest. Returns its path, or "" if it could not be written.
 std::string write_reproducer(std::string_view program, std::string_view options);
 
 struct Reproducer {
   std::string program, options, build_id;
 };
 
-// Throws INVALID_PROGRAM when the file cannot be read or is none of these.
+// Reads a reproducer. Throws INVALID_PROGRAM if the file cannot be read or is no reproducer.
 Reproducer read_reproducer(const std::string& path);
 
 inline constexpr std::string_view kReproducerSuffix = ".reproducer";

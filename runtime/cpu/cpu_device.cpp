@@ -1,4 +1,5 @@
-// The CPU as a device: kernels are objects linked by the compiler library and run on the context's thread pool.
+// The CPU as a device. The compiler library links kernels into the process, and they run on the
+// context's thread pool.
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,12 +22,13 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kAlign = 256;
-// A grid that is expected to take less than this runs on the caller: waking workers costs about as much.
+// A grid that is expected to take less time than this runs on the caller, because waking workers
+// costs about as much.
 constexpr double kInlineNanoseconds = 20000;
-// Of launches on the caller one of so many is timed: to read the clock twice takes a quarter of a small call. Fewer where
-// much is missing until workers would be woken.
+// One of N launches on the caller is timed: reading the clock twice takes a quarter of a small
+// call. N is larger for grids far below the threshold.
 constexpr uint32_t kTimedOf = 8, kTimedOfSmall = 64;
-constexpr double kSmall = 1.0 / 16;  // of kInlineNanoseconds
+constexpr double kSmall = 1.0 / 16;  // fraction of kInlineNanoseconds
 
 int64_t programs_in(const Grid& grid) {
   int64_t total = 0;
@@ -34,7 +36,7 @@ int64_t programs_in(const Grid& grid) {
   if (!axes_fit || __builtin_mul_overflow(grid.x * grid.y, grid.z, &total))
     fail(Status::invalid_shape, "a grid of " + std::to_string(grid.x) + " x " + std::to_string(grid.y) + " x " +
                                     std::to_string(grid.z) +
-                                    " programs: every axis must be in 0..2^31-1 and the product below 2^63");
+                                    " programs: every axis must be in 0..2^31-1 and their number below 2^63");
   return total;
 }
 
@@ -73,7 +75,7 @@ class CpuKernel final : public LoadedKernel {
     const uint64_t* slots;
     int32_t grid[3];
     bool timed = true;
-    std::atomic<int64_t> busy_ns{0};  // summed over threads
+    std::atomic<int64_t> busy_ns{0};  // sum of all threads
   };
 
   static void run(void* user, int64_t begin, int64_t end, void* arena) {
@@ -87,7 +89,7 @@ class CpuKernel final : public LoadedKernel {
 
   std::shared_ptr<CompilerLibrary::CpuModule> module_;
   std::shared_ptr<ThreadPool> pool_;
-  // Of the last launch that was timed. Decides only where programs run, never what they compute.
+  // Nanoseconds of the last timed launch. They decide where programs run, never what they compute.
   std::atomic<double> nanoseconds_per_program_{kInlineNanoseconds};
   std::atomic<uint32_t> inline_launches_{0};
 };
@@ -147,7 +149,7 @@ class CpuDevice final : public Device {
   void* alloc_mapped(size_t bytes) override { return alloc(bytes); }
   void free_mapped(void* pointer) override { free(pointer); }
 
-  // Every thread copies one contiguous part.
+  // Splits a large copy into one contiguous part per thread.
   void copy(void* to, const void* from, size_t bytes, Stream) override {
     if (bytes < kParallelCopy || overlap(to, from, bytes)) {
       if (bytes > 0) memmove(to, from, bytes);
@@ -174,7 +176,7 @@ class CpuDevice final : public Device {
 
   std::string machine_code(const program::Artifact& artifact) override { return artifact.code; }
 
-  // With what caches of files would give back.
+  // Counts memory of the page cache that the system can reclaim as free.
   int64_t free_memory() override {
     std::ifstream file("/proc/meminfo");
     for (std::string line; std::getline(file, line);) {

@@ -1,8 +1,10 @@
-// CBLAS. Its number of threads and other settings belong to the process, not to this library.
+// Matmul by CBLAS. The number of its threads and its other settings belong to the process, not to
+// this library.
 //
-// OpenBLAS takes a buffer of 128 MiB of address space for each of its threads and for each caller at a time. Where it gets
-// none it asks again for ever, and where it cannot start a thread it raises SIGINT. So both are tried before it is loaded,
-// and a buffer before each call that may take a new one.
+// OpenBLAS maps a buffer of 128 MiB of address space for each of its threads and for each
+// concurrent caller. If it gets none, it tries again forever; if it cannot start a thread, it
+// raises SIGINT. This file therefore tests both before it loads the library, and tests for a buffer
+// before each call that may map one.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -33,12 +35,12 @@ struct Cblas {
 };
 
 constexpr size_t kMiB = size_t{1} << 20;
-constexpr size_t kBuffer = 128 * kMiB;          // of a thread or a caller
-constexpr size_t kThread = kBuffer + 8 * kMiB;  // with its stack
-constexpr size_t kLibrary = 64 * kMiB;          // code, data and what constructors allocate
-constexpr int kMostThreads = 64;                // as distributions build OpenBLAS
+constexpr size_t kBuffer = 128 * kMiB;          // bytes per thread or caller
+constexpr size_t kThread = kBuffer + 8 * kMiB;  // buffer and stack of a thread
+constexpr size_t kLibrary = 64 * kMiB;          // code, data and allocations of constructors
+constexpr int kMostThreads = 64;                // limit in distributions' builds of OpenBLAS
 
-// How many threads OpenBLAS computes with, the caller among them.
+// Returns the number of threads of OpenBLAS, including the caller.
 int openblas_threads() {
   for (const std::string* text : {&options().openblas_threads, &options().openmp_threads}) {
     if (const int count = std::atoi(text->c_str()); count > 0) return std::min(count, kMostThreads);
@@ -46,7 +48,8 @@ int openblas_threads() {
   return std::min(usable_cpus(), kMostThreads);
 }
 
-// Starts `count` threads that live at the same time, and waits for their end. False if one did not start.
+// Starts `count` threads that live at the same time, and waits for their end. Returns false if one
+// did not start.
 bool can_start_threads(int count) {
   pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
   std::vector<pthread_t> threads(static_cast<size_t>(count));
@@ -73,7 +76,7 @@ bool is_loaded(const std::string& name) {
   return library != nullptr;
 }
 
-// Says why a CBLAS library must not be loaded into this process; empty: it may.
+// Returns why a CBLAS library must not be loaded into this process, or "" if it may.
 std::string reason_not_to_load_cblas() {
   const int threads = openblas_threads();
   const size_t bytes = kLibrary + kBuffer + static_cast<size_t>(threads - 1) * kThread;
@@ -87,8 +90,8 @@ std::string reason_not_to_load_cblas() {
   return "";
 }
 
-// A call of cblas_sgemm. Later calls use the buffers of earlier ones again. So a call needs a new buffer only when more
-// calls run at the same time than ever before.
+// Scope of a call of cblas_sgemm. Calls reuse the buffers of earlier ones. A call needs a new
+// buffer only if more calls run at the same time than ever before.
 class Caller {
  public:
   Caller() {
@@ -97,7 +100,7 @@ class Caller {
     if (inside <= known) return;
     if (!address_space_left(kBuffer)) {
       inside_.fetch_sub(1);
-      fail(Status::out_of_host_memory, "a matrix product by CBLAS takes a buffer of " + std::to_string(kBuffer / kMiB) +
+      fail(Status::out_of_host_memory, "a matmul by CBLAS takes a buffer of " + std::to_string(kBuffer / kMiB) +
                                            " MiB of address space, which this process cannot get (ulimit -v)");
     }
     while (known < inside && !buffers_.compare_exchange_weak(known, inside)) {
@@ -127,7 +130,7 @@ Cblas find_cblas(const std::string& path) {
     tried = "the library that was found has no function cblas_sgemm";
   }
   fail(Status::not_supported,
-       "matrix products on a CPU need a CBLAS library: " + tried +
+       "matmul on a CPU needs a CBLAS library: " + tried +
            "; install OpenBLAS (Debian and Ubuntu: libopenblas0), or set LIGERDSL_LIBCBLAS to the path of a library "
            "with cblas_sgemm");
 }
@@ -143,7 +146,7 @@ class CpuMatmul final : public Matmul {
            Stream) override {
     for (const Matrix* m : {&a, &b, &c}) {
       if (m->type != f32)
-        fail(Status::not_supported, std::string("CBLAS products are f32, got a matrix of ") + name(m->type));
+        fail(Status::not_supported, std::string("matmul by CBLAS: expected f32, got a matrix of ") + name(m->type));
     }
     for (int64_t size : {sizes.m, sizes.n, sizes.k, a.stride, b.stride, c.stride}) {
       if (size > INT_MAX)
@@ -168,7 +171,7 @@ std::string describe_cblas(const std::string& path) {
   const Cblas cblas = find_cblas(path);
   std::string text = file_of(reinterpret_cast<const void*>(cblas.sgemm));
   using Text = const char* (*)();
-  // "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...": the first two words.
+  // Takes the first two words of "OpenBLAS 0.3.21 NO_LAPACKE DYNAMIC_ARCH ...".
   if (auto config = reinterpret_cast<Text>(find_symbol(cblas.library, "openblas_get_config"))) {
     const std::string words = config();
     text += ", " + words.substr(0, words.find(' ', words.find(' ') + 1));

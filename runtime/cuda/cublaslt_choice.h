@@ -1,6 +1,7 @@
-// Which of the kernels that cuBLASLt proposes makes a product. Its first proposal is a model's guess; where
-// measurements say better, a table does. The choice is a function of the proposals alone, never of a timing, so that
-// every process with the same library on the same kind of GPU chooses the same kernel and gets the same bits.
+// Chooses among the kernels that cuBLASLt proposes for a matmul. cuBLASLt's first proposal is the
+// guess of a model. A table overrides it where measurements were better. The choice depends on the
+// proposals alone, never on a timing. Every process with the same library and kind of GPU therefore
+// chooses the same kernel and gets the same bits.
 #pragma once
 
 #include <cstddef>
@@ -12,16 +13,16 @@
 
 namespace ligerdsl::runtime {
 
-// What decides: a tile of the result as cublasLtMatmulTile_t numbers it, and how many times the GPU is filled with
-// them.
+// A proposal: the tile of the result as a cublasLtMatmulTile_t, and the number of times that such
+// tiles fill the GPU.
 struct ProposedKernel {
   int tile;
   float waves;
 };
 
-// The place of the kernel to use among `proposed`, which is not empty and in cuBLASLt's order. 0 where nothing better
-// is known: on another architecture than `arch` "sm_90a", of f32 operands, or of fewer than 24 waves, where the
-// last wave decides and cuBLASLt counts it.
+// Returns the index of the kernel to use in `proposed`, which is not empty and in cuBLASLt's order.
+// Returns 0 if no better one is known: if `arch` is not "sm_90a", for f32 operands, and below 24
+// waves. There the last wave decides, and cuBLASLt accounts for it.
 size_t choose_kernel(std::string_view arch, Product product, DType operands, DType result,
                      std::span<const ProposedKernel> proposed);
 

@@ -1,4 +1,4 @@
-// One GPU as a device, through the driver API.
+// One GPU as a device, by the driver API.
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cache/kernel_cache.h"
 #include "runtime/cache/single_flight.h"
@@ -63,7 +63,7 @@ class CudaDevice final : public Device {
     });
   }
 
-  // With unified addressing, which every driver of a 64-bit host has, kernels use the host's pointer.
+  // Kernels use the host's pointer: every driver of a 64-bit host has unified addressing.
   void* alloc_mapped(size_t bytes) override {
     const PrimaryContext::RelaxedScope scope(*context_);
     void* pointer = nullptr;
@@ -132,7 +132,8 @@ class CudaDevice final : public Device {
     const PrimaryContext::Scope scope(*context_);
     int status = cuda::capture_status_none;
     const cuda::Result result = api().stream_capturing(stream, &status);
-    // The legacy stream answers with this error while a stream that synchronises with it is being captured.
+    // The legacy stream returns this error while a stream that synchronises with it is being
+    // captured.
     if (result == cuda::error_stream_capture_implicit) return true;
     check(result, "asking whether a stream is being captured");
     return status != cuda::capture_status_none;
@@ -200,7 +201,7 @@ class CudaDevice final : public Device {
   const cuda::Api& api() const { return context_->api(); }
   void check(cuda::Result result, const char* what) const { context_->driver().check(result, what); }
 
-  // The kernel in machine code that was assembled before; null where there is none, or the driver refuses it.
+  // Returns the kernel in cached machine code, or null if there is none or the driver rejects it.
   std::shared_ptr<LoadedKernel> from_cubin(const program::Artifact& artifact, const Digest& key,
                                            const std::optional<std::string>& image, const char* origin,
                                            LoadReport& report, PhaseClock& clock) {
@@ -218,7 +219,7 @@ class CudaDevice final : public Device {
     return nullptr;
   }
 
-  // Releasing things must be possible in a forked child, after a sticky error and when the driver is gone.
+  // Releases must not fail in a forked child, after a sticky error, or after the driver's shutdown.
   template <class Work>
   static void quietly(Work work) {
     try {
@@ -232,7 +233,7 @@ class CudaDevice final : public Device {
                                                    LoadReport& report) {
     PhaseClock clock(report);
     if (edited.ptx) artifact.code = edited.ptx.content;
-    // What was edited may have lost its wait for earlier kernels, and machine code does not show it.
+    // An edited stage may lack the wait for earlier kernels, and machine code does not show it.
     if (edited.code || artifact.code.find("griddepcontrol.wait") == std::string::npos) artifact.launch_overlap = false;
     const EditedStages::File& last = edited.code ? edited.code : edited.ptx;
     return naming(last, [&] {

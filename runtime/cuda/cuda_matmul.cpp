@@ -1,7 +1,8 @@
-// cuBLASLt, declared here as far as it is used and loaded at run time.
+// Matmul by cuBLASLt. The part in use is declared here and loaded at run time.
 //
-// cuBLASLt is column-major. A row-major matrix [r, c] is the column-major matrix [c, r], its transpose, in the same
-// memory; so c = a b is made as c^T = b^T a^T: the factors change places and each keeps its own transposition.
+// cuBLASLt is column-major. A row-major matrix [r, c] is the column-major matrix [c, r], its
+// transpose, in the same memory. So c = a b is computed as c^T = b^T a^T: the operands are swapped
+// and keep their own transposition.
 #include <algorithm>
 #include <array>
 #include <mutex>
@@ -17,8 +18,8 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr int kCompute32F = 68, kReal32F = 0, kReal16F = 2, kReal16BF = 14;
-constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a description
-constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C between
+constexpr int kTransposeA = 3, kTransposeB = 4;                      // attributes of a descriptor
+constexpr int kPrefWorkspace = 1, kPrefAlignA = 5, kPrefAlignD = 8;  // attributes of a preference; B and C are 6 and 7
 constexpr int kConfigTile = 1;                                       // attribute of an algorithm
 constexpr int kProposals = 16;
 constexpr uint32_t kBestAlignment = 256, kWidestAccess = 16;
@@ -38,7 +39,7 @@ struct Layout {
 };
 using Opaque = void*;
 
-// X(member, symbol, parameters); every function returns a status, 0 for success.
+// X(member, symbol, parameters). Every function returns a status, 0 for success.
 #define LIGERDSL_CUBLASLT_FUNCTIONS(X)                                                                               \
   X(create, "cublasLtCreate", (Opaque*))                                                                             \
   X(destroy, "cublasLtDestroy", (Opaque))                                                                            \
@@ -64,7 +65,7 @@ struct Api {
 
 [[noreturn]] void fail_missing(const std::string& why) {
   fail(Status::not_supported,
-       "matrix products on a GPU need cuBLASLt: " + why +
+       "matmul on a GPU needs cuBLASLt: " + why +
            "; install cuBLAS of CUDA 12 or 13, name its folder in LD_LIBRARY_PATH, or set LIGERDSL_LIBCUBLASLT to the "
            "path of libcublasLt.so");
 }
@@ -106,18 +107,19 @@ int type_code(DType type) {
     case bf16:
       return kReal16BF;
     default:
-      fail(Status::not_supported, std::string("cuBLASLt products are f32, f16 or bf16, got ") + name(type));
+      fail(Status::not_supported, std::string("matmul by cuBLASLt: expected f32, f16 or bf16, got ") + name(type));
   }
 }
 
-// 256, 16 or less: no access is wider than 16 bytes, so what lies between is not worth a choice of its own.
+// Returns 256, or an alignment of 16 or less. No access is wider than 16 bytes, so values between
+// get no choice of their own.
 uint32_t alignment(const void* data) {
   const uintptr_t address = reinterpret_cast<uintptr_t>(data);
   if (address % kBestAlignment == 0) return kBestAlignment;
   return static_cast<uint32_t>(std::min<uintptr_t>(address & (~address + 1), kWidestAccess));
 }
 
-// What cuBLASLt's choice of kernel depends on.
+// Properties of a matmul that cuBLASLt's choice of kernel depends on.
 struct Key {
   int64_t m, n, k, stride_a, stride_b, stride_c;
   uint32_t align_a, align_b, align_c;
@@ -141,7 +143,7 @@ class CudaMatmul final : public Matmul {
       const PrimaryContext::RelaxedScope scope(*context_);
       for (Opaque desc : descriptions_) api_.desc_destroy(desc);
       api_.destroy(handle_);
-    } catch (const std::exception&) {  // the driver is gone, or this is a forked child: nothing is left to release
+    } catch (const std::exception&) {  // after the driver's shutdown or in a forked child there is nothing to release
     }
   }
 
@@ -167,7 +169,7 @@ class CudaMatmul final : public Matmul {
     const float one = 1.0f;
     check(api_.matmul(handle_, description(product), &one, b.data, &first, a.data, &second, &beta, c.data, &result,
                       c.data, &result, &algorithm, workspace, kCublasLtWorkspaceBytes, stream),
-          "a matrix product");
+          "a matmul");
   }
 
  private:
@@ -209,7 +211,7 @@ class CudaMatmul final : public Matmul {
     Opaque preference = nullptr;
     check(api_.pref_create(&preference), "creating a preference");
     api_.pref_set(preference, kPrefWorkspace, &kCublasLtWorkspaceBytes, sizeof kCublasLtWorkspaceBytes);
-    const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c, key.align_c};  // A, B, C and D of cuBLASLt
+    const uint32_t alignments[] = {key.align_b, key.align_a, key.align_c, key.align_c};  // cuBLASLt's A, B, C and D
     for (int i = 0; i <= kPrefAlignD - kPrefAlignA; ++i)
       api_.pref_set(preference, kPrefAlignA + i, &alignments[i], sizeof alignments[i]);
     std::array<Heuristic, kProposals> found{};
@@ -233,7 +235,7 @@ class CudaMatmul final : public Matmul {
         .algorithm;
   }
 
-  // 0, which stands for no tile, where cuBLASLt does not say.
+  // Returns the tile of an algorithm, or 0 if cuBLASLt does not report it.
   int tile_of(const Algorithm& algorithm) const {
     int tile = 0;
     size_t written = 0;
@@ -247,7 +249,7 @@ class CudaMatmul final : public Matmul {
   Opaque handle_ = nullptr;
   Opaque descriptions_[3] = {};
 
-  std::mutex mutex_;  // guards what follows
+  std::mutex mutex_;  // guards the members below
   int chosen_ = 0;
   Key keys_[kRemembered];
   Algorithm algorithms_[kRemembered];

@@ -9,10 +9,10 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kLogSize = 16384;
-constexpr int64_t kDefaultShared = 48 << 10;  // more needs an attribute
+constexpr int64_t kDefaultShared = 48 << 10;  // more requires an attribute
 constexpr int32_t kPortableCluster = 8;
-constexpr int32_t kOverlapDriver = 12030;           // from here on a capture keeps the overlap, as a programmatic edge
-constexpr size_t kMostMaps = 16, kMostSlots = 256;  // of a kernel with tensor maps: 4 KB of parameters
+constexpr int32_t kOverlapDriver = 12030;           // first whose captures keep the overlap, as a programmatic edge
+constexpr size_t kMostMaps = 16, kMostSlots = 256;  // limits of a kernel with tensor maps: 4 KB of parameters
 constexpr int64_t kMaxGridX = INT32_MAX, kMaxGridYZ = 65535;
 
 class LinkScope {
@@ -36,7 +36,7 @@ std::string joined(const std::string& errors, const std::string& info) {
   return text;
 }
 
-// "8.0" of PTX that holds ".version 8.0".
+// Returns the version of PTX: "8.0" for ".version 8.0".
 std::string version_of(const std::string& ptx) {
   constexpr std::string_view directive = ".version ";
   const size_t at = ptx.find(directive);
@@ -51,7 +51,7 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   const PrimaryContext::RelaxedScope scope(context);
   const cuda::Api& api = context.api();
   std::string info(kLogSize, '\0'), errors(kLogSize, '\0');
-  // Source lines are carried into the machine code only where the PTX has them.
+  // The machine code gets source lines only if the PTX has them.
   const bool lines = ptx.find("\t.loc\t") != std::string::npos;
   int options[] = {cuda::jit_info_log,       cuda::jit_info_log_size, cuda::jit_error_log,
                    cuda::jit_error_log_size, cuda::jit_log_verbose,   cuda::jit_line_info};
@@ -60,7 +60,7 @@ Cubin assemble(const PrimaryContext& context, const std::string& ptx) {
   cuda::LinkState state = nullptr;
   context.driver().check(api.link_create(6, options, values, &state), "preparing the driver's assembler");
   const LinkScope link(api, state);
-  // The driver wants a terminated string and counts the terminator.
+  // The driver takes a terminated string and counts the terminator.
   cuda::Result result = api.link_add(state, cuda::jit_input_ptx, const_cast<char*>(ptx.c_str()), ptx.size() + 1,
                                      "kernel.ptx", 0, nullptr, nullptr);
   void* image = nullptr;
@@ -166,8 +166,11 @@ cuda::LaunchConfig CudaKernel::config_of(const Grid& grid, Stream stream) {
           .attribute_count = attribute_count_};
 }
 
-// A persistent kernel whose grid leaves places free must find all of them free: beside the last CTAs of its predecessor
-// some multiprocessors would get two of its CTAs and others none, and its time is that of the fullest one.
+// Returns the number of CTAs from which on a launch overlaps the previous kernel.
+//
+// A persistent kernel whose grid does not fill the GPU must not overlap. Next to the last CTAs of
+// its predecessor, some SMs would get two of its CTAs and others none. Its time is that of the
+// fullest SM.
 int64_t CudaKernel::smallest_overlapped_grid() const {
   if (!artifact_.launch_overlap || context_->driver().version() < kOverlapDriver) return INT64_MAX;
   if (!artifact_.persistent) return 0;
@@ -179,7 +182,8 @@ CudaKernel::~CudaKernel() {
     const PrimaryContext::RelaxedScope scope(*context_);
     context_->api().module_unload(module_);
   } catch (const std::exception&) {
-    // A forked child, or a driver that is gone already: there is nothing to unload. Or no memory to say so.
+    // In a forked child, or after the driver's shutdown, there is nothing to unload. Lack of memory
+    // also ends here.
   }
 }
 
@@ -190,12 +194,14 @@ void CudaKernel::refuse_grid(const Grid& grid) const {
                                   " CTAs; a GPU runs at most 2^31-1 x 65535 x 65535 CTAs: split the call");
 }
 
-// Dynamic persistent programs are counted in 32 bits, and need not all have their CTAs.
+// A dynamic persistent kernel counts its programs in 32 bits, and they need not all have their own
+// CTAs.
 Grid CudaKernel::largest_grid() const {
   return {artifact_.dynamic_persistent ? INT32_MAX : kMaxGridX / artifact_.cluster, kMaxGridYZ, kMaxGridYZ};
 }
 
-// Parameters one by one: where maps lie behind slots in a buffer, the assembler decides.
+// Passes parameters one by one, because the assembler decides the place of maps in a parameter
+// buffer.
 cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, const uint64_t* slots) const {
   cuda::TensorMap maps[kMostMaps];
   void* parameters[kMostSlots + kMostMaps];
@@ -203,7 +209,7 @@ cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, cons
   for (; count < artifact_.slots; ++count) parameters[count] = const_cast<uint64_t*>(slots + count);
   cuda::TensorMap* to = maps;
   for (const program::TensorMap& map : artifact_.maps) {
-    if (const char* why = why_not_mapped(map, slots))
+    if (const char* why = reason_not_mapped(map, slots))
       fail(Status::invalid_argument, artifact_.entry + ": tensor copies cannot read the view at argument slot " +
                                          std::to_string(map.slot) + ": " + why);
     const cuda::Result result = encode_map(context_->api(), map, slots, to);
@@ -222,7 +228,8 @@ void CudaKernel::launch(const uint64_t* slots, const Grid& programs, Stream stre
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
   const PrimaryContext::Scope scope(*context_);
   cuda::LaunchConfig config = config_of(grid, stream);
-  // The legacy stream also waits for other streams, which is more than the kernel itself waits for.
+  // The legacy stream never overlaps: it also waits for other streams, which the kernel's own wait
+  // does not cover.
   config.attribute_count += stream != nullptr && stream != cuda::stream_legacy &&
                             grid.x * artifact_.cluster * grid.y * grid.z >= overlap_from_;
   if (!artifact_.maps.empty()) {

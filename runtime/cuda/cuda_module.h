@@ -1,4 +1,4 @@
-// PTX to machine code to a function that can be launched.
+// Assembles PTX to machine code and loads it as a function that can be launched.
 #pragma once
 
 #include <memory>
@@ -12,17 +12,18 @@ namespace ligerdsl::runtime {
 
 struct Cubin {
   std::string image;
-  std::string log;  // what the driver's assembler said: registers, spills, warnings
+  std::string log;  // output of the driver's assembler: registers, spills, warnings
 };
 
-// Assembles PTX for the context's device. Throws COMPILE_FAILED or DRIVER_TOO_OLD with the assembler's log.
+// Assembles PTX for the context's device. Throws COMPILE_FAILED or DRIVER_TOO_OLD with the
+// assembler's log.
 Cubin assemble(const PrimaryContext& context, const std::string& ptx);
 
-// A loaded module with one kernel in it.
+// A loaded module with one kernel.
 class CudaKernel final : public LoadedKernel {
  public:
-  // Loads `image` and prepares the kernel that `artifact` describes: attributes are read, dynamic shared memory is
-  // allowed.
+  // Loads `image` and prepares the kernel that `artifact` describes: reads its attributes and
+  // allows its dynamic shared memory.
   CudaKernel(std::shared_ptr<const PrimaryContext> context, program::Artifact artifact, std::string_view image,
              std::string log);
   ~CudaKernel() override;
@@ -42,10 +43,10 @@ class CudaKernel final : public LoadedKernel {
   std::shared_ptr<const PrimaryContext> context_;
   cuda::Module module_ = nullptr;
   cuda::Function function_ = nullptr;
-  cuda::LaunchAttribute attributes_[2] = {};  // those of every launch, then the one that overlaps
-  unsigned attribute_count_ = 0;              // of every launch
-  int64_t overlap_from_ = 0;                  // CTAs from which on launches overlap
-  int64_t most_programs_ = INT64_MAX;  // of a launch along x: more of a dynamic persistent kernel do not run at a time
+  cuda::LaunchAttribute attributes_[2] = {};  // attributes of every launch, then that of an overlapping one
+  unsigned attribute_count_ = 0;              // attributes of every launch
+  int64_t overlap_from_ = 0;                  // smallest number of CTAs of an overlapping launch
+  int64_t most_programs_ = INT64_MAX;         // along x: programs of a dynamic persistent kernel that run at a time
 };
 
 }  // namespace ligerdsl::runtime

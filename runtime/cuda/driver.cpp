@@ -12,9 +12,9 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr int32_t kOldestDriver = 12000;  // cuLaunchKernelEx with clusters, and PTX 8.0
+constexpr int32_t kOldestDriver = 12000;  // first with cuLaunchKernelEx, clusters and PTX 8.0
 
-// The process (fork_generation) in which cuInit was successful, and who is about to call it.
+// Process (fork_generation) in which cuInit succeeded, and the threads that are about to call it.
 constexpr uint64_t kNever = UINT64_MAX;
 std::atomic<uint64_t> live_since{kNever};
 UseCount opening;
@@ -46,7 +46,7 @@ std::string result_text(const cuda::Api& api, cuda::Result result) {
          (text ? std::string(": ") + text : "") + ")";
 }
 
-// Why cuInit's result means that there is no device here.
+// Throws the error for a result of cuInit.
 [[noreturn]] void init_failed(const cuda::Api& api, const std::string& path, cuda::Result result) {
   const std::string found = "\"" + path + "\" was loaded, but cuInit failed with " + result_text(api, result) + ". ";
   switch (result) {
@@ -116,7 +116,8 @@ std::string advice(Status status) {
 
 int32_t ptx_version_of_driver(int32_t driver_version) {
   const int32_t major = driver_version / 1000, minor = driver_version % 1000 / 10;
-  // From 12.6 on, PTX lags one minor version behind the toolkit within the 12 series; 12.5 and 12.6 share PTX 8.5.
+  // From 12.6 on, the PTX version is one minor version less than that of the toolkit within the 12
+  // series; 12.5 and 12.6 share PTX 8.5.
   if (major == 12) return 80 + (minor <= 5 ? minor : minor - 1);
   if (major == 11) return 70 + minor;
   return major >= 13 ? (major - 4) * 10 + minor : 0;

@@ -1,4 +1,4 @@
-// The CUDA driver, found at run time by dlopen: no toolkit, and no driver, is needed to build or to run on a CPU.
+// The CUDA driver, loaded by dlopen. Builds and runs on a CPU need neither a toolkit nor a driver.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 namespace ligerdsl::runtime {
 
 namespace cuda {
-// The driver's functions, all resolved or none.
+// The driver's functions: all are resolved, or none.
 struct Api {
 #define LIGERDSL_DECLARE(member, symbol, parameters) Result(*member) parameters = nullptr;
   LIGERDSL_DRIVER_FUNCTIONS(LIGERDSL_DECLARE)
@@ -23,7 +23,7 @@ struct GpuInfo {
   int32_t ordinal = 0;
   std::string name;
   int32_t major = 0, minor = 0;  // compute capability
-  std::string arch;              // the target name that the compiler gets: "sm_90a", "sm_80", ...
+  std::string arch;              // target name for the compiler: "sm_90a", "sm_80", ...
   int64_t memory_bytes = 0;
   int32_t multiprocessors = 0;
   int32_t l2_bytes = 0;
@@ -32,26 +32,27 @@ struct GpuInfo {
 
 class Driver {
  public:
-  // Loads `path` and initialises the driver. Throws NO_DEVICE (library missing, stub driver, cuInit fails, no device:
-  // the message says which, and what to do), DRIVER_TOO_OLD or FORKED_PROCESS.
+  // Loads `path` and initialises the driver. Throws DRIVER_TOO_OLD, FORKED_PROCESS, or NO_DEVICE
+  // (library missing, stub driver, cuInit fails, no device). The message of NO_DEVICE names the
+  // reason and a remedy.
   static std::shared_ptr<const Driver> open(const std::string& path);
 
-  // The process's driver: LIGERDSL_LIBCUDA, else libcuda.so.1. Opened at the first call that succeeds and kept for
-  // ever.
+  // Returns the process's driver: LIGERDSL_LIBCUDA, else libcuda.so.1. The first successful call
+  // opens it; it is never closed.
   static std::shared_ptr<const Driver> shared();
 
   const cuda::Api& api() const { return api_; }
   const std::string& path() const { return path_; }
   int32_t version() const { return version_; }          // as cuDriverGetVersion: 13000 for 13.0
-  int32_t ptx_version() const { return ptx_version_; }  // highest accepted, times ten
+  int32_t ptx_version() const { return ptx_version_; }  // highest accepted PTX version, times ten
   int32_t device_count() const { return device_count_; }
   GpuInfo device(int32_t ordinal) const;  // throws INVALID_DEVICE, ARCH_NOT_SUPPORTED
 
-  // Throws the Error that belongs to `result`; `what` says what was being done. Does nothing on success.
+  // Throws the Error for `result`; `what` names the operation. Does nothing on success.
   void check(cuda::Result result, const char* what) const {
     if (result != cuda::success) raise(result, what);
   }
-  // `detail` is appended to the message (the JIT's log).
+  // Appends `detail`, such as the JIT's log, to the message.
   [[noreturn]] void raise(cuda::Result result, const char* what, const std::string& detail = "") const;
 
  private:
@@ -62,25 +63,28 @@ class Driver {
   int32_t version_ = 0, ptx_version_ = 0, device_count_ = 0;
 };
 
-// 12040 -> 84, 12060 -> 85, 13000 -> 90; 0 for drivers before CUDA 11.
+// Returns the PTX version of a driver: 12040 -> 84, 12060 -> 85, 13000 -> 90. Returns 0 for drivers
+// before CUDA 11.
 int32_t ptx_version_of_driver(int32_t driver_version);
 
 Status status_of_result(cuda::Result result);
 
-// True in a child of a process in which a driver was initialised before fork(): every CUDA call there is refused.
+// Returns true in a child that was forked after its parent initialised a driver. Every CUDA call
+// there fails.
 bool forked_after_init();
-void refuse_after_fork();  // throws FORKED_PROCESS there
+void refuse_after_fork();  // throws FORKED_PROCESS in such a child
 
-// A retained primary context. Every use of it is inside a Scope.
+// A retained primary context. Use it only inside a Scope.
 class PrimaryContext {
  public:
   PrimaryContext(std::shared_ptr<const Driver> driver, int32_t ordinal);
-  ~PrimaryContext();  // silent when the driver is gone
+  ~PrimaryContext();  // does nothing after the driver's shutdown
   PrimaryContext(const PrimaryContext&) = delete;
   PrimaryContext& operator=(const PrimaryContext&) = delete;
 
-  // Makes the context current for its lifetime and leaves the caller's current context as it was. Throws FORKED_PROCESS
-  // in a forked child. Costs one driver call when the context is current already, else three.
+  // Makes the context current for its lifetime and then restores the caller's context. Throws
+  // FORKED_PROCESS in a forked child. Costs one driver call if the context is current already, else
+  // three.
   class Scope {
    public:
     explicit Scope(const PrimaryContext& context);
@@ -93,8 +97,8 @@ class PrimaryContext {
     bool pushed_ = false;
   };
 
-  // As Scope, and with this thread's stream-capture mode relaxed, so that loading a module or allocating does not break
-  // a capture that is under way.
+  // A Scope that also relaxes this thread's stream-capture mode. Loading a module or allocating
+  // then does not break a capture in progress.
   class RelaxedScope {
    public:
     explicit RelaxedScope(const PrimaryContext& context);

@@ -7,12 +7,12 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr int64_t kVector = 16;               // bytes
-constexpr int64_t kMostElements = 1LL << 30;  // along a dimension: coordinates have 32 bits
+constexpr int64_t kMostElements = 1LL << 30;  // per dimension: coordinates have 32 bits
 constexpr int64_t kMostStride = 1LL << 40;    // bytes, exclusive
 
 }  // namespace
 
-const char* why_not_mapped(const program::TensorMap& map, const uint64_t* slots) {
+const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slots) {
   const MappedView view(map, slots);
   for (size_t dim = 0; dim < view.rank; ++dim) {
     if (view.size(dim) < 1) return "it has no elements";
@@ -22,20 +22,20 @@ const char* why_not_mapped(const program::TensorMap& map, const uint64_t* slots)
   for (size_t dim = 0; dim + 1 < view.rank; ++dim) {
     const int64_t stride = view.stride(dim);
     if (stride > kMostStride / size_of(map.type) - 1 || stride < view.cols())
-      return "its rows overlap, or are 2^40 bytes or more apart";
-    if (stride * size_of(map.type) % kVector != 0) return "its rows are no multiple of 16 bytes apart";
+      return "its rows overlap, or their stride is 2^40 bytes or more";
+    if (stride * size_of(map.type) % kVector != 0) return "the stride of its rows is no multiple of 16 bytes";
   }
   if (map.sliced >= 0 && view.stride(map.sliced) >= program::TensorMap::kSliceStep)
-    return "the rows of its slices are 2^34 elements or more apart";
+    return "the row stride of its slices is 2^34 elements or more";
   return nullptr;
 }
 
-// The driver takes dimensions from the last to the first.
+// The driver takes dimensions in reverse order.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to) {
   constexpr size_t kMost = program::TensorMap::kMostDims;
   const MappedView view(map, slots);
-  uint64_t sizes[kMost], strides[kMost];  // elements; bytes, of all but the first
+  uint64_t sizes[kMost], strides[kMost];  // sizes in elements; strides in bytes, of all dimensions but the first
   unsigned box[kMost], each[kMost];
   const auto bytes = [&](int64_t stride) { return static_cast<uint64_t>(stride * size_of(map.type)); };
   for (size_t i = 0; i < view.rank; ++i) {

@@ -1,4 +1,5 @@
-// Tensor maps of a launch: what program::TensorMap says of a view, and the launch's address, sizes and strides.
+// Tensor maps of a launch: the description of program::TensorMap with the launch's address, sizes
+// and strides.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace ligerdsl::runtime {
 
-// A view at its launch slots: its address, then sizes and strides in elements. Its last dimension has columns, the others rows.
+// A view in its launch slots: address, then sizes and strides in elements. The last dimension has
+// columns, the others have rows.
 class MappedView {
  public:
   MappedView(const program::TensorMap& map, const uint64_t* slots) : rank(map.box.size()), slots_(slots + map.slot) {}
@@ -17,7 +19,7 @@ class MappedView {
   uint64_t address() const { return slots_[0]; }
   int64_t size(size_t dim) const { return static_cast<int64_t>(slots_[1 + dim]); }
   int64_t cols() const { return size(rank - 1); }
-  // What no one steps along may be any number, often 0, but that of a map.
+  // A dimension of size 1 may have any stride, often 0, but a map needs a valid one.
   int64_t stride(size_t dim) const {
     return size(dim) == 1 ? (cols() + 15) / 16 * 16 : static_cast<int64_t>(slots_[1 + rank + dim]);
   }
@@ -26,11 +28,11 @@ class MappedView {
   const uint64_t* slots_;
 };
 
-// Why there can be no map of a view, by its launch slots; null where there can. The driver's rules, and rows that share no
-// memory.
-const char* why_not_mapped(const program::TensorMap& map, const uint64_t* slots);
+// Returns why a view cannot have a tensor map, or null if it can. Checks the driver's rules, and
+// that rows share no memory.
+const char* reason_not_mapped(const program::TensorMap& map, const uint64_t* slots);
 
-// Asks the driver for it; takes no memory. There can be one.
+// Encodes the map by the driver; allocates no memory. The view must be one that can have a map.
 cuda::Result encode_map(const cuda::Api& api, const program::TensorMap& map, const uint64_t* slots,
                         cuda::TensorMap* to);
 

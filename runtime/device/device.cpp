@@ -61,7 +61,7 @@ std::shared_ptr<Matmul> Device::matmul() {
     const std::lock_guard lock(matmul_mutex_);
     if (matmul_) return matmul_;
   }
-  std::shared_ptr<Matmul> made = make_matmul();  // loads a library
+  std::shared_ptr<Matmul> made = make_matmul();  // outside the lock: it loads a library
   const std::lock_guard lock(matmul_mutex_);
   if (!matmul_) matmul_.swap(made);
   return matmul_;
@@ -71,7 +71,8 @@ const DiskCache& Device::disk_cache() const {
   return *disk_;
 }
 
-// The options of one load: this device's, complete, so that the key names the machine code and not "this host".
+// Completes the options of a load with those of this device, so that the key names the machine code
+// and not "this host".
 program::CompileOptions Device::complete(program::CompileOptions options) {
   const bool for_cpu = options.target == program::Target::cpu;
   if (for_cpu != is_cpu())

@@ -1,4 +1,4 @@
-// A device that kernels run on: the CPU or one GPU. What a context of the C ABI holds.
+// A device that kernels run on: the CPU or one GPU. A context of the C ABI holds one.
 #pragma once
 
 #include <cstdint>
@@ -32,10 +32,10 @@ struct DeviceConfig {
   std::optional<std::string> cache_dir;  // unset: the rules of disk_cache.h
   int64_t cache_limit_bytes = 0;         // 0: LIGERDSL_CACHE_SIZE, else 1 GiB
   std::optional<CacheMode> cache_mode;   // unset: LIGERDSL_CACHE
-  bool no_jit = false;                   // a kernel found in no cache is an error, never a compile; or LIGERDSL_NO_JIT
+  bool no_jit = false;                   // never compile: a kernel in no cache is an error; or LIGERDSL_NO_JIT
   HostAllocator allocator;
-  std::shared_ptr<const Driver> driver;       // null: the process's
-  std::shared_ptr<CompilerLibrary> compiler;  // null: the process's, loaded when needed
+  std::shared_ptr<const Driver> driver;       // null: that of the process
+  std::shared_ptr<CompilerLibrary> compiler;  // null: that of the process, loaded when needed
 };
 
 struct DeviceDescription {
@@ -61,47 +61,50 @@ class Device {
   const DeviceDescription& description() const { return description_; }
   bool is_cpu() const { return description_.kind == DeviceKind::cpu; }
 
-  // Options with target, arch, features and PTX version of this device; the rest at the defaults. For the CPU this
-  // loads the compiler library, which knows the host's CPU.
+  // Returns options with target, arch, features and PTX version of this device, and defaults
+  // otherwise. For the CPU this loads the compiler library, which detects the host's CPU.
   virtual program::CompileOptions base_options() = 0;
 
-  // The kernel of these program bytes (program::serialize) compiled with `options`: from memory, from disk, or compiled
-  // now. `options` are base_options() with meta choices set; `emit` must be empty. One compile per key at a time;
-  // thread-safe.
+  // Returns the kernel of these program bytes (program::serialize) compiled with `options`, from
+  // memory, from disk or by a compile. `options` are base_options() with meta choices set; `emit`
+  // must be empty. Thread-safe: each key is compiled once at a time.
   std::shared_ptr<LoadedKernel> load(std::string_view program_bytes, const program::CompileOptions& options,
                                      LoadReport* report = nullptr);
 
-  // The text of one stage (CompileOptions::emit), for dumps. Machine code is none of them.
+  // Returns the text of one stage (CompileOptions::emit) for dumps. Machine code is not such a
+  // stage.
   std::string emit(std::string_view program_bytes, const program::CompileOptions& options, const std::string& stage);
 
-  // What runs of an artifact: a cubin of this device, or the CPU's object.
+  // Returns the machine code of an artifact: a cubin for this device, or the CPU's object.
   virtual std::string machine_code(const program::Artifact& artifact) = 0;
 
   const DiskCache& disk_cache() const;
 
-  // Matrix products (matmul.h), loaded when first asked for; throws NOT_SUPPORTED where there is no library for them.
+  // Returns the matmul library (matmul.h), which the first call loads. Throws NOT_SUPPORTED if
+  // there is none.
   std::shared_ptr<Matmul> matmul();
 
-  // ---- memory. Pointers are usable by kernels of this device; alignment is at least 256 bytes. Zero bytes give a
-  // pointer that may be freed but not used. Copies work between any two of host and device and are ordered on `stream`;
-  // with pageable host memory they return after the host side was read or written.
+  // ---- Memory. Kernels of this device can use the pointers; alignment is at least 256 bytes. Zero
+  // bytes give a pointer that may be freed but not used. Copies work between any two of host and
+  // device, in the order of `stream`. A copy of pageable host memory returns after it has read or
+  // written the host side.
   virtual void* alloc(size_t bytes) = 0;
-  virtual void free(void* pointer) = 0;  // null is fine; never throws
+  virtual void free(void* pointer) = 0;  // null is allowed; never throws
   virtual void copy(void* to, const void* from, size_t bytes, Stream stream) = 0;
   virtual void fill(void* pointer, uint8_t value, size_t bytes, Stream stream) = 0;
   virtual int64_t free_memory() = 0;  // bytes
 
-  // Host memory that kernels of this device write and the host reads meanwhile: for a few words.
+  // Host memory that kernels of this device write while the host reads it. Use it for a few words.
   virtual void* alloc_mapped(size_t bytes) = 0;
-  virtual void free_mapped(void* pointer) = 0;  // null is fine; never throws
+  virtual void free_mapped(void* pointer) = 0;  // null is allowed; never throws
 
-  // ---- streams and timing. On the CPU a stream is null and everything is finished already.
+  // ---- Streams and timing. On the CPU a stream is null and all work is already finished.
   virtual Stream create_stream() = 0;
   virtual void destroy_stream(Stream stream) = 0;  // never throws
   virtual void synchronize(Stream stream) = 0;
   virtual void synchronize_all() = 0;
-  // True while `stream` is being captured into a graph. With the legacy stream (null): while anything in this context
-  // is.
+  // Returns true while `stream` is being captured into a graph. For the legacy stream (null): while
+  // any stream of this context is.
   virtual bool capturing(Stream stream) = 0;
 
   virtual Event create_event() = 0;
@@ -112,7 +115,7 @@ class Device {
  protected:
   Device(const DeviceConfig& config, DeviceDescription description);
 
-  // Turns an artifact, or what was edited of it, into something that runs. Adds its phases to the report.
+  // Loads an artifact, or its edited stages, as a kernel. Adds its phases to the report.
   virtual std::shared_ptr<LoadedKernel> instantiate(program::Artifact artifact, const EditedStages& edited,
                                                     LoadReport& report) = 0;
   virtual std::shared_ptr<Matmul> make_matmul() = 0;
@@ -129,7 +132,7 @@ class Device {
   std::shared_ptr<Matmul> matmul_;
 };
 
-// What create() chooses from.
+// The implementations of create().
 std::shared_ptr<Device> make_cpu_device(const DeviceConfig& config);
 std::shared_ptr<Device> make_cuda_device(const DeviceConfig& config);
 

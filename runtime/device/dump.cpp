@@ -50,7 +50,7 @@ std::string remarks_text(const LoadedKernel& kernel, int32_t min_ctas_per_sm) {
   return text;
 }
 
-// Empty: there is none without a loaded kernel.
+// Returns the content of a stage, or "" if the stage needs a loaded kernel and there is none.
 std::string content_of(const Subject& of, std::string_view stage) {
   if (stage == "program") return program::print(program::parseProgram(of.program));
   const bool machine_code = stage == "cubin" || stage == "object";
@@ -73,7 +73,8 @@ bool same_folder(const std::string& a, const std::string& b) {
   return stat(a.c_str(), &x) == 0 && stat(b.c_str(), &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
 }
 
-// After the first stage that fails, the later ones would fail as well. `at` is the opened folder.
+// Writes the stages to the opened folder `at`. Stops at the first failure, because later stages
+// would fail as well.
 void dump_to(const std::string& folder, int at, const Subject& of) {
   for (const std::string& name : options().dump) {
     const char* file = stage(name).file(of.options.target);

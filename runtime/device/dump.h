@@ -1,4 +1,4 @@
-// LIGERDSL_DUMP: look at every stage of a kernel.
+// LIGERDSL_DUMP: writes the stages of a kernel to files.
 #pragma once
 
 #include <string_view>
@@ -11,9 +11,10 @@ namespace ligerdsl::runtime {
 class Device;
 struct EditedStages;
 
-// Writes the stages asked for that the target has to <dump dir>/<entry>-<key>/ (stage_files.h), each file at once, so
-// that threads and processes may write the same one; the folders are made if need be. `kernel` is what was loaded; null
-// where its compile failed: then what comes before the failure is written. What cannot be written is a warning.
+// Writes the requested stages that the target has to <dump dir>/<entry>-<key>/ (stage_files.h), and
+// creates the folders. Each file is replaced atomically, so threads and processes may write the
+// same one. `kernel` is the loaded kernel. It is null after a failed compile; the stages before the
+// failure are then written. A failure to write is a warning.
 void dump_stages_of(Device& device, std::string_view program, const program::CompileOptions& options,
                     const LoadedKernel* kernel, const EditedStages& edited);
 

@@ -11,7 +11,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// Device memory and events that are given back whatever happens.
+// Device memory that is always released.
 class Scratch {
  public:
   Scratch(Device& device, size_t bytes)
@@ -60,7 +60,8 @@ class OwnStream {
   Stream stream_;
 };
 
-// More than the last-level cache holds, or what the user asked for.
+// Returns the bytes to overwrite before a sample: more than the last-level cache holds, or
+// LIGERDSL_COLD_MEGABYTES.
 size_t flush_bytes(const Device& device) {
   if (const int64_t megabytes = options().cold_megabytes; megabytes > 0) return static_cast<size_t>(megabytes) << 20;
   constexpr int64_t least = int64_t{64} << 20, most = int64_t{512} << 20;
@@ -93,7 +94,8 @@ std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work
   device.synchronize(stream.get());
   std::vector<std::vector<double>> samples(works.size());
   double spent = 0;
-  // Overwriting the caches may take far longer than the work: 512 MiB before each copy of 1000 bytes.
+  // The wall time is limited as well: overwriting the caches may take far longer than the work,
+  // such as 512 MiB before each copy of 1000 bytes.
   constexpr double kMostOverhead = 10;
   const auto began = std::chrono::steady_clock::now();
   const auto over = [&] {

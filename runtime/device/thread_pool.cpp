@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <thread>
 
-#include "runtime/device/crew.h"
+#include "runtime/device/thread_team.h"
 
 namespace ligerdsl::runtime {
 
@@ -18,28 +18,28 @@ int32_t usable_cpus() {
 ThreadPool::ThreadPool(int32_t threads, HostAllocator allocator)
     : threads_(threads > 0 ? threads : usable_cpus()),
       allocator_(allocator),
-      crew_(std::make_shared<Crew>(threads_, allocator)) {}
+      team_(std::make_shared<ThreadTeam>(threads_, allocator)) {}
 
 ThreadPool::~ThreadPool() = default;
 
-ThreadPool::Crew& ThreadPool::crew() {
-  return crew_.get([this](const Crew& parents) {
-    auto alone = std::make_shared<Crew>(1, allocator_);
+ThreadPool::ThreadTeam& ThreadPool::team() {
+  return team_.get([this](const ThreadTeam& parents) {
+    auto alone = std::make_shared<ThreadTeam>(1, allocator_);
     alone->reserve_arenas(parents.arena_bytes());
     return alone;
   });
 }
 
 void ThreadPool::reserve_arenas(size_t bytes) {
-  crew().reserve_arenas(bytes);
+  team().reserve_arenas(bytes);
 }
 
 void ThreadPool::run(int64_t total, int64_t chunk, Body body, void* user) {
-  crew().run(total, chunk, body, user);
+  team().run(total, chunk, body, user);
 }
 
 void ThreadPool::run_inline(int64_t total, bool arena, Body body, void* user) {
-  crew().run_inline(total, arena, body, user);
+  team().run_inline(total, arena, body, user);
 }
 
 }  // namespace ligerdsl::runtime

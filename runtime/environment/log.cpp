@@ -25,9 +25,10 @@ struct Sink {
 
 struct Logger {
   std::atomic<int32_t> level;
-  // Held while callbacks run, so that removing one waits for it; recursive, because a callback may cause another line.
+  // Held while callbacks run, so that removing one waits for it. Recursive, because a callback may
+  // cause another line.
   PerProcess<std::recursive_mutex> delivery{std::make_shared<std::recursive_mutex>()};
-  ForkMutex mutex;  // guards what follows
+  ForkMutex mutex;  // guards the members below
   std::vector<Sink> sinks;
   std::set<std::string> seen;
   int next_id = 1;
@@ -37,7 +38,8 @@ struct Logger {
   Logger() : level(static_cast<int32_t>(options().log)) {
     const std::string& path = options().log_file;
     if (path.empty()) return;
-    // A pipe that nobody reads must not hold the process up: opening it fails, and a full one drops lines.
+    // A pipe without a reader must not block the process: opening it fails, and a full pipe drops
+    // lines.
     file = open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
     if (file >= 0) return;
     const int error = errno;
@@ -46,7 +48,7 @@ struct Logger {
   }
 };
 
-// Never destroyed: lines may come from threads that outlive main().
+// Never destroyed: threads that outlive main() may log.
 Logger& logger() {
   static Logger* const instance = new Logger;
   return *instance;
@@ -72,14 +74,14 @@ std::string formatted(LogLevel level, const std::string& line) {
   return "ligerdsl " + std::string(stamp) + " " + level_name(level) + ": " + line + "\n";
 }
 
-// A log that cannot be written is no reason to disturb the program: short and failed writes are dropped.
+// Drops short and failed writes: a log must not disturb the program.
 void write_line(int file, const std::string& text) {
   const WriteSignalsHeld errors_alone;
   ssize_t written = ::write(file, text.data(), text.size());
   static_cast<void>(written);
 }
 
-// A copy: a callback may add or remove callbacks.
+// Returns a copy, because a callback may add or remove callbacks.
 std::vector<Sink> current_sinks() {
   const std::lock_guard lock(logger().mutex);
   return logger().sinks;

@@ -12,8 +12,8 @@ enum class LogLevel : int32_t { off = 0, error = 1, warning = 2, info = 3, debug
 
 using LogCallback = void (*)(void* user, int32_t level, const char* line);
 
-// Callbacks see every line at or below the level; while any is registered, nothing goes to stderr.
-// remove_log_callback returns only when no call into the callback is under way.
+// Callbacks receive every line at or below the level. While one is registered, nothing goes to
+// stderr. remove_log_callback returns after all running calls of the callback have ended.
 int add_log_callback(LogCallback callback, void* user);
 void remove_log_callback(int id);
 
@@ -22,13 +22,15 @@ bool log_enabled(LogLevel level);
 
 void log(LogLevel level, const std::string& line);
 
-// "what: why", where nothing may throw, as in a destructor: left out where there is no memory for it.
+// Logs "what: why" where nothing may throw, as in a destructor. Drops the line if there is no
+// memory for it.
 void log_quietly(LogLevel level, const char* what, const std::exception& why) noexcept;
 
-// Why LIGERDSL_LOG_FILE cannot be written, so that lines go to stderr instead; empty when it is or none is named.
+// Returns why LIGERDSL_LOG_FILE cannot be written, so that lines go to stderr. Returns "" if it can
+// be written, or is unset.
 const std::string& log_file_problem();
 
-// Logs the line the first time that this process passes with this key.
+// Logs the line at the first call with this key in the process.
 void log_once(LogLevel level, const std::string& key, const std::string& line);
 
 }  // namespace ligerdsl::runtime

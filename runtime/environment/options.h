@@ -1,7 +1,7 @@
-// Every environment variable of the library: declared once, typed, documented, parsed once.
+// The environment variables of the library, each declared, typed, documented and parsed once.
 //
-// Calls of the API beat the environment. In a setuid or setgid process (AT_SECURE) the environment is ignored. A value
-// that does not parse is reported by a warning and the default is used.
+// Calls of the API override the environment. In a setuid or setgid process (AT_SECURE) the
+// environment is ignored. For an invalid value a warning is logged and the default is used.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace ligerdsl::runtime {
 
 enum class CacheMode : uint8_t { off, read_only, read_write, required };
 enum class CompileMode : uint8_t { thread, process };
-// Which entries of tables of tuned kernels are taken: none; those that change nothing in the results; all.
+// Entries of tuned tables that plans use: none, those that change no bit of a result, or all.
 enum class Tuning : uint8_t { off, same, any };
 
 struct Options {
@@ -27,46 +27,48 @@ struct Options {
   std::string cache_dir;  // empty: XDG_CACHE_HOME/ligerdsl or HOME/.cache/ligerdsl
   CacheMode cache = CacheMode::read_write;
   int64_t cache_bytes = 0;  // limit of the disk cache; 0: kDefaultCacheLimit (disk_cache.h)
-  bool no_jit = false;      // a kernel found in no cache is an error, never a compile
-  std::string table;        // path of a table of tuned kernels, looked at before the one that ships; empty: none
+  bool no_jit = false;      // never compile: a kernel that is in no cache is an error
+  std::string table;        // path of a tuned table with precedence over the built-in one; empty: none
   Tuning tuning = Tuning::any;
-  bool validate = false;               // every call is waited for and checked
-  bool deterministic = false;          // kernels of authors whose results may differ between runs are refused
+  bool validate = false;               // wait for every call and check its outputs
+  bool deterministic = false;          // reject authors' kernels that add floats atomically
   int32_t num_threads = 0;             // 0: one per CPU that the process may run on
-  std::string cpu;                     // CPU kernels are made for, one of LLVM's names; empty: this one
-  std::string compiler;                // path of libligerdsl-compiler.so; empty: beside the library
+  std::string cpu;                     // target of CPU kernels, as LLVM names it; empty: this CPU
+  std::string compiler;                // path of libligerdsl-compiler.so; empty: next to the library
   std::optional<CompileMode> compile;  // unset: a thread in the library, a process in the tools
-  std::string compile_worker;          // path of the worker; empty: ligerdsl/compile-worker beside the compiler library
-  int32_t compile_seconds = 120;       // of one compile in a process
-  int32_t compile_megabytes = 4096;    // likewise, of address space; 0: no limit
-  int32_t cold_megabytes = 0;          // overwritten before each measured run; 0: twice the last-level cache
-  std::string reproducer_dir;          // where programs that the compiler failed on are kept; empty: TMPDIR or /tmp
+  std::string compile_worker;          // path of the worker; empty: next to the compiler (compile_process.h)
+  int32_t compile_seconds = 120;       // time limit of one compile in a process
+  int32_t compile_megabytes = 4096;    // address space of one compile in a process; 0: no limit
+  int32_t cold_megabytes = 0;          // memory to overwrite before each measured run; 0: twice the last cache
+  std::string reproducer_dir;          // folder for programs that failed in the compiler; empty: TMPDIR or /tmp
   std::string libcuda;                 // path of the CUDA driver; empty: libcuda.so.1
-  std::string libcblas;                // path of a CBLAS library; empty: runtime/kernel/matmul.h says which are tried
-  std::string libcublaslt;             // path of cuBLASLt; likewise
-  bool launch_overlap = true;          // GPU: kernels are compiled for programmatic dependent launch
-  std::vector<std::string> dump;       // stages to write, in their order
+  std::string libcblas;                // path of a CBLAS library; empty: those of runtime/kernel/matmul.h
+  std::string libcublaslt;             // path of cuBLASLt; empty: those of runtime/kernel/matmul.h
+  bool launch_overlap = true;          // GPU: compile kernels for programmatic dependent launch
+  std::vector<std::string> dump;       // stages to dump, in their order
   std::string dump_dir = ".";
-  std::string dump_filter;   // only kernels whose name contains this
+  std::string dump_filter;   // dump only kernels whose name contains this
   std::string trace;         // file of Chrome trace events; empty: none
-  std::string override_dir;  // where edited stages are (stage_files.h)
+  std::string override_dir;  // folder of edited stages (stage_files.h)
 
-  // Folders that decide where files go, and a profiler's library (nvtx.h); not ours, hence no rows in the table.
+  // Folders for files, and a profiler's library (nvtx.h). These variables are not ours and have no
+  // rows in the table.
   std::string xdg_cache_home, home, tmpdir, nvtx_tool;
-  // Numbers of threads that OpenBLAS starts with, likewise.
+  // Numbers of threads that OpenBLAS starts with; not ours, either.
   std::string openblas_threads, openmp_threads;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse
   bool ignored = false;               // the process is setuid: no variable was read
 };
 
-// The environment, read once. Never destroyed.
+// Returns the options of the environment, which is read once. Never destroyed.
 const Options& options();
 
-// Parses from any source; `get` returns null for an unset variable.
+// Parses options from any source; `get` returns null for an unset variable.
 Options parse_options(const std::function<const char*(const char*)>& get, bool privileged);
 
-// "4096", "512M", "2G": a number of bytes with a letter K, M, G or T for powers of 1024. Null for anything else.
+// Parses a number of bytes, such as "4096", "512M" or "2G": K, M, G and T are powers of 1024.
+// Returns null for other text.
 std::optional<int64_t> parse_bytes(std::string_view text);
 
 struct OptionInfo {

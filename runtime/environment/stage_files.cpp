@@ -33,14 +33,14 @@ constexpr Stage kStages[] = {
     {"remarks", "08-remarks.txt", "08-remarks.txt"},
 };
 constexpr size_t kKeyDigits = 8;
-constexpr size_t kMostOfEntry = 200;             // a file's name has at most 255 bytes
-constexpr size_t kMostBytes = size_t{64} << 20;  // of an edited stage
+constexpr size_t kMostOfEntry = 200;             // characters of the entry; file names have at most 255 bytes
+constexpr size_t kMostBytes = size_t{64} << 20;  // size limit of an edited stage
 
 [[noreturn]] void refuse(const std::string& what) {
   fail(Status::invalid_argument, "LIGERDSL_OVERRIDE_DIR: " + what);
 }
 
-// Of whatever kind it is.
+// Returns true if a file of any kind exists.
 bool is_there(const std::string& path) {
   struct stat info {};
   if (lstat(path.c_str(), &info) == 0) return true;
@@ -48,7 +48,8 @@ bool is_there(const std::string& path) {
   refuse("expected edited stages, got " + locate_failure(path, errno).text());
 }
 
-// The folder of a variant, which its key names: what the kernel is called comes before it, for people.
+// Returns the folder of a variant. The key identifies it; the kernel's name before it is for
+// people.
 std::string folder_of(const std::string& key) {
   const std::string& root = options().override_dir;
   std::string found;
@@ -78,10 +79,10 @@ EditedStages::File read(const std::string& path, const Stage& stage) {
   return {path, *std::move(content)};
 }
 
-// "02-tile.mlir, 05-kernel.ptx" of the stages that are files there, but for one.
+// Returns the other stages with files in the folder: "02-tile.mlir, 05-kernel.ptx".
 std::string others_in(const std::string& folder, program::Target target, const std::string& path) {
   std::string names;
-  const char* last = nullptr;  // two stages of a target have no file in common, a stage of both may
+  const char* last = nullptr;  // stages of one target have distinct files; a stage for both targets may repeat
   for (const Stage& stage : stages()) {
     const char* name = stage.file(target);
     if (name == nullptr || name == last || folder + "/" + name == path || !is_there(folder + "/" + name)) continue;
@@ -95,8 +96,7 @@ void log_overridden(const std::string& folder, program::Target target, const Edi
   const std::string others = others_in(folder, target, taken.path);
   log_once(LogLevel::warning, "override:" + taken.path,
            "LIGERDSL_OVERRIDE_DIR: " + std::filesystem::path(folder).filename().string() + " is made from \"" +
-               taken.path + "\" and kept out of the disk cache" +
-               (others.empty() ? "" : "; not looked at beside it: " + others));
+               taken.path + "\" and kept out of the disk cache" + (others.empty() ? "" : "; ignored files: " + others));
 }
 
 }  // namespace
@@ -105,7 +105,7 @@ std::span<const Stage> stages() {
   return kStages;
 }
 
-// Names were checked where they were read.
+// The name is valid: the parser of LIGERDSL_DUMP has checked it.
 const Stage& stage(std::string_view name) {
   return *std::find_if(std::begin(kStages), std::end(kStages) - 1, [&](const Stage& it) { return it.name == name; });
 }

@@ -1,6 +1,8 @@
-// The files of a kernel's stages: LIGERDSL_DUMP writes them, LIGERDSL_OVERRIDE_DIR reads back those that were edited.
+// Files of a kernel's stages. LIGERDSL_DUMP writes them; LIGERDSL_OVERRIDE_DIR reads the edited
+// ones.
 //
-// Every variant of a kernel has a folder of its own, <entry>-<key>; a file's number is where its stage comes on the way.
+// Each variant of a kernel has a folder <entry>-<key>. The number of a file is the position of its
+// stage in the pipeline.
 #pragma once
 
 #include <span>
@@ -14,42 +16,44 @@ namespace ligerdsl::runtime {
 
 struct Stage {
   const char* name;      // as in CompileOptions::emit and LIGERDSL_DUMP
-  const char* gpu_file;  // null: a GPU has no such stage
-  const char* cpu_file;  // likewise
+  const char* gpu_file;  // null: GPUs have no such stage
+  const char* cpu_file;  // null: CPUs have no such stage
 
   const char* file(program::Target target) const { return target == program::Target::nvptx ? gpu_file : cpu_file; }
 };
 
-// In the order of their numbers.
+// Returns the stages in the order of their numbers.
 std::span<const Stage> stages();
-const Stage& stage(std::string_view name);  // one of them
+const Stage& stage(std::string_view name);  // `name` must be one of them
 
-// Tells variants of a kernel apart: a digest of the program and all options. The same in every build of the library.
+// Returns the key of a kernel's variant: a digest of the program and all options. It is the same in
+// every build of the library.
 std::string variant_key(std::string_view program, const program::CompileOptions& options);
 
-// What the folder of a variant is called.
+// Returns the name of a variant's folder.
 std::string variant_folder(const std::string& entry, std::string_view program, const program::CompileOptions& options);
 
-// What somebody put into LIGERDSL_OVERRIDE_DIR for one variant: of several files there the latest stage alone. It is
-// looked for once for each kernel that is loaded.
+// Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. Of several files only the latest stage
+// counts. The folder is searched once per loaded kernel.
 struct EditedStages {
   struct File {
     std::string path, content;
     explicit operator bool() const { return !path.empty(); }
   };
-  std::string folder;  // of the variant
+  std::string folder;  // folder of the variant
   File tile;           // tile IR
   File ptx;            // GPU
   File code;           // machine code: a cubin, or a CPU's object
 
   bool any() const { return tile || ptx || code; }
 
-  // Throws INVALID_ARGUMENT for what is no file with something in it that can be read, and for two folders of the
-  // variant. Looks for nothing where nothing is overridden.
+  // Finds the edited stages. Throws INVALID_ARGUMENT for a file that is empty or cannot be read,
+  // and for two folders of one variant. Does nothing without LIGERDSL_OVERRIDE_DIR.
   static EditedStages find(std::string_view program, const program::CompileOptions& options);
 };
 
-// What `use` returns; where it fails, the error names the edited file that it uses and blames that alone.
+// Returns the result of `use`. If it fails, the error names the edited file that it uses, and an
+// internal error becomes COMPILE_FAILED.
 template <class Use>
 auto naming(const EditedStages::File& file, Use use) {
   if (!file) return use();

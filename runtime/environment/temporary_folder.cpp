@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
            "; temporary files go to $TMPDIR, or /tmp without it: set it to a folder that can be written");
 }
 
-// Absolute, so that no program takes a path for one of its options.
+// Returns an absolute path, so that no program takes it for an option.
 std::string parent() {
   const std::string& wanted = options().tmpdir;
   std::error_code error;
@@ -40,7 +40,7 @@ TemporaryFolder::TemporaryFolder() {
   std::string pattern = parent() + "/ligerdsl-XXXXXX";
   if (!mkdtemp(pattern.data())) fail_with(errno, "a folder in \"" + parent() + "\"");
   path_ = pattern;
-  chmod(path_.c_str(), 0700);  // whatever the umask took away
+  chmod(path_.c_str(), 0700);  // independent of the umask
 }
 
 TemporaryFolder::~TemporaryFolder() {

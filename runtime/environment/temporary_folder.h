@@ -1,4 +1,4 @@
-// A folder of this process alone, for files that another program is to read.
+// A private folder of this process for files that another program reads.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace ligerdsl::runtime {
 
-// Made under $TMPDIR (an empty or missing value: /tmp) with a name that nobody can foresee, for its owner only; removed
-// with all that is in it when the object dies.
+// Creates a folder in $TMPDIR (/tmp if it is empty or unset) with an unpredictable name, for its
+// owner only. The destructor removes it with its content.
 class TemporaryFolder {
  public:
   // Throws Error (EXECUTION_FAILED) that names the folder and the reason.
@@ -17,7 +17,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
   const std::string& path() const { return path_; }  // absolute
-  // Writes a file that is not there yet and returns its path. Throws Error.
+  // Writes a new file and returns its path. Throws Error if it exists or cannot be written.
   std::string write(const std::string& name, std::string_view bytes) const;
 
  private:

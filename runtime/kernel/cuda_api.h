@@ -1,4 +1,5 @@
-// The part of the CUDA driver API that the library uses, declared here so that no toolkit header is needed.
+// The part of the CUDA driver API that the library uses, declared here so that it needs no toolkit
+// header.
 //
 // Types and values are those of the driver's stable binary interface (CUDA 12.0 and later).
 #pragma once
@@ -55,7 +56,7 @@ enum : Result {
   error_launch_failed = 719,
   error_system_not_ready = 802,
   error_system_driver_mismatch = 803,
-  error_stream_capture_first = 900,  // 900..908: the call is not allowed in, or broke, a stream capture
+  error_stream_capture_first = 900,  // 900..908: call not allowed in a stream capture, or it broke one
   error_stream_capture_implicit = 906,
   error_stream_capture_last = 908,
 };
@@ -96,8 +97,8 @@ enum JitOption : int {
 
 inline constexpr int jit_input_ptx = 1;
 inline constexpr unsigned stream_non_blocking = 1;
-inline const Stream stream_legacy = reinterpret_cast<Stream>(1);      // null means the same
-inline const Stream stream_per_thread = reinterpret_cast<Stream>(2);  // of each thread another one
+inline const Stream stream_legacy = reinterpret_cast<Stream>(1);      // null is the same stream
+inline const Stream stream_per_thread = reinterpret_cast<Stream>(2);  // each thread has its own
 inline constexpr int capture_mode_relaxed = 2;
 inline constexpr int capture_status_none = 0;
 
@@ -120,7 +121,7 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
-// 128 bytes that only the driver understands.
+// 128 bytes in the driver's private format.
 struct alignas(64) TensorMap {
   uint64_t opaque[16];
 };
@@ -128,7 +129,7 @@ struct alignas(64) TensorMap {
 enum TensorMapType : int { map_uint8 = 0, map_float16 = 6, map_float32 = 7, map_bfloat16 = 9, map_tfloat32 = 11 };
 enum TensorMapSwizzle : int { map_swizzle_32 = 1, map_swizzle_64 = 2, map_swizzle_128 = 3 };
 inline constexpr int map_no_interleave = 0;
-inline constexpr int map_promote_256_bytes = 3;  // to the second-level cache
+inline constexpr int map_promote_256_bytes = 3;  // to L2
 inline constexpr int map_outside_is_zero = 0;
 
 using MapSizes = const uint64_t*;
@@ -146,7 +147,7 @@ static_assert(sizeof(LaunchConfig) == 56 && offsetof(LaunchConfig, stream) == 32
 
 }  // namespace ligerdsl::runtime::cuda
 
-// Every driver function that is used: X(member name, exported symbol, parameters).
+// Every driver function in use: X(member name, exported symbol, parameters).
 #define LIGERDSL_DRIVER_FUNCTIONS(X)                                                                    \
   X(init, "cuInit", (unsigned))                                                                         \
   X(driver_version, "cuDriverGetVersion", (int*))                                                       \

@@ -20,8 +20,8 @@ void Matmul::multiply(Product product, const Matrix& a, const Matrix& b, float b
                     (b_transposed ? b.cols : b.rows) == sizes.k && sizes.k > 0;
   const bool strided = a.stride >= a.cols && b.stride >= b.cols && c.stride >= c.cols;
   if (!fits || !strided) {
-    fail(Status::internal_error, "a matrix product of " + text(a) + " and " + text(b) + " into " + text(c) +
-                                     ": the sizes do not fit one another");
+    fail(Status::internal_error,
+         "a matmul of " + text(a) + " and " + text(b) + " into " + text(c) + ": the sizes do not fit one another");
   }
   if (sizes.m == 0 || sizes.n == 0) return;
   run(product, sizes, a, b, beta, c, workspace, stream);

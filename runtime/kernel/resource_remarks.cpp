@@ -13,7 +13,8 @@ bool says_fewer_ctas(const program::Remark& remark) {
   return remark.text.starts_with("min_ctas_per_sm = ") && remark.text.find(" is not reached: ") != std::string::npos;
 }
 
-// Then not all local memory is of spills: device_print puts what it prints there.
+// Returns true if the kernel has local variables. Its local memory is then not only spills:
+// device_print stores its values there.
 bool has_local_variables(const program::Artifact& artifact) {
   return artifact.code.find("__local_depot") != std::string::npos;
 }
@@ -30,14 +31,13 @@ std::vector<program::Remark> resource_remarks(const program::Artifact& artifact,
   if (resources.spill_bytes > 0 && !has_local_variables(artifact))
     remarks.push_back({.pass = kPass,
                        .text = "each thread spills " + std::to_string(resources.spill_bytes) +
-                               " bytes to local memory beside its " + registers_of(resources) +
+                               " bytes to local memory in addition to its " + registers_of(resources) +
                                "; use more warps or smaller tiles, or allow more registers (max_registers, "
                                "min_ctas_per_sm)"});
   if (resources.log.find("wgmma.mma_async instructions are serialized") != std::string::npos)
     remarks.push_back({.pass = kPass,
-                       .text =
-                           "products by wgmma wait for each other: the assembler has serialised them, mostly for want "
-                           "of registers; use more warps or smaller tiles"});
+                       .text = "wgmma: matmuls do not overlap: the assembler has serialised them, mostly for lack of "
+                               "registers; use more warps or smaller tiles"});
   const bool fewer = resources.ctas_per_sm > 0 && resources.ctas_per_sm < min_ctas_per_sm;
   if (fewer && std::none_of(artifact.remarks.begin(), artifact.remarks.end(), says_fewer_ctas))
     remarks.push_back({.pass = kPass,
@@ -50,7 +50,7 @@ std::vector<program::Remark> resource_remarks(const program::Artifact& artifact,
 }
 
 CtaLimits cta_limits(const program::GpuArch& arch, int threads, int registers, int64_t shared_bytes) {
-  constexpr int kParts = 4, kUnit = 256;  // an SM's parts share nothing; a warp's registers are a multiple of the unit
+  constexpr int kParts = 4, kUnit = 256;  // an SM's parts share nothing; a warp has a multiple of kUnit registers
   const int warps = std::max(1, threads / program::kWarpThreads);
   const int of_warp = (std::max(1, registers) * program::kWarpThreads + kUnit - 1) / kUnit * kUnit;
   return {.threads = arch.threads_per_sm / (warps * program::kWarpThreads),

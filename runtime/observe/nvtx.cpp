@@ -34,7 +34,8 @@ using NameCategory = void (*)(void* domain, uint32_t category, const char* name)
 using RangePush = int (*)(void* domain, const EventAttributes* attributes);
 using RangePop = int (*)(void* domain);
 
-// Modules, and the functions of the one with domains: a tool writes to the places that it cares for.
+// Modules of NVTX, and the functions of the module with domains. A tool writes its functions into
+// these tables.
 constexpr uint32_t kFirstModule = 1, kDomains = 5, kLastModule = 6;
 enum DomainFunction : uint32_t {
   kRangePush = 4,
@@ -48,7 +49,7 @@ Function functions[kFunctions], unused[kFunctions];
 Function* domain_table[kFunctions + 1];
 Function* unused_table[kFunctions + 1];
 
-// 1 for a module that is known. Sizes count the empty place 0.
+// Returns 1 for a known module. Sizes count the unused entry 0.
 int module_table(uint32_t module, Function*** table, unsigned* size) {
   if (module < kFirstModule || module > kLastModule) return 0;
   if (size != nullptr) *size = kFunctions;
@@ -73,7 +74,7 @@ const void* export_table(uint32_t id) {
   return id == 1 ? static_cast<const void*>(&callbacks) : id == 3 ? &version : nullptr;
 }
 
-// Null where the tool does not care for it, yet.
+// Returns a function of the tool, or null if it has not set one (yet).
 template <class Type>
 Type function(DomainFunction which) {
   return reinterpret_cast<Type>(std::atomic_ref(functions[which]).load(std::memory_order_acquire));
@@ -104,7 +105,7 @@ Nvtx* Nvtx::attach(const std::string& path, std::string* problem) {
   return nullptr;
 }
 
-// Threads that make it at once make one: tools know domains by name.
+// Concurrent first calls get one domain, because tools identify domains by name.
 void* Nvtx::domain() {
   void* known = domain_.load(std::memory_order_acquire);
   const auto create = function<DomainCreate>(kDomainCreate);

@@ -1,6 +1,6 @@
-// Ranges for profilers, by NVTX's protocol (version 3): the tool's library is named in the environment, is loaded here
-// and puts its functions into tables of ours. As with the driver (cuda_api.h), what is needed is declared here, so no
-// toolkit's headers are.
+// Ranges for profilers by the NVTX protocol (version 3). The environment names the tool's library.
+// It is loaded here and writes its functions into our tables. As for the driver (cuda_api.h), the
+// required types are declared here, so no toolkit header is needed.
 #pragma once
 
 #include <atomic>
@@ -11,15 +11,16 @@ namespace ligerdsl::runtime {
 
 inline constexpr const char* kNvtxDomain = "ligerdsl";
 
-// A tool that is attached, and our domain in it. It may begin to listen later. Never destroyed: ranges end until the
-// process does.
+// An attached tool and our domain in it. The tool may start to listen later. Never destroyed:
+// ranges may end as late as the process.
 class Nvtx {
  public:
-  // The tool of this library; null with a reason in `problem` where it cannot be loaded or declines.
+  // Loads and attaches the tool at `path`. Returns null with a reason in `problem` if it cannot be
+  // loaded or declines.
   static Nvtx* attach(const std::string& path, std::string* problem);
 
-  // Ranges of a thread nest. `category` groups them in tools: 1 and up, in the order of kRangeKinds. False where the tool
-  // does not listen; then there is nothing to pop.
+  // Begins a range; the ranges of a thread nest. `category` groups ranges in tools: 1 and up, in
+  // the order of kRangeKinds. Returns false if the tool does not listen; then do not call pop().
   bool push(uint32_t category, const char* message, const int64_t* payload);
   void pop();
 

@@ -16,17 +16,17 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// Written once, before anybody is told.
+// Written once, before ranges are enabled.
 Nvtx* tool = nullptr;
 TraceFile* trace = nullptr;
 
-// Which process looks, or has looked, for listeners.
+// State of the search for listeners.
 enum class Looked : uint8_t { no, now, yes };
 struct Search {
-  ForkMutex mutex;  // guards what follows
+  ForkMutex mutex;  // guards the members below
   EventCount ended;
   Looked looked = Looked::no;
-  uint32_t since = 0;  // a thread of the parent finds nothing for a forked child
+  uint32_t since = 0;  // generation; a forked child does not wait for a thread of its parent
   std::thread::id by;
 };
 
@@ -35,8 +35,8 @@ Search& search() {
   return *one;
 }
 
-// Whether it is this thread that looks. If it is another, waits until it has. A tool that calls the library while it is
-// attached is not told of that.
+// Returns true if this thread must search. If another thread is searching, waits for its end. A
+// tool that calls the library while it is attached gets no report of that call.
 bool begin_search() {
   Search& all = search();
   std::unique_lock lock(all.mutex);
@@ -60,13 +60,13 @@ void end_search(Looked looked) {
   all.ended.notify_all();
 }
 
-// Why there is no tool although one is named.
+// Attaches the listeners. Returns the reason if a named tool could not be attached.
 std::string attach_listeners() {
   std::string problem;
   const std::string& path = options().nvtx_tool;
   if (!path.empty()) tool = Nvtx::attach(path, &problem);
   if (!options().trace.empty()) trace = new TraceFile(options().trace);
-  if (tool != nullptr || trace != nullptr) ranges_are_told.store(true, std::memory_order_release);
+  if (tool != nullptr || trace != nullptr) ranges_enabled.store(true, std::memory_order_release);
   return path.empty() || tool != nullptr ? "" : problem;
 }
 
@@ -84,12 +84,12 @@ void find_range_listeners() {
   }
   found.store(true, std::memory_order_release);
   end_search(Looked::yes);
-  // A log's callback is the host's, which may make a context in it.
-  if (!problem.empty()) log(LogLevel::warning, "NVTX_INJECTION64_PATH: no ranges are told: " + problem);
+  // After the search: the host's log callback may create a context.
+  if (!problem.empty()) log(LogLevel::warning, "NVTX_INJECTION64_PATH: no ranges are reported: " + problem);
 }
 
 bool spans_wanted() {
-  return ranges_are_told.load(std::memory_order_acquire) && trace != nullptr;
+  return ranges_enabled.load(std::memory_order_acquire) && trace != nullptr;
 }
 
 int64_t now_ns() {
@@ -99,7 +99,7 @@ int64_t now_ns() {
 }
 
 Range::Range(RangeKind kind, std::string_view name, std::optional<int64_t> payload)
-    : kind_(kind), told_(ranges_are_told.load(std::memory_order_acquire)), payload_(payload) {
+    : kind_(kind), told_(ranges_enabled.load(std::memory_order_acquire)), payload_(payload) {
   if (!told_) return;
   const std::string_view what = kRangeKinds[static_cast<size_t>(kind)];
   name = name.substr(0, std::min(name.size(), kMessage - what.size() - 2));
@@ -120,7 +120,7 @@ Range::~Range() {
   trace->add({&event, 1});
 }
 
-void tell_spans(const std::vector<program::Span>& spans) noexcept {
+void report_spans(const std::vector<program::Span>& spans) noexcept {
   if (!spans_wanted() || spans.empty()) return;
   try {
     std::vector<TraceEvent> events;
@@ -133,7 +133,7 @@ void tell_spans(const std::vector<program::Span>& spans) noexcept {
   }
 }
 
-void tell_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept {
+void report_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept {
   if (!spans_wanted()) return;
   const TraceEvent event{name, "phase", "", begin_ns, end_ns - begin_ns, std::nullopt};
   trace->add({&event, 1});

@@ -1,7 +1,8 @@
-// What the library does when, told to whoever listens: a profiler (nvtx.h) and LIGERDSL_TRACE (trace_file.h).
+// Reports ranges of time of the library's work to listeners: a profiler (nvtx.h) and LIGERDSL_TRACE
+// (trace_file.h).
 //
-// Where nobody listens nothing is told: plans and kernels are made before they are used, and who is there by then is
-// known, so a call does not even ask.
+// Without a listener nothing is reported. Listeners are found before plans and kernels are created,
+// so a call without listeners does not even check.
 #pragma once
 
 #include <atomic>
@@ -17,17 +18,19 @@ namespace ligerdsl::runtime {
 enum class RangeKind : uint8_t { plan, record, compile, load, execute, launch };
 inline constexpr const char* kRangeKinds[] = {"plan", "record", "compile", "load", "execute", "launch"};
 
-// Looks for listeners, once per process. When it returns they have been found, whichever thread looks.
+// Searches for listeners once per process. After it returns they are known, whichever thread
+// searched.
 void find_range_listeners();
 
-inline std::atomic<bool> ranges_are_told{false};
+inline std::atomic<bool> ranges_enabled{false};
 inline bool ranges_wanted() {
-  return ranges_are_told.load(std::memory_order_relaxed);
+  return ranges_enabled.load(std::memory_order_relaxed);
 }
-// Whether spans are: by LIGERDSL_TRACE alone.
+// Returns true if spans are reported, which only LIGERDSL_TRACE records.
 bool spans_wanted();
 
-// "execute rms_norm_forward n_cols=4096": from here to the end of the object. Never fails: what cannot be told is lost.
+// A range such as "execute rms_norm_forward n_cols=4096" for the lifetime of the object. Never
+// fails; what cannot be reported is lost.
 class Range {
  public:
   Range(RangeKind kind, std::string_view name, std::optional<int64_t> payload = std::nullopt);
@@ -35,7 +38,7 @@ class Range {
   Range(const Range&) = delete;
 
  private:
-  static constexpr size_t kMessage = 256;  // longer names are cut
+  static constexpr size_t kMessage = 256;  // bytes; longer names are truncated
 
   RangeKind kind_;
   bool told_, pushed_ = false;
@@ -44,11 +47,11 @@ class Range {
   char message_[kMessage];
 };
 
-// What is over already, of this thread: phases and passes.
-void tell_spans(const std::vector<program::Span>& spans) noexcept;
-void tell_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept;
+// Report finished phases and passes of this thread.
+void report_spans(const std::vector<program::Span>& spans) noexcept;
+void report_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept;
 
-// CLOCK_MONOTONIC.
+// Returns the time of CLOCK_MONOTONIC.
 int64_t now_ns();
 
 }  // namespace ligerdsl::runtime

@@ -19,7 +19,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// A lock is held for microseconds; who keeps it for longer is stopped, or is not one of us.
+// A lock is held for microseconds. A holder that keeps it longer is stopped, or is another program.
 constexpr std::chrono::milliseconds kPatience{500};
 constexpr std::string_view kBegin = "[\n", kBetween = ",\n", kEnd = "\n]\n";
 
@@ -41,7 +41,7 @@ void append_string(std::string* to, std::string_view text) {
   *to += '"';
 }
 
-// Microseconds with three digits, whatever the locale.
+// Returns microseconds with three decimals in any locale.
 std::string microseconds(int64_t ns) {
   char text[32];
   snprintf(text, sizeof text, "%lld.%03lld", static_cast<long long>(ns / 1000), static_cast<long long>(ns % 1000));
@@ -71,7 +71,7 @@ std::string whose_text() {
   return R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" + std::to_string(syscall(SYS_gettid));
 }
 
-// A mark on the track of the thread that could write again.
+// Returns a mark on the track of the thread that can write again.
 std::string lost_text(int64_t events) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -80,7 +80,7 @@ std::string lost_text(int64_t events) {
          std::to_string(events) + "}}";
 }
 
-// The same file wherever the program goes to work later.
+// Returns an absolute path, so that a later chdir() does not change the file.
 std::string absolute(const std::string& path) {
   std::error_code error;
   const std::string whole = std::filesystem::absolute(path, error);
@@ -95,7 +95,7 @@ bool write_at(int fd, std::string_view text, off_t at) {
 
 TraceFile::TraceFile(const std::string& path) : path_(absolute(path)) {}
 
-// Why it was not; the file is then as it was.
+// Appends text to the file. Returns a reason on failure; the file is then unchanged.
 std::string TraceFile::append(int fd, const std::string& text) const {
   struct stat info {};
   if (fstat(fd, &info) != 0) return error_text(errno);
@@ -113,8 +113,8 @@ std::string TraceFile::append(int fd, const std::string& text) const {
   return why;
 }
 
-// Opened for each of them, so that the lock is this thread's. Why the text is lost; null where it is written, and where
-// nothing will be any more.
+// Writes text. Opens the file each time, so that the lock belongs to this thread. Returns null if
+// the text was written or tracing has stopped, else why the text is lost.
 const char* TraceFile::write(const std::string& text) {
   std::string problem;
   const File file(open_to_write(path_, O_RDWR | O_CREAT | O_NONBLOCK, 0666, &problem));
@@ -142,7 +142,7 @@ void TraceFile::lose(size_t events, const char* why) noexcept try {
   lost_ += static_cast<int64_t>(events);
   log_once(LogLevel::warning, "trace: events are lost",
            "LIGERDSL_TRACE \"" + path_ + "\": events are lost, and will be counted in it: " + why);
-} catch (...) {  // no memory to say so: the count does
+} catch (...) {  // no memory for a message; the count still reports it
 }
 
 void TraceFile::add(std::span<const TraceEvent> events) noexcept {
@@ -156,7 +156,7 @@ void TraceFile::add(std::span<const TraceEvent> events) noexcept {
       text += text_of(event, whose);
     }
     why = write(text);
-  } catch (...) {  // what they are told of goes on
+  } catch (...) {  // the traced work goes on
   }
   if (why != nullptr) lose(events.size(), why);
 }

@@ -1,4 +1,5 @@
-// LIGERDSL_TRACE: a file that chrome://tracing and ui.perfetto.dev show, in the JSON format of Chrome's trace events.
+// LIGERDSL_TRACE: a file in the JSON format of Chrome's trace events, for chrome://tracing and
+// ui.perfetto.dev.
 #pragma once
 
 #include <atomic>
@@ -18,18 +19,20 @@ struct TraceEvent {
   std::optional<int64_t> payload;
 };
 
-// Events are appended to what the file holds; it is a whole JSON text between any two of them. Threads and processes may
-// share it: each event has its process and its thread. A file that cannot be written is said once and costs nothing more.
+// Appends events to a file. Between any two of them the file is a complete JSON text. Threads and
+// processes may share it: each event has its process and thread. If the file cannot be written, one
+// warning is logged and tracing stops.
 //
-// Nothing here ends or holds up what is traced: where there is no memory, or somebody keeps the file locked, events are
-// lost, and the next one that is written comes with their number. No mutex is held, so a fork waits for no disk.
+// Tracing never fails or delays the traced work. Without memory, or while another process keeps the
+// file locked, events are lost. The next written event reports their number. No mutex is held, so a
+// fork does not wait for the disk.
 class TraceFile {
  public:
   explicit TraceFile(const std::string& path);
   TraceFile(const TraceFile&) = delete;
-  // Of this thread.
+  // Adds events of this thread.
   void add(std::span<const TraceEvent> events) noexcept;
-  // Events that could not even be made.
+  // Counts events that could not be created.
   void lose(size_t events, const char* why) noexcept;
 
  private:
@@ -39,8 +42,8 @@ class TraceFile {
 
   const std::string path_;
   std::atomic<bool> stopped_{false};
-  std::atomic<bool> patient_{true};  // the last lock was had: the next is worth a wait
-  std::atomic<int64_t> lost_{0};     // since the last event that was written
+  std::atomic<bool> patient_{true};  // the last lock was acquired, so the next is worth a wait
+  std::atomic<int64_t> lost_{0};     // events lost since the last write
 };
 
 }  // namespace ligerdsl::runtime

@@ -18,7 +18,8 @@ Header header_at(std::string_view image, uint64_t begin) {
   return header;
 }
 
-// Of `count` headers at `begin`: `ends_inside` says it of what one describes.
+// Returns true if all `count` headers at `begin`, and what they describe (`ends_inside`), are
+// inside the image.
 template <class Header, class Inside>
 bool all_inside(std::string_view image, uint64_t begin, uint16_t count, uint16_t bytes, Inside ends_inside) {
   if (count == 0) return true;

@@ -1,12 +1,13 @@
-// Whether machine code that somebody edited is all there: the driver takes an image without its size, and reads what its
-// headers say.
+// Checks that an edited ELF image is complete. The driver takes an image without its size, and
+// reads wherever its headers point.
 #pragma once
 
 #include <string_view>
 
 namespace ligerdsl::runtime {
 
-// An ELF file of 64 bits whose headers or sections end behind it. What is no ELF file is not.
+// Returns true for a 64-bit ELF file whose headers or sections end after the end of the image.
+// Returns false for other files.
 bool is_cut_short_elf(std::string_view image);
 
 }  // namespace ligerdsl::runtime

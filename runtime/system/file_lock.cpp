@@ -20,7 +20,8 @@ bool is_readable(int fd) {
 
 }  // namespace
 
-// flock() itself would wait without a limit, and a signal's handler would not end that.
+// Polls, because flock() itself would wait without a limit, and a signal handler would not end the
+// wait.
 FileLock::FileLock(int fd, std::chrono::milliseconds patience, int stop) : fd_(fd) {
   constexpr std::chrono::microseconds kFirstPause{20}, kLongestPause{1000};
   const auto until = std::chrono::steady_clock::now() + patience;
@@ -44,8 +45,9 @@ bool FileLock::is_anothers() const {
   return error_ == EWOULDBLOCK || error_ == EINTR;
 }
 
-// A line is "1: FLOCK ADVISORY WRITE 1234 fe:00:56789 0 EOF"; of a file that is waited for, "1: -> FLOCK ...". The
-// device there is not the one of stat() on overlayfs and btrfs, so that the inode alone has to do.
+// A line of /proc/locks is "1: FLOCK ADVISORY WRITE 1234 fe:00:56789 0 EOF", or "1: -> FLOCK ..."
+// for a waiting process. On overlayfs and btrfs its device differs from that of stat(), so only the
+// inode is compared.
 std::string lock_holder(int fd) {
   constexpr const char* kUnknown = "another process";
   struct stat info {};

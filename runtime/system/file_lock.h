@@ -1,4 +1,5 @@
-// The lock of a file (flock) among threads and processes. It belongs to the opened file, not to the process.
+// A lock on a file (flock) between threads and processes. It belongs to the open file description,
+// not to the process.
 #pragma once
 
 #include <chrono>
@@ -8,16 +9,16 @@ namespace ligerdsl::runtime {
 
 class FileLock {
  public:
-  // Waits for the lock, at most for `patience`, and not once `stop` is readable (-1: nothing stops it).
+  // Waits for the lock for at most `patience`, and only until `stop` is readable (-1: no stop).
   FileLock(int fd, std::chrono::milliseconds patience, int stop = -1);
-  ~FileLock();  // unlocks: closing alone would leave the lock to a child that was forked meanwhile
+  ~FileLock();  // unlocks before close(): a child that was forked meanwhile would keep the lock
   FileLock(const FileLock&) = delete;
   FileLock& operator=(const FileLock&) = delete;
 
   bool locked() const { return locked_; }
-  // True if somebody else had the lock all the time.
+  // Returns true if another holder had the lock all the time.
   bool is_anothers() const;
-  // True if `stop` ended the wait.
+  // Returns true if `stop` ended the wait.
   bool was_stopped() const { return stopped_; }
   int error() const { return error_; }  // errno of the last flock()
 
@@ -26,7 +27,8 @@ class FileLock {
   bool locked_ = false, stopped_ = false;
 };
 
-// Names the holder of this file's lock by /proc/locks, "process 1234 (ligerdsl)", or returns "another process".
+// Returns the holder of this file's lock from /proc/locks, "process 1234 (ligerdsl)", or "another
+// process".
 std::string lock_holder(int fd);
 
 }  // namespace ligerdsl::runtime

@@ -12,7 +12,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-// 0 for a folder (or a link to one), else why it is none.
+// Returns 0 for a folder (or a link to one), else an errno.
 int not_a_folder(const std::string& path) {
   struct stat info {};
   if (stat(path.c_str(), &info) != 0) return errno;
@@ -39,7 +39,7 @@ bool read_all(int fd, char* to, size_t size) {
   return true;
 }
 
-// A signal that was pending before is somebody else's, and stays.
+// A signal that was pending before belongs to other code and stays pending.
 WriteSignalsHeld::WriteSignalsHeld() {
   sigset_t all, pending;
   sigemptyset(&all);
@@ -101,8 +101,9 @@ std::string PathFailure::text() const {
 PathFailure make_directories(const std::string& path, mode_t mode) {
   for (size_t slash = path.find('/', 1);; slash = path.find('/', slash + 1)) {
     const std::string part = path.substr(0, slash);
-    // What counts is whether the folder is there: mkdir of one that exists may fail in other ways than EEXIST (on a
-    // read-only file system, below a foreign folder). The last part may be what its user finds it to be.
+    // Only the existence of the folder counts. mkdir of an existing folder may fail with other
+    // errors than EEXIST: on a read-only file system, or below a folder of another user. The caller
+    // checks the last part.
     if (mkdir(part.c_str(), mode) != 0) {
       const int error = errno, why = not_a_folder(part);
       if (why != 0 && error != EEXIST) return {error, part};

@@ -1,4 +1,5 @@
-// Descriptors and paths: whole reads and writes, folders made with their parents, and where on a path something failed.
+// Descriptors and paths: complete reads and writes, folders with their parents, and the part of a
+// path at which an operation failed.
 #pragma once
 
 #include <signal.h>
@@ -10,7 +11,8 @@
 
 namespace ligerdsl::runtime {
 
-// "Permission denied". Unlike strerror, the same in every locale and safe in threads.
+// Returns the text of an errno: "Permission denied". Unlike strerror, it is the same in every
+// locale and thread-safe.
 std::string error_text(int error);
 
 class File {
@@ -26,8 +28,8 @@ class File {
   int fd_;
 };
 
-// While it lives, a write of this thread to a pipe that nobody reads, or beyond the limit on the size of files, is an
-// error (EPIPE, EFBIG) and no signal, which would end the host.
+// While it lives, signals of writes by this thread are blocked. A write to a pipe without a reader,
+// or beyond the limit on file sizes, then fails with EPIPE or EFBIG. The signal would end the host.
 class WriteSignalsHeld {
  public:
   WriteSignalsHeld();
@@ -38,27 +40,28 @@ class WriteSignalsHeld {
   sigset_t ours_, before_;
 };
 
-// False at the end of the file, or with errno set. Writes hold those signals.
+// Return false at the end of the file, or with errno set. write_all blocks the signals of writes.
 bool read_all(int fd, char* to, size_t size);
 bool write_all(int fd, std::string_view bytes);
 
-// All of a regular file of at most `most` bytes; null with a problem ("\"/a/file\": Is a directory") for anything else.
-// Never waits for who may write into a pipe.
+// Returns the content of a regular file of at most `most` bytes. Otherwise returns null with a
+// problem ("\"/a/file\": Is a directory"). Never waits for a writer of a pipe.
 std::optional<std::string> read_file(const std::string& path, size_t most, std::string* problem);
 
-// What went wrong on the way along a path, and at which part of it.
+// The error of an operation on a path, and the part of the path at which it failed.
 struct PathFailure {
-  int error = 0;     // errno; 0: nothing went wrong
+  int error = 0;     // errno; 0: no failure
   std::string part;  // "/home/me/.cache" of "/home/me/.cache/ligerdsl"
 
   explicit operator bool() const { return error != 0; }
   std::string text() const;  // "\"/home/me/.cache\": Permission denied"
 };
 
-// mkdir -p; folders that exist stay as they are.
+// Creates a folder and its parents (mkdir -p). Existing folders stay unchanged.
 PathFailure make_directories(const std::string& path, mode_t mode);
 
-// An operation on `path` failed with `error`: the first folder on the way that is none, else the path itself.
+// Returns the place of a failure of an operation on `path` with `error`: the first part of the path
+// that is no folder, else the path itself.
 PathFailure locate_failure(const std::string& path, int error);
 
 }  // namespace ligerdsl::runtime

@@ -16,7 +16,7 @@ uint32_t generation_of(uint64_t word) {
   return static_cast<uint32_t>(word >> 32);
 }
 
-// What every ForkMutex is one of, locked across fork(). Few, because each fork locks them all.
+// The mutexes that ForkMutex objects share. fork() locks all of them, so there are few.
 class SharedMutexes {
  public:
   static SharedMutexes& instance() {
@@ -52,7 +52,7 @@ class SharedMutexes {
 }  // namespace
 
 uint32_t fork_generation() {
-  SharedMutexes::instance();  // forks are noticed from the first call on
+  SharedMutexes::instance();  // the first call installs the fork handlers
   return generation.load(std::memory_order_relaxed);
 }
 
@@ -68,7 +68,7 @@ uint32_t UseCount::enter() {
 }
 
 void UseCount::leave(uint32_t entered) {
-  if (entered != fork_generation()) return;  // the parent's thread did, in a copy of this
+  if (entered != fork_generation()) return;  // the parent's thread entered, in the parent's copy of this object
   if ((word_.fetch_sub(1) & kWaiting) == 0) return;
   left_.fetch_add(1);
   left_.notify_all();

@@ -1,9 +1,10 @@
-// What a forked child inherits of threads that it does not have.
+// Classes for state that a forked child inherits from threads that it does not have.
 //
-// fork() copies the memory and the calling thread alone. In the child a mutex that another thread held stays locked for
-// ever and what it guards is half changed, a condition variable has waiters that never leave (destroying it waits for
-// them), and a number of users never falls to 0. So what outlives a call and may be touched in a child is guarded,
-// awaited and counted with the classes of this file, or is made anew by each process.
+// fork() copies the memory and the calling thread alone. In the child, a mutex of another thread
+// stays locked forever, and the state that it guards is half changed. A condition variable has
+// waiters that never leave, and destroying it waits for them. A count of users never falls to 0.
+// State that outlives a call and may be used in a child therefore uses the classes of this file for
+// locks, waits and counts. Otherwise each process makes its own.
 #pragma once
 
 #include <atomic>
@@ -13,12 +14,12 @@
 
 namespace ligerdsl::runtime {
 
-// A number of this process; in a forked child it is another one.
+// Returns a number of this process. A forked child has another one.
 uint32_t fork_generation();
 
-// A mutex that is free in a forked child, and what it guards is whole there: fork() waits until no thread holds it. So
-// it is for a few lines: inside, nothing waits, nothing calls the host, and no other mutex of this kind is locked
-// (there are only a few in the process, which objects share).
+// A mutex that is free in a forked child, with consistent state: fork() waits until no thread holds
+// it. Use it for a few lines only. Inside, do not wait, do not call the host, and do not lock
+// another ForkMutex: objects share a few mutexes.
 class ForkMutex {
  public:
   ForkMutex();
@@ -31,10 +32,11 @@ class ForkMutex {
   std::mutex& mutex_;
 };
 
-// What a condition variable is for. It knows nothing of its waiters, so a child may use and destroy it.
+// Replaces a condition variable. It does not know its waiters, so a child may use and destroy it.
 class EventCount {
  public:
-  // Unlocks, waits, locks. Also returns for no reason; what is waited for changes under the same lock.
+  // Unlocks, waits, and locks again. May return without a notification. The awaited state must
+  // change under the same lock.
   template <class Lock>
   void wait(Lock& lock) {
     const uint32_t seen = number_.load();
@@ -51,27 +53,28 @@ class EventCount {
   std::atomic<uint32_t> number_{0};
 };
 
-// How many threads of this process are inside something. A forked child begins with none.
+// Number of threads of this process that are inside a scope. A forked child begins with 0.
 class UseCount {
  public:
-  // Returns what leave() wants to know.
+  // Returns the argument of leave().
   uint32_t enter();
   void leave(uint32_t entered);
-  // Waits until nobody is inside. Who enters meanwhile is the caller's business. One thread at a time.
+  // Waits until no thread is inside. The caller must prevent new entries. One thread at a time may
+  // wait.
   void wait_until_left();
-  // Threads of the parent were inside when this process was forked, and nobody has entered since.
+  // Returns true if threads of the parent were inside during the fork, and none has entered since.
   bool abandoned() const;
 
  private:
-  std::atomic<uint64_t> word_{0};  // from the high end: generation (32), somebody waits (1), users (31)
-  std::atomic<uint32_t> left_{0};  // changes when somebody leaves and somebody waits
+  std::atomic<uint64_t> word_{0};  // from the high bits: generation (32), a thread waits (1), users (31)
+  std::atomic<uint32_t> left_{0};  // changes when a thread leaves while another waits
 };
 
-// Keeps what can be neither used nor destroyed.
+// Keeps an object forever that can be neither used nor destroyed.
 void leave_behind(std::shared_ptr<void> object);
 
-// An object of which every process has its own. A forked child makes a new one; its parent's stays as it is, since
-// threads that the child does not have may have been at work on it.
+// An object with one instance per process. A forked child makes a new one. The instance of its
+// parent stays untouched, because threads that the child lacks may have been changing it.
 template <class T>
 class PerProcess {
  public:
@@ -83,7 +86,8 @@ class PerProcess {
   PerProcess(const PerProcess&) = delete;
   PerProcess& operator=(const PerProcess&) = delete;
 
-  // The object; in a child the first call takes what `make(parent's)` returns, a std::shared_ptr.
+  // Returns the object. In a child, the first call sets it to make(parent's object), a
+  // std::shared_ptr.
   template <class Make>
   T& get(Make make) {
     Node* node = current_.load(std::memory_order_acquire);

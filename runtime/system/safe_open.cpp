@@ -15,7 +15,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel follows
+constexpr int kMostLinks = 40;  // limit of the operating system
 constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
 
 void push_front(std::deque<std::string>* names, const std::string& path) {
@@ -37,12 +37,12 @@ bool others_may_write(const struct stat& folder) {
   return (folder.st_mode & (S_IWGRP | S_IWOTH)) != 0 || (folder.st_uid != geteuid() && folder.st_uid != 0);
 }
 
-// A walk along a path. `at` is the folder that was reached.
+// A walk along a path. `at_` is the folder that it has reached.
 class Walk {
  public:
   Walk(const std::string& path, std::string* problem) : path_(path), problem_(problem) {
     push_front(&names_, path);
-    // A path that ends in a slash means what is inside.
+    // A path that ends in a slash names the content of the folder.
     if (path.ends_with('/')) names_.push_back(".");
     at_ = open(path.starts_with('/') ? "/" : ".", kFolder);
   }
@@ -51,7 +51,8 @@ class Walk {
   }
   Walk(const Walk&) = delete;
 
-  // To the last name. With `make`, a folder that is missing is made with this mode, the last one too.
+  // Walks to the last name. With `make`, creates missing folders with this mode, including the last
+  // one.
   bool go(const mode_t* make) {
     if (path_.empty()) return refuse(error_text(ENOENT));
     while (at_ >= 0 && (names_.size() > 1 || (make && !names_.empty()))) {
@@ -73,7 +74,8 @@ class Walk {
     at_ = folder;
   }
 
-  // True if `link` may be followed. Its target is then put before the names that are left.
+  // Returns true if `link` may be followed. Its target then replaces it at the head of the
+  // remaining names.
   bool follow(int link, const struct stat& info) {
     if (info.st_uid != geteuid() && info.st_uid != 0)
       return refuse("\"" + names_.front() + "\" is a symbolic link of another user (uid " +
@@ -121,7 +123,7 @@ class Walk {
     return false;
   }
 
-  // The last name may be a link to a file that exists or not.
+  // Resolves the last name, which may be a link to an existing or missing file.
   bool resolve_last() {
     while (!names_.empty()) {
       if (names_.size() > 1) {
@@ -145,14 +147,14 @@ class Walk {
   bool kernels_link_ = false;
 };
 
-// Rule 2. Empty: it does not forbid this file.
+// Returns why rule 2 forbids this file, or "".
 std::string foreign_in_sticky(const struct stat& folder, const struct stat& file) {
   if (!others_may_write(folder) || (folder.st_mode & S_ISVTX) == 0 || file.st_uid == geteuid()) return "";
   return "it belongs to another user (uid " + std::to_string(file.st_uid) +
          ") in a folder that others may write; name another path";
 }
 
-// Why a file that exists is not written by rules 2 and 3; empty: it may be.
+// Returns why rules 2 and 3 forbid writing an existing file, or "".
 std::string forbidden(int folder, const struct stat& file) {
   struct stat around {};
   if (fstat(folder, &around) != 0) return error_text(errno);
@@ -188,7 +190,7 @@ int open_to_write(const std::string& path, int flags, mode_t mode, std::string* 
   struct stat before {
   }, info{};
   const bool exists = fstatat(folder, place->name.c_str(), &before, AT_SYMLINK_NOFOLLOW) == 0;
-  if (exists && !place->kernels_link) {  // a pipe of another user would hold open() up
+  if (exists && !place->kernels_link) {  // open() would block on a pipe of another user
     if (const std::string why = forbidden(folder, before); !why.empty()) return refuse(why);
   }
   const int follow = place->kernels_link ? 0 : O_NOFOLLOW;
@@ -206,7 +208,8 @@ int open_folder(const std::string& path, mode_t mode, std::string* problem) {
   return walk.go(&mode) ? walk.take() : -1;
 }
 
-// Under another name first. A process of another machine, or one that is gone, may have had this one's number.
+// Writes under another name first. The name may exist already: a process of another machine, or one
+// that has ended, may have had the same process number.
 bool replace_file(int folder, const std::string& name, std::string_view content, mode_t mode) {
   static std::atomic<uint32_t> number{0};
   std::string fresh;

@@ -14,9 +14,9 @@ using Digest = std::array<uint8_t, 32>;
 class Sha256 {
  public:
   Sha256& update(std::string_view bytes);
-  // Adds the length first, so that fields of varying length never run into each other.
+  // Adds the length, then the bytes, so that fields of varying length cannot be confused.
   Sha256& field(std::string_view bytes);
-  Digest finish();  // the object is spent afterwards
+  Digest finish();  // the object cannot be used afterwards
 
  private:
   void block(const uint8_t* bytes, size_t count);

@@ -1,4 +1,4 @@
-// A shared library that may or may not be on this machine.
+// Functions for shared libraries that may be missing on this machine.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace ligerdsl::runtime {
 
-// Opens the first of `names` that loads, for the life of the process. Null when none does; `tried` then says why, a
-// clause per name.
+// Opens the first of `names` that loads, for the life of the process. Returns null if none does;
+// `tried` then has one reason per name.
 void* open_library(const std::vector<std::string>& names, std::string* tried);
 
-// The function of that name, or null.
+// Returns the function with this name, or null.
 void* find_symbol(void* library, const char* name);
 
-// The file of the library (or program) that holds this address, as it was loaded; empty when there is none.
+// Returns the file of the library or program that contains this address, or "" if there is none.
 std::string file_of(const void* address);
 
 }  // namespace ligerdsl::runtime

@@ -1,8 +1,8 @@
-// Status numbers of the library and the exception that carries them inside it.
+// Status numbers of the library, and the exception that carries them inside it.
 //
-// The numbers are those of the public C header: category = number / 1000 (1 state, 2 caller's argument, 3 not supported
-// here, 4 compiler or internal, 5 execution); a number is never reused. Nothing of this crosses the C boundary as an
-// exception.
+// The numbers are those of the public C header: category = number / 1000 (1 state, 2 caller's
+// argument, 3 not supported here, 4 compiler or internal, 5 execution). A number is never reused.
+// No exception crosses the C boundary.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ enum class Status : int32_t {
   sticky_device_error = 5003,
 };
 
-// "SUCCESS", "NO_DEVICE", ...; "UNKNOWN_STATUS" for a number that is none. Never null.
+// Returns the name of a status: "SUCCESS", "NO_DEVICE", ...; "UNKNOWN_STATUS" for other numbers.
+// Never null.
 const char* status_name(int32_t status);
 
 class Error : public std::runtime_error {

@@ -26,8 +26,8 @@ class Descriptor {
   ~Descriptor() { reset(); }
   Descriptor(const Descriptor&) = delete;
   int get() const { return fd_; }
-  // Numbered above the standard streams, so that giving the child one of those is always a copy. False with errno set
-  // when there is no descriptor left.
+  // Moves the descriptor above the standard streams, so that giving the child one of those is
+  // always a copy. Returns false with errno set if no descriptor is left.
   bool take(int fd) {
     fd_ = fcntl(fd, F_DUPFD_CLOEXEC, kFirstFreeDescriptor);
     const int error = errno;
@@ -48,7 +48,7 @@ std::string text_of(int error) {
   return strerrordesc_np(error) ? strerrordesc_np(error) : "unknown error";
 }
 
-// Returns an errno.
+// Starts the program. Returns an errno.
 int spawn(const std::vector<std::string>& arguments, int printed, pid_t* child) {
   std::vector<char*> raw;
   for (const std::string& argument : arguments) raw.push_back(const_cast<char*>(argument.c_str()));
@@ -63,8 +63,8 @@ int spawn(const std::vector<std::string>& arguments, int printed, pid_t* child) 
   return error;
 }
 
-// Reads until the program closed its end, or `stop` says that it is no longer wanted. A program whose output cannot be
-// read is ended: it would wait for ever for room in the pipe.
+// Reads until the program closes its end or `stop` becomes readable. Kills a program whose output
+// cannot be read, because it would wait forever for space in the pipe.
 void read_output(int pipe, const ProcessLimits& limits, pid_t child, ProcessResult* result) {
   char buffer[1 << 16];
   for (;;) {
@@ -118,7 +118,7 @@ ProcessResult run_process(const std::vector<std::string>& arguments, const Proce
   while ((reaped = waitpid(child, &status, 0)) < 0 && errno == EINTR) {
   }
   result.succeeded = reaped == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
-  result.end = reaped == child ? end_text(status) : "an end that another part of this process was told of";
+  result.end = reaped == child ? end_text(status) : "an unknown end: another part of this process reaped it";
   return result;
 }
 

@@ -47,14 +47,21 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
   const int64_t sharedBytes = arch.shared_budget(options.min_ctas_per_sm);
   passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
-  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas, options.arch));
-  passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass(arch.bulk_copies));
+  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(
+      {.numWarps = options.num_warps, .numCtas = options.num_ctas, .archName = options.arch}));
+  passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass({.tensorStores = arch.bulk_copies}));
   if (keepsRows)
-    passes.addNestedPass<func::FuncOp>(
-        createTileKeepResidentsPass(sharedBytes, arch.exchange_bytes, options.num_warps, options.num_ctas));
-  passes.addNestedPass<func::FuncOp>(
-      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm,
-                                  keepsRows ? 0 : sharedBytes, arch.tuning.unstaged_bytes, options.arch));
+    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass({.sharedBytes = sharedBytes,
+                                                                    .leastForExchanges = arch.exchange_bytes,
+                                                                    .numWarps = options.num_warps,
+                                                                    .numCtas = options.num_ctas}));
+  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass({.numStages = options.num_stages,
+                                                                  .numWarps = options.num_warps,
+                                                                  .numCtas = options.num_ctas,
+                                                                  .ctasPerSm = ctasPerSm,
+                                                                  .sharedBytes = keepsRows ? 0 : sharedBytes,
+                                                                  .leastForExchanges = arch.tuning.unstaged_bytes,
+                                                                  .archName = options.arch}));
   passes.addNestedPass<func::FuncOp>(createTgpuSplitDotsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -62,14 +69,15 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerGathersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass(sharedBytes));
+  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass({.sharedBytes = sharedBytes}));
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm, options.arch));
+  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(
+      {.numWarps = options.num_warps, .ctasPerSm = ctasPerSm, .archName = options.arch}));
   // This pass runs last, because no pass after it may move loads or stores.
   if (overlapLaunches)
-    passes.addNestedPass<func::FuncOp>(
-        createTgpuOverlapLaunchesPass(options.num_warps, options.num_ctas, options.arch));
+    passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass(
+        {.numWarps = options.num_warps, .numCtas = options.num_ctas, .archName = options.arch}));
   return passes.run(module);
 }
 

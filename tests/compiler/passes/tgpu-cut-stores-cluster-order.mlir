@@ -1,4 +1,4 @@
-// Four CTAs that have a tile's rows in another order than their own: they are stored by their threads.
+// Four CTAs hold the rows of a tile in an order other than their own, so threads store them.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4 arch=sm_90a" -tgpu-cut-stores -verify-diagnostics | FileCheck %s
 
 !x = !tile.view<?x?x?x?xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>

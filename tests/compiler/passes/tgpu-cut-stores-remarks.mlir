@@ -1,4 +1,4 @@
-// Stores that ask for tensor copies and are not made by them.
+// Stores with the option `tensor_copies` that the pass cannot make by TMA copies.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=8 -tgpu-cut-stores -verify-diagnostics
 
 !c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>

@@ -1,4 +1,4 @@
-// What keeps two reductions from sharing one exchange.
+// Obstacles that keep two reductions from sharing one exchange.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tgpu-decompose-reduce -verify-diagnostics
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>

@@ -1,9 +1,9 @@
-// What the author of a loop is told whose threads meet in each iteration.
+// Remarks to the author of a loop whose threads synchronise in each iteration.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tgpu-defer-reductions -split-input-file -verify-diagnostics
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// One of the two is scaled before it takes the sum; the other is deferred.
+// One of the two is scaled before the sum is added. The other is deferred.
 func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -36,7 +36,7 @@ func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attribu
 
 !rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
 
-// A row's own sum, for what is carried of each column: no value per lane could take its place.
+// A sum per row is added to a value carried per column. No value per lane can replace it.
 func.func @columns(%x: !rows, %y: !rows) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

@@ -1,4 +1,4 @@
-// What the author of a resident row is told that the CTAs of a cluster cannot share.
+// Remarks on resident rows that the CTAs of a cluster cannot divide.
 // RUN: ligerdsl-opt %s -tile-keep-residents="shared-bytes=16512 num-ctas=4" -verify-diagnostics
 
 !x = !tile.view<?x64xf32, strides = [?, 1], align = 16, dim_div = [1, 64], stride_div = [4, 1]>

@@ -1,4 +1,4 @@
-// What the author of a resident row is told. tile-keep-residents.mlir shows the rows that are kept.
+// Remarks on resident rows. tile-keep-residents.mlir shows the rows that are kept.
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16512 -split-input-file -verify-diagnostics
 
 !x = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>

@@ -1,4 +1,4 @@
-// What the author of a pipelined loop is told whose tiles could wait in shared memory.
+// Remarks on pipelined loops whose tiles could be staged in shared memory.
 // RUN: ligerdsl-opt %s -tile-prefetch-loads=shared-bytes=65536 -split-input-file -verify-diagnostics
 
 !x = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>

@@ -1,4 +1,4 @@
-// Reads whose place is known to memory alone: neither an eviction policy nor a prefetch.
+// Reads whose index comes from memory get neither an eviction policy nor a prefetch.
 // RUN: ligerdsl-opt %s -tile-set-eviction-policy -verify-diagnostics
 
 !rows = !tile.view<?x1024xf32, strides = [?, 1]>

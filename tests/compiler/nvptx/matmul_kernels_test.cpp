@@ -1,5 +1,6 @@
-// The library's matmul kernels on a Hopper GPU, in the heuristics' schedules and as the launcher compiles them for aligned
-// tensors. They use wgmma, ptxas serialises none of it (C7510 to C7518), and none but those of kSpilled spill registers. Attention loads by TMA.
+// Tests the library's matmul kernels for a Hopper GPU, with the heuristics' schedules, compiled
+// like the launcher does for aligned tensors. They use wgmma, ptxas serialises none of it (C7510 to
+// C7518), and only the kernels in kSpilled spill registers. Attention loads by TMA.
 #include <algorithm>
 #include <map>
 #include <regex>
@@ -15,21 +16,22 @@ using Settings = std::vector<std::pair<const char*, std::vector<const char*>>>;
 
 struct Family {
   const char* kernel;
-  Settings settings;                    // each with each
-  std::vector<std::string> multiplies;  // as the name of each step that does begins
+  Settings settings;                    // every combination is tested
+  std::vector<std::string> multiplies;  // prefixes of the names of steps that multiply
 };
 
 void PrintTo(const Family& family, std::ostream* out) {
   *out << family.kernel;
 }
 
-// Bytes of a thread. Those of d_k and d_v of 128 columns are stored and loaded once, before the loop.
+// Spilled bytes per thread. The spills of d_k and d_v with 128 columns are stored and loaded once,
+// before the loop.
 const std::map<std::string, int64_t> kSpilled{{"attention_d_k_d_v_bf16 dim=120 right=true", 16},
                                               {"attention_d_k_d_v_bf16 dim=128 right=true", 16}};
 
-class ProductKernels : public ::testing::TestWithParam<Family> {
+class MatmulKernels : public ::testing::TestWithParam<Family> {
  protected:
-  // Calls back with all combinations.
+  // Calls `body` with every combination of settings.
   template <class Body>
   void for_each(size_t next, MetaValues* chosen, const Body& body) {
     const Settings& settings = GetParam().settings;
@@ -41,8 +43,8 @@ class ProductKernels : public ::testing::TestWithParam<Family> {
   }
 };
 
-TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
-  constexpr int kPtx = 86;  // clusters want it
+TEST_P(MatmulKernels, UseWgmmaWithoutSpills) {
+  constexpr int kPtx = 86;  // clusters require it
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
   MetaValues chosen;
   for_each(0, &chosen, [&](const MetaValues& settings) {
@@ -65,8 +67,9 @@ TEST_P(ProductKernels, GoByWgmmaWithoutSpills) {
   });
 }
 
-// A product whose K is one iteration keeps its loop: operands in shared memory, wgmma, and stores of whole vectors.
-TEST(ShallowProducts, GoByWgmmaAndStoreVectors) {
+// A matmul whose K is one k-step keeps its loop. The operands are in shared memory, wgmma
+// multiplies them, and vectors store the result.
+TEST(ShallowMatmul, UsesWgmmaAndStoresVectors) {
   constexpr int kPtx = 86;
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, kPtx);
   const std::regex narrow_store(R"(st\.global(?!\S*\.v4)\S*)");
@@ -90,8 +93,8 @@ TEST(ShallowProducts, GoByWgmmaAndStoreVectors) {
       }
 }
 
-// An author's product of one constant iteration, of a CTA that makes one tile.
-TEST(ShallowProducts, GoByWgmmaInAnAuthorsLoop) {
+// An author's matmul with one constant k-step, in CTAs that compute one tile each.
+TEST(ShallowMatmul, UsesWgmmaInAnAuthorsLoop) {
   for (const bool tensor_copies : {false, true}) {
     KernelBuilder k("product");
     const Partition c = k.view("c", bf16, {dyn, 4096}).partition({128, 128});
@@ -99,8 +102,8 @@ TEST(ShallowProducts, GoByWgmmaInAnAuthorsLoop) {
     const Partition b = k.view("b", bf16, {64, 4096}).partition({64, 128});
     const Scalar row = k.program_id(0), column = k.program_id(1);
     const auto [sums] = k.for_range(0, 1, 1, {.num_stages = 3, .tensor_copies = tensor_copies},
-                                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& turn, const Tile& sums) {
-                                      return carry(dot(a.load({row, turn}), b.load({turn, column}), sums));
+                                    carry(k.zeros({128, 128}, f32)), [&](const Scalar& i, const Tile& sums) {
+                                      return carry(dot(a.load({row, i}), b.load({i, column}), sums));
                                     });
     c.store({row, column}, sums.to(bf16));
     const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 8)};
@@ -110,8 +113,8 @@ TEST(ShallowProducts, GoByWgmmaInAnAuthorsLoop) {
   }
 }
 
-// Where there is no wgmma.
-TEST(ProductKernelsOfAmpere, GoByMmaSyncWithoutSpills) {
+// GPUs before Hopper have no wgmma.
+TEST(AmpereMatmul, UsesMmaSyncWithoutSpills) {
   const kernels::Machine machine = kernels::gpu("sm_80", 108, /*ptx_version=*/80);
   for (const char* factors : {"nn", "nt", "tn", "tt"})
     for (const char* type : {"f16", "bf16"}) {
@@ -126,16 +129,17 @@ TEST(ProductKernelsOfAmpere, GoByMmaSyncWithoutSpills) {
     }
 }
 
-// An author's product whose cluster shares a tile's rows: of the second factor each CTA copies a part to both.
-std::string clusterProduct(int64_t rows) {
+// An author's matmul in which a cluster divides the rows of a tile. Each CTA copies a part of
+// operand B to both.
+std::string clusterMatmul(int64_t rows) {
   KernelBuilder k("product");
   const Partition c = k.view("c", f32, {dyn, 4096}).partition({rows, 64});
   const Partition a = k.view("a", bf16, {dyn, 4096}).partition({rows, 64});
   const Partition b = k.view("b", bf16, {4096, 4096}).partition({64, 64});
   const Scalar row = k.program_id(0);
   const auto [sums] = k.for_range(0, 64, 1, {.num_stages = 3, .tensor_copies = true}, carry(k.zeros({rows, 64}, f32)),
-                                  [&](const Scalar& turn, const Tile& sums) {
-                                    return carry(dot(a.load({row, turn}), b.load({turn, 0}), sums));
+                                  [&](const Scalar& i, const Tile& sums) {
+                                    return carry(dot(a.load({row, i}), b.load({i, 0}), sums));
                                   });
   c.store({row, 0}, sums);
   kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(8, 4)};
@@ -143,18 +147,18 @@ std::string clusterProduct(int64_t rows) {
   return compileProgram(step.program, optionsOfStep(step, "sm_90a", 86)).code;
 }
 
-TEST(ProductsOfClusters, ShareTheSecondFactor) {
+TEST(ClusterMatmul, SharesOperandB) {
   const std::string shared = ".multicast::cluster";
-  EXPECT_NE(clusterProduct(128).find(shared), std::string::npos);
-  EXPECT_EQ(clusterProduct(192).find(shared), std::string::npos) << "CTAs have no equal parts of 192 rows";
+  EXPECT_NE(clusterMatmul(128).find(shared), std::string::npos);
+  EXPECT_EQ(clusterMatmul(192).find(shared), std::string::npos) << "CTAs have no equal parts of 192 rows";
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    Families, ProductKernels,
+    Families, MatmulKernels,
     ::testing::Values(
         Family{"matmul",
                {{"factors", {"nn", "nt", "tn", "tt"}},
-                {"cols", {"4096", "4024"}},  // rows of b of whole lines, and others: by one CTA, and by two
+                {"cols", {"4096", "4024"}},  // rows of b that are whole lines, and others; two CTAs share the latter
                 {"width", {"4096", "4088"}},
                 {"type", {"bf16"}}},
                {"matmul_bf16"}},

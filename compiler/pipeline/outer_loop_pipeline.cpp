@@ -1,4 +1,4 @@
-#include "compiler/rewrites/outer_loop_pipeline.h"
+#include "compiler/pipeline/outer_loop_pipeline.h"
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"

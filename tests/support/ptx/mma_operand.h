@@ -1,4 +1,5 @@
-// Factors of mma.sync and wgmma: what an instruction multiplies by its opcode, and where a warp has it.
+// Operands of mma.sync and wgmma: element type of an opcode, and positions of the elements in a
+// warp's registers.
 #pragma once
 
 #include <bit>
@@ -12,14 +13,15 @@
 
 namespace ligerdsl::test::ptx {
 
-struct Factor {
-  int bytes;  // of a number
+struct MmaOperand {
+  int bytes;  // per element
   double (*number)(uint32_t bits);
 
   int depth() const { return 32 / bytes; }  // of an instruction
-  int each() const { return 4 / bytes; }    // of a register
-  // PTX ISA, "Matrix Fragments for mma.m16n8k..." and those of wgmma: where number `i` of register `reg` of a lane is along
-  // k, and in rows of the first factor or columns of the second one. A lane is 4 group + thread.
+  int each() const { return 4 / bytes; }    // elements per register
+  // PTX ISA, "Matrix Fragments for mma.m16n8k..." and for wgmma: positions of element `i` of
+  // register `reg` of a lane, along k and along rows of A or columns of B. A lane is 4 * group +
+  // thread.
   int k(int lane, int i, int half) const { return lane % 4 * each() + i + depth() / 2 * half; }
   static int row(int lane) { return lane / 4; }
   double at(uint64_t word, int i) const {
@@ -28,7 +30,7 @@ struct Factor {
   }
 };
 
-inline Factor factor_named(const std::string& type) {
+inline MmaOperand mma_operand_named(const std::string& type) {
   if (type == "f16") return {2, [](uint32_t bits) { return double{from_f16(static_cast<uint16_t>(bits))}; }};
   if (type == "bf16") return {2, [](uint32_t bits) { return double{from_bf16(static_cast<uint16_t>(bits))}; }};
   if (type == "e4m3") return {1, [](uint32_t bits) { return from_fp8(kE4m3, static_cast<uint8_t>(bits)); }};
@@ -38,14 +40,14 @@ inline Factor factor_named(const std::string& type) {
     return {4, [](uint32_t bits) {
               const float number = std::bit_cast<float>(bits);
               if (number == number && to_tf32(number) != number)
-                throw std::runtime_error("a factor that was not rounded to tf32");
+                throw std::runtime_error("an operand that was not rounded to tf32");
               return double{number};
             }};
-  throw std::runtime_error("factors of " + type + " are not known");
+  throw std::runtime_error("unknown operand type " + type);
 }
 
-// Sums are f32, or i32 that wrap.
-struct Sums {
+// Type of the accumulator: f32, or i32 that wraps.
+struct Accumulator {
   bool whole;
   double number(uint64_t bits) const {
     const auto word = static_cast<uint32_t>(bits);
@@ -56,7 +58,7 @@ struct Sums {
   }
 };
 
-// Word `number` of an opcode, from 0.
+// Returns word `number` of an opcode, counted from 0.
 inline std::string word_of(const std::string& opcode, int number) {
   size_t begin = 0;
   for (; number > 0; --number) begin = opcode.find('.', begin) + 1;

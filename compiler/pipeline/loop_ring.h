@@ -2,10 +2,10 @@
 // iterations ahead.
 #pragma once
 
-#include "compiler/rewrites/dot_operand_staging.h"
-#include "compiler/rewrites/loop_carried_state.h"
-#include "compiler/rewrites/outer_loop_pipeline.h"
-#include "compiler/rewrites/wgmma_dots.h"
+#include "compiler/pipeline/dot_operand_staging.h"
+#include "compiler/pipeline/loop_carried_state.h"
+#include "compiler/pipeline/outer_loop_pipeline.h"
+#include "compiler/pipeline/wgmma_dots.h"
 
 namespace ligerdsl::compiler {
 

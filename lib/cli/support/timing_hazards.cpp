@@ -1,4 +1,4 @@
-#include "lib/cli/support/distortions.h"
+#include "lib/cli/support/timing_hazards.h"
 
 #include <fmt/format.h>
 
@@ -9,14 +9,14 @@ namespace ligerdsl::cli {
 
 namespace {
 
-struct Distortion {
+struct TimingHazard {
   const char* name;
   bool set;
   const char* not_for_tables;
   const char* effect;
 };
 
-std::vector<Distortion> known() {
+std::vector<TimingHazard> known() {
   const runtime::Options& options = runtime::options();
   return {{"LIGERDSL_OVERRIDE_DIR", !options.override_dir.empty(),
            "it runs edited stages in place of what the compiler makes",
@@ -29,26 +29,26 @@ std::vector<Distortion> known() {
 
 }  // namespace
 
-std::vector<std::string> distortions() {
+std::vector<std::string> timing_hazards() {
   std::vector<std::string> names;
-  for (const Distortion& one : known())
+  for (const TimingHazard& one : known())
     if (one.set) names.emplace_back(one.name);
   return names;
 }
 
-void refuse_distortions(const char* command) {
-  for (const Distortion& one : known()) {
+void refuse_timing_hazards(const char* command) {
+  for (const TimingHazard& one : known()) {
     if (one.set)
       throw Failure(kUsage, fmt::format("{}: unset {}: {}, so that the times are not those of normal runs", command,
                                         one.name, one.not_for_tables));
   }
 }
 
-void warn_of_distortions(const char* command) {
-  for (const Distortion& one : known()) {
+void warn_of_timing_hazards(const char* command) {
+  for (const TimingHazard& one : known()) {
     if (one.set)
       print_error(
-          fmt::format("{}: {} is set, and {}; unset it for times to compare with", command, one.name, one.effect));
+          fmt::format("{}: {} is set, and {}; unset it to get comparable times", command, one.name, one.effect));
   }
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/device/crew.h"
+#include "runtime/device/thread_team.h"
 
 #include <signal.h>
 
@@ -16,10 +16,10 @@ namespace ligerdsl::runtime {
 namespace {
 
 constexpr size_t kArenaAlign = 64;
-constexpr int64_t kChunksPerThread = 4;  // enough to even out threads of different speed
+constexpr int64_t kChunksPerThread = 4;  // balances threads of different speed
 
-// Kernels compute with the default rounding and with denormals whatever the calling thread has set: a result must not
-// depend on whether the caller or a worker ran a chunk.
+// Kernels run with default rounding and with denormals, whatever the calling thread has set. A
+// result must not depend on whether the caller or a worker ran a chunk.
 class DefaultFloatMode {
  public:
 #if defined(__SSE__)
@@ -38,7 +38,7 @@ class DefaultFloatMode {
 #endif
 };
 
-// Threads of ours never run the host's signal handlers.
+// Our threads never run the host's signal handlers.
 class SignalsBlocked {
  public:
   SignalsBlocked() {
@@ -54,14 +54,14 @@ class SignalsBlocked {
 
 }  // namespace
 
-// A job lives on the stack of run()'s caller, who leaves only when no worker holds it any more.
-struct ThreadPool::Crew::Job {
+// A job is on the stack of run()'s caller, who returns only after all workers have left it.
+struct ThreadPool::ThreadTeam::Job {
   Body body;
   void* user;
   int64_t total, chunk;
   std::atomic<int64_t> next{0};
-  int32_t helpers = 0;  // workers inside; guarded by the crew's mutex
-  Job* link = nullptr;  // next in the crew's list; guarded likewise
+  int32_t helpers = 0;  // workers that run it; guarded by the team's mutex
+  Job* link = nullptr;  // next in the team's list; guarded by the team's mutex
 
   bool exhausted() const { return next.load(std::memory_order_relaxed) >= total; }
 
@@ -74,7 +74,7 @@ struct ThreadPool::Crew::Job {
     }
   }
 
-  // What a thread is in while it runs programs.
+  // State of a thread while it runs programs.
   class Scope {
    public:
     Scope() : outer_(std::exchange(inside_job, true)) {}
@@ -88,16 +88,17 @@ struct ThreadPool::Crew::Job {
   static thread_local bool inside_job;
 };
 
-thread_local bool ThreadPool::Crew::Job::inside_job = false;
+thread_local bool ThreadPool::ThreadTeam::Job::inside_job = false;
 
-struct ThreadPool::Crew::Arena {
+struct ThreadPool::ThreadTeam::Arena {
   std::atomic<void*> memory{nullptr};
-  bool lent = false;  // guarded by the crew's mutex
+  bool lent = false;  // guarded by the team's mutex
 };
 
-ThreadPool::Crew::Crew(int32_t threads, HostAllocator allocator) : threads_(threads), allocator_(allocator) {
+ThreadPool::ThreadTeam::ThreadTeam(int32_t threads, HostAllocator allocator)
+    : threads_(threads), allocator_(allocator) {
   const int32_t workers = threads_ - 1;
-  // As many callers as threads find an arena at once; more of them wait for one.
+  // There is one arena per thread for callers; further callers wait for one.
   idle_caller_arenas_ = threads_;
   arena_count_ = workers + idle_caller_arenas_;
   arenas_ = std::make_unique<Arena[]>(static_cast<size_t>(arena_count_));
@@ -110,12 +111,12 @@ ThreadPool::Crew::Crew(int32_t threads, HostAllocator allocator) : threads_(thre
   }
 }
 
-ThreadPool::Crew::~Crew() {
+ThreadPool::ThreadTeam::~ThreadTeam() {
   stop();
   for (void* memory : regions_) release(memory);
 }
 
-void ThreadPool::Crew::stop() {
+void ThreadPool::ThreadTeam::stop() {
   {
     std::lock_guard lock(mutex_);
     stopping_ = true;
@@ -125,7 +126,7 @@ void ThreadPool::Crew::stop() {
   workers_.clear();
 }
 
-void* ThreadPool::Crew::acquire(size_t bytes) {
+void* ThreadPool::ThreadTeam::acquire(size_t bytes) {
   void* memory = allocator_.alloc != nullptr ? allocator_.alloc(allocator_.user, bytes, kArenaAlign)
                                              : std::aligned_alloc(kArenaAlign, bytes);
   if (memory == nullptr)
@@ -133,7 +134,7 @@ void* ThreadPool::Crew::acquire(size_t bytes) {
   return memory;
 }
 
-void ThreadPool::Crew::release(void* memory) {
+void ThreadPool::ThreadTeam::release(void* memory) {
   if (allocator_.alloc != nullptr) {
     if (allocator_.free != nullptr) allocator_.free(allocator_.user, memory);
   } else {
@@ -141,11 +142,11 @@ void ThreadPool::Crew::release(void* memory) {
   }
 }
 
-void ThreadPool::Crew::reserve_arenas(size_t bytes) {
+void ThreadPool::ThreadTeam::reserve_arenas(size_t bytes) {
   std::lock_guard lock(mutex_);
   if (bytes <= arena_bytes_) return;
-  // Powers of two keep the sum of outgrown arenas, which running jobs may still use, below the size of the current
-  // ones.
+  // Sizes are powers of two. The total of outgrown arenas, which running jobs may still use, then
+  // stays below the size of the current ones.
   const size_t each = std::bit_ceil(std::max(bytes, size_t{4096}));
   const size_t all = each * static_cast<size_t>(arena_count_);
   regions_.reserve(regions_.size() + 1);
@@ -156,7 +157,7 @@ void ThreadPool::Crew::reserve_arenas(size_t bytes) {
   arena_bytes_ = each;
 }
 
-void ThreadPool::Crew::worker(int32_t index) {
+void ThreadPool::ThreadTeam::worker(int32_t index) {
   std::unique_lock lock(mutex_);
   for (;;) {
     Job* job = jobs_;
@@ -174,40 +175,40 @@ void ThreadPool::Crew::worker(int32_t index) {
   }
 }
 
-// An arena for the time of one run() on the caller's thread.
-class ThreadPool::Crew::ArenaLease {
+// The caller's arena for the duration of one run().
+class ThreadPool::ThreadTeam::ArenaLease {
  public:
-  ArenaLease(Crew& crew, std::unique_lock<std::mutex>& lock) : crew_(crew) {
-    // A job started inside a job must not wait: those who hold the arenas may be waiting for it.
-    if (Job::inside_job && crew.idle_caller_arenas_ == 0) {
-      memory_ = spare_ = crew.acquire(std::max(crew.arena_bytes_, kArenaAlign));
+  ArenaLease(ThreadTeam& team, std::unique_lock<std::mutex>& lock) : team_(team) {
+    // A job inside a job must not wait: the holders of the arenas may be waiting for it.
+    if (Job::inside_job && team.idle_caller_arenas_ == 0) {
+      memory_ = spare_ = team.acquire(std::max(team.arena_bytes_, kArenaAlign));
       return;
     }
-    crew.arena_free_.wait(lock, [&] { return crew.idle_caller_arenas_ > 0; });
-    --crew.idle_caller_arenas_;
-    index_ = crew.threads_ - 1;
-    while (crew.arenas_[index_].lent) ++index_;
-    crew.arenas_[index_].lent = true;
-    memory_ = crew.arenas_[index_].memory.load(std::memory_order_acquire);
+    team.arena_free_.wait(lock, [&] { return team.idle_caller_arenas_ > 0; });
+    --team.idle_caller_arenas_;
+    index_ = team.threads_ - 1;
+    while (team.arenas_[index_].lent) ++index_;
+    team.arenas_[index_].lent = true;
+    memory_ = team.arenas_[index_].memory.load(std::memory_order_acquire);
   }
 
-  // The crew's mutex is held.
+  // Releases the arena. The caller holds the team's mutex.
   void give_back() {
-    if (spare_ != nullptr) return crew_.release(spare_);
-    crew_.arenas_[index_].lent = false;
-    if (crew_.idle_caller_arenas_++ == 0) crew_.arena_free_.notify_all();
+    if (spare_ != nullptr) return team_.release(spare_);
+    team_.arenas_[index_].lent = false;
+    if (team_.idle_caller_arenas_++ == 0) team_.arena_free_.notify_all();
   }
 
   void* memory() const { return memory_; }
 
  private:
-  Crew& crew_;
+  ThreadTeam& team_;
   int32_t index_ = 0;
   void* memory_ = nullptr;
   void* spare_ = nullptr;
 };
 
-void ThreadPool::Crew::run(int64_t total, int64_t chunk, Body body, void* user) {
+void ThreadPool::ThreadTeam::run(int64_t total, int64_t chunk, Body body, void* user) {
   if (threads_ == 1 || total <= 1) return run_inline(total, true, body, user);
   if (chunk <= 0) chunk = std::max<int64_t>(total / (threads_ * kChunksPerThread), 1);
   Job job{body, user, total, chunk};
@@ -226,13 +227,13 @@ void ThreadPool::Crew::run(int64_t total, int64_t chunk, Body body, void* user) 
   lease.give_back();
 }
 
-void ThreadPool::Crew::wake(int64_t helpers) {
+void ThreadPool::ThreadTeam::wake(int64_t helpers) {
   if (helpers >= threads_ - 1) return work_.notify_all();
   for (; helpers > 0; --helpers) work_.notify_one();
 }
 
-// Nobody else takes part, so nothing is dealt.
-void ThreadPool::Crew::run_inline(int64_t total, bool arena, Body body, void* user) {
+// No other thread takes part, so the range is not divided into chunks.
+void ThreadPool::ThreadTeam::run_inline(int64_t total, bool arena, Body body, void* user) {
   if (total <= 0) return;
   const auto work = [&](void* memory) {
     const Job::Scope scope;

@@ -1,4 +1,4 @@
-#include "compiler/rewrites/pipelined_loop.h"
+#include "compiler/pipeline/pipelined_loop.h"
 
 #include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"

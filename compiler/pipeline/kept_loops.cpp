@@ -1,4 +1,4 @@
-#include "compiler/rewrites/kept_loops.h"
+#include "compiler/pipeline/kept_loops.h"
 
 #include "compiler/dialect/tile.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

@@ -4,7 +4,7 @@
 // iterations continue across the ops between two executions.
 #pragma once
 
-#include "compiler/rewrites/pipelined_loop.h"
+#include "compiler/pipeline/pipelined_loop.h"
 
 namespace ligerdsl::compiler {
 

@@ -1,4 +1,4 @@
-#include "compiler/rewrites/tensor_store.h"
+#include "compiler/pipeline/tensor_store.h"
 
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/memory_access.h"

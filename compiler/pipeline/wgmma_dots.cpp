@@ -1,4 +1,4 @@
-#include "compiler/rewrites/wgmma_dots.h"
+#include "compiler/pipeline/wgmma_dots.h"
 
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/dot_layout.h"

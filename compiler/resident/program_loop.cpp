@@ -1,4 +1,4 @@
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/dialect/tile.h"

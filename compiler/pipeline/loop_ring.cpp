@@ -1,4 +1,4 @@
-#include "compiler/rewrites/loop_ring.h"
+#include "compiler/pipeline/loop_ring.h"
 
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/analysis/memory_access.h"

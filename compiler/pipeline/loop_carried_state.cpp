@@ -1,4 +1,4 @@
-#include "compiler/rewrites/loop_carried_state.h"
+#include "compiler/pipeline/loop_carried_state.h"
 
 using namespace mlir;
 

@@ -6,7 +6,7 @@
 //      that prevents the move is a remark.
 //   2. The slice moves before `first`, in its order, and one variadic reduction replaces both
 //      there.
-#include "compiler/rewrites/merge_reductions.h"
+#include "compiler/exchange/merge_reductions.h"
 
 #include "compiler/dialect/tile.h"
 #include "compiler/remarks.h"

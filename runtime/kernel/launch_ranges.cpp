@@ -1,11 +1,11 @@
-#include "runtime/kernel/told_kernel.h"
+#include "runtime/kernel/launch_ranges.h"
 
 #include "runtime/observe/ranges.h"
 
 namespace ligerdsl::runtime {
 namespace {
 
-// Nothing where there are more than can be counted, which launch() refuses.
+// Returns the number of programs, or nothing if it overflows, which launch() rejects.
 std::optional<int64_t> programs_in(const Grid& grid) {
   int64_t plane = 0, all = 0;
   if (__builtin_mul_overflow(grid.x, grid.y, &plane) || __builtin_mul_overflow(plane, grid.z, &all))
@@ -13,9 +13,9 @@ std::optional<int64_t> programs_in(const Grid& grid) {
   return all;
 }
 
-class ToldKernel final : public LoadedKernel {
+class KernelWithRanges final : public LoadedKernel {
  public:
-  explicit ToldKernel(std::shared_ptr<LoadedKernel> kernel) : kernel_(std::move(kernel)) {
+  explicit KernelWithRanges(std::shared_ptr<LoadedKernel> kernel) : kernel_(std::move(kernel)) {
     artifact_ = kernel_->artifact();
     resources_ = kernel_->resources();
   }
@@ -31,8 +31,8 @@ class ToldKernel final : public LoadedKernel {
 
 }  // namespace
 
-std::shared_ptr<LoadedKernel> telling_launches(std::shared_ptr<LoadedKernel> kernel) {
-  return ranges_wanted() ? std::make_shared<ToldKernel>(std::move(kernel)) : kernel;
+std::shared_ptr<LoadedKernel> with_launch_ranges(std::shared_ptr<LoadedKernel> kernel) {
+  return ranges_wanted() ? std::make_shared<KernelWithRanges>(std::move(kernel)) : kernel;
 }
 
 }  // namespace ligerdsl::runtime

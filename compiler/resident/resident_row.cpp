@@ -1,8 +1,8 @@
-#include "compiler/rewrites/resident_row.h"
+#include "compiler/resident/resident_row.h"
 
 #include "compiler/analysis/memory_access.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"

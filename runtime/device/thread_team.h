@@ -1,4 +1,4 @@
-// The threads, arenas and jobs of a thread pool, in the process that made them. See thread_pool.h.
+// Threads, arenas and jobs of a thread pool in the process that created them. See thread_pool.h.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,14 @@
 
 namespace ligerdsl::runtime {
 
-class ThreadPool::Crew {
+class ThreadPool::ThreadTeam {
  public:
-  Crew(int32_t threads, HostAllocator allocator);
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  ThreadTeam(int32_t threads, HostAllocator allocator);
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
-  // As those of the pool.
+  // The same as the functions of ThreadPool.
   void reserve_arenas(size_t bytes);
   void run(int64_t total, int64_t chunk, Body body, void* user);
   void run_inline(int64_t total, bool arena, Body body, void* user);
@@ -42,17 +42,17 @@ class ThreadPool::Crew {
   HostAllocator allocator_;
   std::vector<std::thread> workers_;
 
-  std::mutex mutex_;  // guards everything below but the arenas' own atomics
+  std::mutex mutex_;  // guards all members below except the arenas' atomics
   std::condition_variable work_, done_, arena_free_;
   Job* jobs_ = nullptr;  // newest first
   bool stopping_ = false;
 
-  // Arenas [0, threads - 1) belong to the workers, the rest is lent to callers.
+  // Arenas [0, threads - 1) belong to the workers. The rest is lent to callers.
   std::unique_ptr<Arena[]> arenas_;
   int32_t arena_count_ = 0;
   int32_t idle_caller_arenas_ = 0;
   size_t arena_bytes_ = 0;
-  std::vector<void*> regions_;  // memory of all arenas, outgrown ones too
+  std::vector<void*> regions_;  // memory of all arenas, including outgrown ones
 };
 
 }  // namespace ligerdsl::runtime

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
-#include "compiler/rewrites/pipelined_loop.h"
+#include "compiler/pipeline/pipelined_loop.h"
 #include "llvm/ADT/MapVector.h"
 
 namespace ligerdsl::compiler {

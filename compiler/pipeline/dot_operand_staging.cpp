@@ -1,4 +1,4 @@
-#include "compiler/rewrites/dot_operand_staging.h"
+#include "compiler/pipeline/dot_operand_staging.h"
 
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/layout_classes.h"

@@ -2,12 +2,12 @@
 // elements, the other holders in all CTAs get the old value through shared memory. A scalar is one
 // element that every thread holds. The exchange is at the first use, so that no thread waits for
 // memory before it.
-#include "compiler/rewrites/atomic_results.h"
+#include "compiler/exchange/atomic_results.h"
 
 #include "compiler/dialect/atomic.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
-#include "compiler/rewrites/cluster_exchange.h"
+#include "compiler/exchange/cluster_exchange.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-#include "compiler/rewrites/cluster_exchange.h"
+#include "compiler/exchange/cluster_exchange.h"
 
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
