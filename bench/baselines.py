@@ -7,12 +7,9 @@
 `add` refuses a run without a commit or of changed sources. A run replaces the rows of each case that it
 measured completely, that is with no main contender left out for lack of time. Needs no torch.
 
-| file | rows |
-|---|---|
-| h200.csv, one for each GPU | a pass of a case by a contender; `in_ours` is its time over ours in the same run |
-| runs.csv | facts of a run: device, driver, versions, speed of a copy of 2 GiB |
-| missing.csv | contenders that failed on a case, or were wrong |
-| cpu.csv, compile.csv | kernels on a CPU; the time to get a kernel |
+h200.csv, one for each GPU, has a row for each pass of a case by a contender. runs.csv has facts of runs.
+missing.csv has contenders that failed on a case or were wrong. cpu.csv has kernels on a CPU. compile.csv
+has the time to get a kernel. bench/baselines/README.md explains the columns.
 """
 
 import argparse
@@ -28,7 +25,7 @@ from results import build_fields, case_key, problems
 FOLDER = pathlib.Path(__file__).resolve().parent / "baselines"
 WRONG = 0.1  # a peer whose result is off by more has not done the work
 FULL, OURS, NO_PEER = "full", "ligerdsl", ("copy", "floor")
-MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # what every case is to be timed beside, where it exists
+MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # contenders that a complete run of a case has
 NUMBERS = ("us", "us_p20", "us_p80", "in_ours", "us_sustained", "us_kernels", "us_graph", "host_us", "gbps", "tflops", "frac_copy",
            "frac_same_copy", "peak_mb", "workspace_mb", "max_error")
 COLUMNS = ("date", "run", "commit", "kernel", "pass", "shape", "dtype", "provider", *NUMBERS, "errors")
@@ -71,7 +68,7 @@ def counts(row):
 def kept(rows):
     """Returns the rows of one case that a page shows, from {(pass, provider): row}.
 
-    These are ours, the bare products, each family's best form of forward and backward together, and the best peer of each pass.
+    These are ours, the bare matmuls, each family's best form of forward and backward together, and the best peer of each pass.
     """
     passes = list(dict.fromkeys(name for name, _ in rows))
     whole = FULL if FULL in passes else passes[0]

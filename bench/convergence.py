@@ -1,7 +1,7 @@
 """A small Llama learns text: transformers alone with two seeds, Liger-Kernel, ligerdsl. Loss of every step, and of text that was held out.
 
-    python bench/convergence.py --out bench/results/convergence-DATE.json
-    python bench/e2e_plot.py bench/results/convergence-DATE.json --out docs/training
+    python bench/convergence.py --out convergence-DATE.json
+    python bench/e2e_plot.py convergence-DATE.json --out docs/training
 
 Tokens are bytes of this repository's documents and sources. With one seed all start from the same weights and see the same text; another seed
 changes both, which is how far losses of transformers are apart by themselves. AdamW. --precision autocast: f32 weights, on a GPU bf16 by autocast;

@@ -1,8 +1,8 @@
 """Training steps of a Llama: transformers alone, Liger-Kernel, ligerdsl. Tokens a second and peak memory over batch size and sequence length,
 with parts left out, and the memory of one step over time.
 
-    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out bench/results/e2e-DATE.json
-    python bench/e2e_plot.py bench/results/e2e-DATE.json --out docs/training
+    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out e2e-DATE.json
+    python bench/e2e_plot.py e2e-DATE.json --out docs/training
 
 Random weights and tokens, bf16, every layer recomputed in backward. Each contender runs in a process of its own, for Liger's patches hold for a whole
 process. A point that runs out of memory is marked, and larger ones of its sweep are not tried."""

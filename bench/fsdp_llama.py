@@ -1,8 +1,8 @@
 """Training steps of a Llama of transformers on several GPUs by FSDP2: transformers alone and with the library's kernels, on one GPU and on all
 of them, from the same weights and the same global batch. Losses, tokens a second of all GPUs, peak memory of the fullest one.
 
-    python bench/fsdp_llama.py --gpus 2 --out bench/results/fsdp-DATE.json
-    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out bench/results/fsdp-compiled-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --out fsdp-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out fsdp-compiled-DATE.json
 
 f32 weights and optimiser in shards, bf16 products, gradients summed in f32, every layer recomputed in backward. Each run is made of processes of
 its own; the result is written after each.

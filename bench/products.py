@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times every kernel that cuBLASLt proposes for the products of fused linear cross-entropy: what runtime/cuda/cublaslt_choice.cpp rests on.
 
-    python3 bench/products.py --out bench/results/products-DATE.json --budget-s 60
+    python3 bench/products.py --out products-DATE.json --budget-s 60
 
 bf16 (or --dtype f16) on one GPU, proposals in turns, an idle gap before each. The products of M tokens, width H, vocabulary V, row-major:
 nt: logits [M, V]; nn: gradient of the tokens [M, H]; tn: gradient of the weight [V, H] in the type of the data, and added up in f32.

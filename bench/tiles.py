@@ -3,7 +3,7 @@
 (cuBLAS, each back end of scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
-        --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
+        --out tiles-DATE.json [--device cuda:0] [--smoke]
 
 A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 of bursts with a cold L2, us_sustained of blocks back to back, both in
 turns with the case's other contenders (timing.py); tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every

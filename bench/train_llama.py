@@ -1,6 +1,6 @@
 """Training steps of `train_llama --preset llama-3.2-1b`, the same shape from the C ABI alone: forward and backward, and with AdamW.
 
-    python bench/train_llama.py build/release/bin/train_llama --out bench/results/train-llama-DATE.json
+    python bench/train_llama.py build/release/bin/train_llama --out train-llama-DATE.json
 
 Each point is a process of its own; the result is written after each."""
 

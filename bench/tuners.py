@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Wall time of `ligerdsl tune` beside Triton's autotuner: the same operation and shape, as many configurations, as many timed launches.
 
-    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out bench/results/tuners-DATE.json
+    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out tuners-DATE.json
 
 Every search is a process of its own with empty disk caches, and has two times of one clock: `process_seconds`, from starting the process
 to its end, imports and the GPU's context and all; `search_seconds`, what the search in it took. What either holds is in METHOD, which goes
