@@ -147,7 +147,8 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
 void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options) {
   kernels::MatmulConfig config = kernels::one_cta_product(context.machine(), options);
   config.splits = 1;
-  // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
+  // Persistent matmuls slowed heads, except those that memory adds to d_weight
+  // (docs/design/decisions/012).
   config.persistent = config.persistent && config.adds_in_memory;
   if (options.ignores_rows) {  // rows that are mostly none: few programs find that out at once
     config.tensor_copies = config.tensor_stores = false;
