@@ -146,7 +146,7 @@ class Tables:
         return self.add_run(result, peers_only, only)
 
     def add_run(self, result, peers_only, only):
-        wrong = [text for text in problems(result) if not text.endswith("max_error is inf")]  # a peer that is wrong is listed in missing.csv
+        wrong = [text for text in problems(result) if not text.endswith("max_error is inf") or " ligerdsl" in text]  # missing.csv lists a wrong peer
         if wrong:
             raise Refused("; ".join(wrong[:3]))
         ours = {(case_key(row), row["pass"]): row for row in result["rows"] if row["provider"] == OURS}
