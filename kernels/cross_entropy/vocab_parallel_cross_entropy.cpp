@@ -3,7 +3,7 @@
 //   m_s = max x_c,  o_s = sum of e^(x_c - m_s) over c != y,  z_s = x_y if y is its own, else 0
 //   with smoothing also b_s = sum of (x_c - m_s), and V_s
 //
-// and of all shards' together, with a and K classes to smooth over (lib/codegen/operations/vocab_parallel.py):
+// and of all shards' together, with a and K classes to smooth over (vocab_parallel_cross_entropy.op.py):
 //
 //   M = max(m_s, z),  z = sum z_s,  o = sum of o_s e^(m_s - M),  t = o + e^(z - M)
 //   loss = (1-a) (log t + M - z) + a log t + a / K sum over c of (M - x_c)

@@ -65,7 +65,7 @@ struct GatedMatmulConfig {
   }
 };
 
-// As of a product: what few_rows of matmul_config.h says.
+// Returns the same as `few_rows` of `matmul.h` for a product.
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& options);
 

@@ -26,7 +26,7 @@ using lib::FieldType;
 
 constexpr uintptr_t kNoAddress = 4096;  // the first of those that are never followed
 
-// Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/operations/).
+// Sizes when a letter is not set. Letters mean the same everywhere (kernels/*/*.op.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Generates what is repetitive in the C ABI from the table in ops.py.
 
-    generate.py --out DIR --header ligerdsl.h
+    generate.py --out DIR [--header ligerdsl.h]
 
 writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/exports.map, the
 linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated part of the Python
@@ -17,7 +17,7 @@ import emit_hpp
 import emit_json
 import emit_python
 import emit_table
-from ops import OPS
+from ops import OPS, ROOT
 
 
 def exports(*headers):
@@ -41,7 +41,7 @@ def write(path, text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--header", type=pathlib.Path, required=True)
+    parser.add_argument("--header", type=pathlib.Path, default=ROOT / "lib/include/ligerdsl/ligerdsl.h")
     options = parser.parse_args()
     for op in OPS:
         op.check()

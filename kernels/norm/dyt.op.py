@@ -1,6 +1,6 @@
 """DyT, a tanh in the place of a norm."""
 
-from operations.parameters import NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from fields.parameters import NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Tensor, absent, dim, dtype, flag, in_place
 
 DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias), without bias 0. Arithmetic in f32; tanh is right to 5e-6 of its value."""

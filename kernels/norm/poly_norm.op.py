@@ -1,6 +1,6 @@
 """PolyNorm."""
 
-from operations.parameters import EPS, NORM_ACCUMULATE, NORM_D_BIAS, NORM_D_WEIGHT
+from fields.parameters import EPS, NORM_ACCUMULATE, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Tensor, dim, dtype, in_place, present
 
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds

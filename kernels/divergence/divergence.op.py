@@ -1,6 +1,6 @@
 """Divergences between rows of two distributions."""
 
-from operations.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
+from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
 from table import Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 DIVERGENCE_DOC = """
@@ -49,3 +49,5 @@ TVD = Op("tvd", "total variation distance of rows, gradient included",
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
     divergence_tensors("probabilities that are trained", "probabilities", True),
     rows="rows of input", aliases=[("d_input", "input")])
+
+OPS = [KL_DIV, JSD, TVD]

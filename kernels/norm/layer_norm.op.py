@@ -1,6 +1,6 @@
 """LayerNorm, with and without a residual sum before it."""
 
-from operations.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Tensor, absent, dim, dtype, in_place, present
 
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the

@@ -1,6 +1,6 @@
 """Rows of a table by index."""
 
-from operations.parameters import ACCUMULATE
+from fields.parameters import ACCUMULATE
 from table import INDEX, Op, Tensor, dim, dtype, flag, indices, option, present
 
 SHARD_FIELDS = [

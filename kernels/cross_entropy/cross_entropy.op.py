@@ -1,6 +1,6 @@
 """Cross-entropy over rows of logits."""
 
-from operations.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
+from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
 from table import INDEX, Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 CROSS_ENTROPY = Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
@@ -45,13 +45,4 @@ CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradie
      Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
     rows="rows of d_logits")
 
-TARGET_COUNTS = Op("target_counts", "what a mean over targets divides by, counted on the device",
-    """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add
-nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 1/S are 0 when n is 0. Sums in f32, in a fixed order.""",
-    [dtype("label_dtype", "labels", "", INDEX),
-     dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
-     option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight"), CLASS_WEIGHT_DTYPE],
-    [indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
-     Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
-     Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
-    rows="labels")
+OPS = [CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD]
