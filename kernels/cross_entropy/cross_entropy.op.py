@@ -1,7 +1,7 @@
 """Cross-entropy over rows of logits."""
 
 from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
-from table import INDEX, Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
+from table import INDEX, Op, Plan, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 CROSS_ENTROPY = Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
     """z = softcap * tanh(x / softcap), or x, divided by temperature; lse = log sum exp z; V classes, a = label_smoothing, w = class weights,
@@ -43,6 +43,8 @@ CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradie
      flag("per_row", "1: d_loss has one element per row"), D_LOSS_DTYPE],
     [Tensor("d_loss", "in", "L*", "d_loss_dtype", "gradient of the loss"),
      Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
-    rows="rows of d_logits")
+    rows="rows of d_logits",
+    plan=Plan("cols=n_classes type=dtype factor_type=d_loss_dtype per_row", kernel="scale_rows_kernel", header="kernels/elementwise/scale_rows.h",
+              tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"))
 
 OPS = [CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD]

@@ -1,7 +1,7 @@
 """Counts of targets, by which a mean over them is divided."""
 
 from fields.losses import CLASS_WEIGHT_DTYPE
-from table import INDEX, Op, Tensor, dim, dtype, indices, option, present
+from table import INDEX, Op, Plan, Tensor, dim, dtype, indices, option, present
 
 TARGET_COUNTS = Op("target_counts", "what a mean over targets divides by, counted on the device",
     """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add
@@ -12,6 +12,8 @@ nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 
     [indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
      Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
      Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
-    rows="labels")
+    rows="labels",
+    plan=Plan("label_type=label_dtype has_weight=with_class_weight classes=n_classes weight_type=class_weight_dtype", integers="ignore_index",
+              tensors="weight=class_weight"))
 
 OPS = [TARGET_COUNTS]

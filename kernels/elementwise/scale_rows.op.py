@@ -1,6 +1,6 @@
 """Rows times a factor that the device reads."""
 
-from table import Op, Tensor, dim, dtype, flag, in_place
+from table import Op, Plan, Tensor, dim, dtype, flag, in_place
 
 OPS = [
     Op("scale", "rows times a factor that is read on the device",
@@ -11,5 +11,6 @@ finite. out may be exactly x when in_place is set.""",
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("factor", "in", "L*", "factor_dtype", "one element, or one per row"),
         Tensor("out", "out", "N* H", "dtype", "x * factor")],
-       rows="rows of x", aliases=[("out", "x")]),
+       rows="rows of x", aliases=[("out", "x")],
+       plan=Plan("cols=n_cols type=dtype factor_type=factor_dtype per_row", kernel="scale_rows_kernel", tensors="in=x", reduced="factor")),
 ]

@@ -1,7 +1,7 @@
 """RMSNorm with a scale and a shift of each group of rows."""
 
-from fields.parameters import CASTING, EPS, NORM_RANGE, OFFSET
-from table import Op, Tensor, absent, dim, dtype, flag, in_place, present
+from fields.parameters import CASTING, EPS, NORM_D_WEIGHT, NORM_RANGE, OFFSET
+from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place, present
 
 MODULATED_DOC = """s and h are the row of scale and of shift that stands for the row: of N rows and K modulations row i takes row i / (N / K), rounded
 down; N is a multiple of K. ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for
@@ -25,13 +25,16 @@ OPS = [
         Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift", hint=MODULATION_HINT),
         Tensor("y", "out", "N* H", "dtype", "modulated rows"),
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
-       rows="rows of x"),
+       rows="rows of x",
+       plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
+scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True)),
 
     Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
-        dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True),
-        dtype("d_scale_dtype", "d_scale", "f32 or scale_dtype; 0 = d_scale is not wanted", optional=True),
-        dtype("d_shift_dtype", "d_shift", "f32 or scale_dtype, that of d_scale; 0 = d_shift is not wanted", optional=True),
+        NORM_D_WEIGHT,
+        dtype("d_scale_dtype", "d_scale", "f32 or scale_dtype; 0 = d_scale is not wanted", optional=True, gradient_of="scale_dtype"),
+        dtype("d_shift_dtype", "d_shift", "f32 or scale_dtype, that of d_scale; 0 = d_shift is not wanted", optional=True,
+              gradient_of="scale_dtype"),
         flag("accumulate", "1: d_weight +=, d_scale += and d_shift += instead of =; all must be f32"), CASTING, OFFSET,
         in_place("1: d_x may be exactly d_y"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
@@ -43,5 +46,8 @@ OPS = [
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_scale", "inout", "K H", "d_scale_dtype", "gradient of scale, or NULL", "d_scale_dtype", hint=MODULATION_HINT),
         Tensor("d_shift", "inout", "K H", "d_shift_dtype", "gradient of shift, or NULL", "d_shift_dtype", hint=MODULATION_HINT)],
-       rows="rows of x", aliases=[("d_x", "d_y")]),
+       rows="rows of x", aliases=[("d_x", "d_y")],
+       plan=Plan("""cols=n_cols type=dtype modulations=n_modulations casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
+scale_type=scale_dtype want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype want_d_scale=d_scale_dtype want_d_shift=d_shift_dtype
+d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=True)),
 ]

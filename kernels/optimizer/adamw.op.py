@@ -1,6 +1,6 @@
 """A step of AdamW."""
 
-from table import Op, Tensor, Value, dtype, present
+from table import Op, Plan, Tensor, Value, dtype, present
 
 OPS = [
     Op("adamw_step", "AdamW on one tensor",
@@ -28,5 +28,9 @@ smaller one everything keeps its bits as well, and ligerdsl_context_check report
         Tensor("device_step", "in", "1", "i64", "step on the device, or NULL", "with_device_step"),
         Tensor("skip", "in", "1", "skip_dtype", "not 0: leave the step out, as nonfinite of global_norm (i32) or found_inf of a "
                "gradient scaler (f32) says; or NULL", "skip_dtype")],
-       rows="elements", reports="step"),
+       rows="elements", reports="step",
+       plan=Plan("""type=dtype gradient_type=grad_dtype with_copy=copy_dtype copy_type=copy_dtype with_clip=with_clip_factor
+device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kernel="adamw_kernel",
+                 values="lr beta1 beta2 eps weight_decay",
+                 tensors="parameter=param gradient=grad copy=param_copy clip=clip_factor lr=device_lr step=device_step", hook=True)),
 ]

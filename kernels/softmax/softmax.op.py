@@ -1,6 +1,6 @@
 """Softmax of rows."""
 
-from table import Op, Tensor, dim, dtype, flag, in_place, option, queries
+from table import Op, Plan, Tensor, dim, dtype, flag, in_place, option, queries
 
 OPS = [
     Op("softmax_forward", "softmax(scale * x) over rows",
@@ -12,7 +12,8 @@ y may be exactly x when in_place is set.""",
         queries("x"),
         in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "logits"), Tensor("y", "out", "N* H", "dtype", "probabilities")],
-       rows="rows of x", aliases=[("y", "x")]),
+       rows="rows of x", aliases=[("y", "x")],
+       plan=Plan("cols=n_cols type=dtype causal", numbers="scale", integers="queries=n_queries")),
 
     Op("softmax_backward", "gradient of softmax",
        "d_x = scale * y * (d_y - sum(d_y * y)); masked columns get 0. d_x may be exactly d_y or y when in_place is set.",
@@ -22,5 +23,6 @@ y may be exactly x when in_place is set.""",
         in_place("1: d_x may be exactly d_y or y")],
        [Tensor("y", "in", "N* H", "dtype", "the forward's y"), Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x")],
-       rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")]),
+       rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")],
+       plan=Plan("cols=n_cols type=dtype causal", numbers="scale", integers="queries=n_queries")),
 ]

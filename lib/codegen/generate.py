@@ -3,9 +3,9 @@
 
     generate.py --out DIR [--header ligerdsl.h]
 
-writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/exports.map, the
-linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated part of the Python
-package. Files that do not change are not touched.
+writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/plans.cpp,
+DIR/exports.map, the linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated
+part of the Python package. Files that do not change are not touched.
 """
 
 import argparse
@@ -15,6 +15,7 @@ import re
 import emit_header
 import emit_hpp
 import emit_json
+import emit_plans
 import emit_python
 import emit_table
 from ops import OPS, ROOT
@@ -52,6 +53,7 @@ def main():
     write(options.out / "ops.json", emit_json.emit(OPS, header))
     write(options.out / "op_table.h", emit_table.emit_header(OPS))
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
+    write(options.out / "plans.cpp", emit_plans.emit(OPS))
     write(options.out / "python/bind_operations.c", emit_python.emit_c(OPS))
     write(options.out / "python/ligerdsl/enums.py", emit_python.emit_enums())
     write(options.out / "python/ligerdsl/ops.py", emit_python.emit_arrays(OPS))
