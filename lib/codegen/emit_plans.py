@@ -127,10 +127,10 @@ def bindings(op):
 def plan(op):
     out = []
     if op.plan.hook:
-        out += [f"void adjust(const ligerdsl_{op.name}_desc_t& d, decltype(default_options(kernels::{op.kernel}))& options,",
+        out += [f"void adjust(const ligerdsl_{op.name}_desc_t& d, OptionsOf<kernels::{op.kernel}>& options,",
                 "            OperationPlan::Bindings& bindings);", ""]
     out += [f"std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_{op.name}_desc_t& d) {{",
-            f"  namespace op = {op.name};", *checks(op), f"  auto options = default_options(kernels::{op.kernel});"]
+            f"  namespace op = {op.name};", *checks(op), f"  OptionsOf<kernels::{op.kernel}> options;"]
     out += [setting(op, option, name) for option, name in pairs(op.plan.options)] + bindings(op)
     out += ["  adjust(d, options, bindings);"] if op.plan.hook else []
     return out + [f"  return plan_of(context, op::info(), d, configured(context, kernels::{op.kernel}, options), std::move(bindings));", "}", ""]

@@ -1,4 +1,4 @@
-// Functions that plans call, generated ones among them: description fields as options of kernels, checks, numbers of a call.
+// Functions that generated and written plans call: options of kernels from fields of descriptors, checks, numbers of a call.
 #pragma once
 
 #include <initializer_list>
@@ -37,17 +37,15 @@ inline kernels::Reduction reduction_of(int32_t reduction) {
   }
 }
 
-// Returns the options that a kernel has by default.
+// The type of a kernel's options.
 template <class Options, class Config>
-Options default_options(const kernels::ConfiguredKernel<Options, Config>&) {
-  return {};
-}
+Options kernel_options(const kernels::ConfiguredKernel<Options, Config>&);
 template <class Options>
-Options default_options(const kernels::FixedKernel<Options>&) {
-  return {};
-}
+Options kernel_options(const kernels::FixedKernel<Options>&);
+template <const auto& kernel>
+using OptionsOf = decltype(kernel_options(kernel));
 
-// Converts a field of a description to the type of a kernel's option.
+// Converts a field of a descriptor to the type of a kernel's option.
 inline void set(DType& option, int32_t code, DType otherwise = DType::f32) {
   option = dtype_of(code, otherwise);
 }
@@ -67,14 +65,14 @@ void set(Enum& option, int32_t field) {
   option = static_cast<Enum>(field);
 }
 
-// f32, or that of another tensor; 0 where neither is set.
+// Fails if a dtype is neither 0, nor f32, nor that of another tensor.
 inline void check_f32_or(const char* name, int32_t got, int32_t other) {
   if (got == 0 || got == LIGERDSL_F32 || got == other) return;
   fail(Status::invalid_dtype,
        std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
 }
 
-// A parameter's gradient is f32 or of the parameter's dtype, and accumulates in f32 only.
+// Fails if a gradient is neither f32 nor of its parameter's dtype, or accumulates in another dtype than f32.
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter, int32_t accumulate) {
   if (gradient == 0) return;
   check_f32_or(name, gradient, parameter);
@@ -84,7 +82,7 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
-// The one dtype of those gradients of parameters that are wanted, as the parameters have one.
+// Returns the dtype of the wanted gradients of parameters with one dtype. Fails if the gradients differ.
 inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_t>> gradients, int32_t parameter,
                              int32_t accumulate) {
   const std::pair<const char*, int32_t>* first = nullptr;
@@ -141,7 +139,7 @@ inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const c
                                        " is added to cannot be " + inputs + " as well");
 }
 
-// A norm's backward makes d_x, gradients of parameters, or both.
+// Fails if a backward would make neither d_x nor a gradient of a parameter.
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
@@ -154,12 +152,12 @@ inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with
 
 // ---- Numbers of a call ------------------------------------------------------------------------------------------
 
-// Rows are the value of one size.
+// Returns the function that reads one size of a call.
 inline OperationPlan::Number size_of_call(int symbol) {
   return [symbol](const Call& call) { return call.sizes[symbol]; };
 }
 
-// One element, or one per row: factors, and outputs that a reduction shrinks.
+// Fails if a tensor has neither one element nor, with `per_row`, one per row.
 inline void check_reduced(const Call& call, int symbol, const char* name, bool per_row, int64_t rows) {
   const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
   if (got < 0 || got == expected) return;
@@ -167,7 +165,7 @@ inline void check_reduced(const Call& call, int symbol, const char* name, bool p
        std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " + std::to_string(got));
 }
 
-// Rows of a call whose `reduced` tensors have one element, or one per row.
+// Returns the function that counts the rows of a call, and checks that its `reduced` tensors fit them.
 inline OperationPlan::Number rows_with_reduced(int symbol, bool per_row,
                                                std::vector<std::pair<int, const char*>> reduced) {
   return [symbol, per_row, reduced = std::move(reduced)](const Call& call) {
@@ -177,7 +175,7 @@ inline OperationPlan::Number rows_with_reduced(int symbol, bool per_row,
   };
 }
 
-// Rows of a call. Causal rows are those of whole matrices.
+// Returns the function that counts the rows of a call. Causal rows must make whole matrices.
 inline OperationPlan::Number rows_of_queries(int symbol, bool causal, int64_t queries) {
   return [symbol, causal, queries](const Call& call) {
     const int64_t rows = call.sizes[symbol];
