@@ -1,6 +1,8 @@
-"""operations_plans.py: what a row's Plan becomes (lib/codegen/emit_plans.py), and the plans that are refused."""
+"""operations_plans.py: the code that a row's Plan becomes (lib/codegen/emit_plans.py), the plans that are refused, and that lib/src
+defines the hooks."""
 
 import pathlib
+import re
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "lib/codegen"))
@@ -74,10 +76,14 @@ for op, why in [(row(Plan(WIDTH + " with_y")), "the plan names {'with_y'}"),
                  "no option takes the dtype of ['d_weight_dtype']")]:
     expect(why in refusal(op), f"{op.plan}: expected '{why}', got '{refusal(op)}'")
 
+sources = "\n".join(path.read_text() for path in (ROOT / "lib/src").rglob("*.cpp"))
 for op in OPS:
+    desc = rf"const\s+ligerdsl_{op.name}_desc_t&"
+    hooks = len(re.findall(rf"\badjust\({desc}", sources))
+    expect(hooks == bool(op.plan and op.plan.hook), f"{op.name}: lib/src defines adjust {hooks} times, but hook is {bool(op.plan and op.plan.hook)}")
     if op.plan:
-        expect((ROOT / op.header).exists(), f"{op.name}: there is no {op.header}")
-        expect(f"{op.kernel}" in (ROOT / op.header).read_text(), f"{op.name}: {op.header} does not declare {op.kernel}")
+        header = ROOT / op.header
+        expect(header.exists() and op.kernel in header.read_text(), f"{op.name}: {op.header} does not declare {op.kernel}")
 
 print("\n".join(failures))
 sys.exit(bool(failures))
