@@ -1,6 +1,6 @@
-"""A step of AdamW and the norm that clips gradients."""
+"""A step of AdamW."""
 
-from table import Op, Tensor, TensorList, Value, dtype, present
+from table import Op, Plan, Tensor, Value, dtype, present
 
 OPS = [
     Op("adamw_step", "AdamW on one tensor",
@@ -28,22 +28,9 @@ smaller one everything keeps its bits as well, and ligerdsl_context_check report
         Tensor("device_step", "in", "1", "i64", "step on the device, or NULL", "with_device_step"),
         Tensor("skip", "in", "1", "skip_dtype", "not 0: leave the step out, as nonfinite of global_norm (i32) or found_inf of a "
                "gradient scaler (f32) says; or NULL", "skip_dtype")],
-       rows="elements", reports="step"),
-
-    Op("global_norm", "norm of a list of tensors and the factor that clips it",
-       """norm = sqrt(sum over all tensors of g^2), clip_factor = min(1, max_norm / (norm + 1e-6)); f32, fixed order. Squares
-that would overflow or underflow are scaled, so that each norm that f32 holds is right. A NaN or Inf anywhere gives a
-norm that is not finite. An empty list gives 0 and 1.
-steps and skipped are counters on the device: a finite norm adds 1 to steps, another one adds 1 to skipped. adamw_step
-takes steps as device_step and nonfinite as skip; then a step that is left out does not count in the bias correction.""",
-       [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor"),
-        present("nonfinite"), present("steps"), present("skipped")],
-       [TensorList("tensors", "contiguous tensors of one dtype"),
-        Value("max_norm", "float", "1.0f", "largest norm that is not scaled down", 0, infinite=True),
-        Tensor("norm", "out", "1", "f32", "the norm"),
-        Tensor("clip_factor", "out", "1", "f32", "what to multiply gradients with, or NULL", "with_clip_factor"),
-        Tensor("nonfinite", "out", "1", "i32", "1 if the norm is NaN or infinite, else 0; or NULL", "with_nonfinite"),
-        Tensor("steps", "inout", "1", "i64", "how many norms were finite, or NULL", "with_steps"),
-        Tensor("skipped", "inout", "1", "i64", "how many norms were NaN or infinite, or NULL", "with_skipped")],
-       rows="elements of all tensors, plus 65,536 for each tensor"),
+       rows="elements", reports="step",
+       plan=Plan("""type=dtype gradient_type=grad_dtype with_copy=copy_dtype copy_type=copy_dtype with_clip=with_clip_factor
+device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kernel="adamw_kernel",
+                 values="lr beta1 beta2 eps weight_decay",
+                 tensors="parameter=param gradient=grad copy=param_copy clip=clip_factor lr=device_lr step=device_step", hook=True)),
 ]

@@ -1,8 +1,8 @@
 """The heads' products of a student and its teacher with jsd."""
 
-from operations import fused_linear
-from operations.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
-from operations.parameters import ACCUMULATE
+from fields import fused_linear
+from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
+from fields.parameters import ACCUMULATE
 from table import Op, Tensor, absent, dim, dtype, in_place, indices, option, present
 
 OPS = [

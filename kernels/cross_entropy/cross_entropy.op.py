@@ -1,7 +1,7 @@
 """Cross-entropy over rows of logits."""
 
-from operations.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
-from table import INDEX, Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
+from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
+from table import INDEX, Op, Plan, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 CROSS_ENTROPY = Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
     """z = softcap * tanh(x / softcap), or x, divided by temperature; lse = log sum exp z; V classes, a = label_smoothing, w = class weights,
@@ -43,15 +43,8 @@ CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradie
      flag("per_row", "1: d_loss has one element per row"), D_LOSS_DTYPE],
     [Tensor("d_loss", "in", "L*", "d_loss_dtype", "gradient of the loss"),
      Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
-    rows="rows of d_logits")
+    rows="rows of d_logits",
+    plan=Plan("cols=n_classes type=dtype factor_type=d_loss_dtype per_row", kernel="scale_rows_kernel", header="kernels/elementwise/scale_rows.h",
+              tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"))
 
-TARGET_COUNTS = Op("target_counts", "what a mean over targets divides by, counted on the device",
-    """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add
-nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 1/S are 0 when n is 0. Sums in f32, in a fixed order.""",
-    [dtype("label_dtype", "labels", "", INDEX),
-     dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
-     option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight"), CLASS_WEIGHT_DTYPE],
-    [indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
-     Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
-     Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
-    rows="labels")
+OPS = [CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD]

@@ -1,7 +1,7 @@
 """Divergences between rows of two distributions."""
 
-from operations.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
-from table import Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
+from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
+from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 DIVERGENCE_DOC = """
 NONE: each element, V of a row; SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none.
@@ -15,6 +15,10 @@ DIVERGENCE_FIELDS = [
     option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*", 0, 3)]
 DIVERGENCE_OUTPUTS = [present("d_loss"), present("d_input"), absent("loss"), in_place("1: d_input may be exactly input"), LOSS_DTYPE_ALONE,
                       D_LOSS_DTYPE]
+
+DIVERGENCE_OPTIONS = """cols=n_cols type=dtype target_type=target_dtype reduction with_loss=!without_loss loss_type=loss_dtype
+with_gradient=with_d_input with_d_loss d_loss_type=d_loss_dtype"""
+DIVERGENCE_LABEL_OPTIONS = " has_labels=label_dtype label_type=label_dtype"
 
 
 def divergence_tensors(input_doc, target_doc, labels):
@@ -34,7 +38,8 @@ Where p or e^t is 0, it is 0.""" + DIVERGENCE_DOC,
     [*DIVERGENCE_FIELDS, flag("log_target", "1: target holds logarithms"),
      option("eps", "float", "1e-10f", "the least probability whose logarithm is taken; not with log_target", 0), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained", "probabilities, or their logarithms with log_target", False),
-    rows="rows of input", aliases=[("d_input", "input")])
+    rows="rows of input", aliases=[("d_input", "input")],
+    plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True))
 
 JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient included",
     """With log-probabilities x of input and y of target, Q = e^x, P = e^y, b = beta, M = b P + (1 - b) Q:
@@ -42,10 +47,14 @@ JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient include
 What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, option("beta", "float", "0.5f", "weight of target in the mixture", 0, 1), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained (of the student)", "log-probabilities (of the teacher)", True),
-    rows="rows of input", aliases=[("d_input", "input")])
+    rows="rows of input", aliases=[("d_input", "input")],
+    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", numbers="beta", integers="ignore_index", hook=True))
 
 TVD = Op("tvd", "total variation distance of rows, gradient included",
     """With x of input and y of target: |x - y| / 2. Its gradient by x is that of the sign, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
     divergence_tensors("probabilities that are trained", "probabilities", True),
-    rows="rows of input", aliases=[("d_input", "input")])
+    rows="rows of input", aliases=[("d_input", "input")],
+    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", integers="ignore_index", hook=True))
+
+OPS = [KL_DIV, JSD, TVD]

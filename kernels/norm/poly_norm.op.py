@@ -1,7 +1,7 @@
 """PolyNorm."""
 
-from operations.parameters import EPS, NORM_ACCUMULATE, NORM_D_BIAS, NORM_D_WEIGHT
-from table import Op, Tensor, dim, dtype, in_place, present
+from fields.parameters import EPS, NORM_ACCUMULATE, NORM_D_BIAS, NORM_D_WEIGHT
+from table import Op, Plan, Tensor, dim, dtype, in_place, present
 
 POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
 1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic in f32: sums of x^6 are finite up to |x| = 1e6."""
@@ -17,7 +17,8 @@ OPS = [
         Tensor("bias", "in", "1", "weight_dtype", "added to every element"),
         Tensor("y", "out", "N* H", "dtype", "the sum"),
         Tensor("rstd", "out", "N* 3", "f32", "of x^3, x^2 and x of each row: what the backward needs, or NULL", "with_rstd")],
-       rows="rows of x"),
+       rows="rows of x",
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_rstd", numbers="eps")),
 
     Op("poly_norm_backward", "gradient of PolyNorm", POLY_NORM_GRAD,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
@@ -29,5 +30,7 @@ OPS = [
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x"),
         Tensor("d_weight", "inout", "3", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "1", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
-       rows="rows of x", aliases=[("d_x", "d_y")]),
+       rows="rows of x", aliases=[("d_x", "d_y")],
+       plan=Plan("""cols=n_cols type=dtype weight_type=weight_dtype want_d_weight=d_weight_dtype want_d_bias=d_bias_dtype
+d_weight_type=d_weight_dtype accumulate""")),
 ]

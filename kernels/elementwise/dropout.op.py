@@ -1,6 +1,6 @@
 """Dropout, whose mask is drawn again in the backward."""
 
-from table import Op, Tensor, Value, dim, dtype, flag, in_place, present
+from table import Op, Plan, Tensor, Value, dim, dtype, flag, in_place, present
 
 DEVICE_SEED = present("device_seed", "1: device_seed and device_offset are passed, so that a captured graph can be replayed")
 DROPOUT_DOC = """s = 1 / (1 - p), rounded to f32, 0 <= p < 1: where p is 1 there is nothing to compute. No mask is stored: element i = row * n_cols + column
@@ -30,7 +30,8 @@ residual_i. Arithmetic in f32. y may be exactly x or residual when in_place is s
         Tensor("x", "in", "N* F", "dtype", "rows"),
         Tensor("residual", "in", "N* F", "dtype", "rows added to what is left of x, or NULL", "with_residual"),
         Tensor("y", "out", "N* F", "dtype", "what is left of x"), *DROPOUT_DEVICE_TENSORS],
-       rows="rows of x", aliases=[("y", "x"), ("y", "residual")]),
+       rows="rows of x", aliases=[("y", "x"), ("y", "residual")],
+       plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed", values="seed offset", hook=True)),
 
     Op("dropout_backward", "gradient of dropout_forward",
        """d_x_i = round(d_y_i * s) where the forward kept x_i, else 0 whatever d_y_i is; with accumulate d_x_i = round(d_x_i + d_y_i * s), else d_x_i,
@@ -42,5 +43,6 @@ which excludes accumulate.
        [*DROPOUT_VALUES,
         Tensor("d_y", "in", "N* F", "dtype", "gradient of y"),
         Tensor("d_x", "inout", "N* F", "dtype", "gradient of x"), *DROPOUT_DEVICE_TENSORS],
-       rows="rows of d_y", aliases=[("d_x", "d_y")]),
+       rows="rows of d_y", aliases=[("d_x", "d_y")],
+       plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed", values="seed offset", hook=True)),
 ]

@@ -1,7 +1,7 @@
 """GroupNorm."""
 
-from operations.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
-from table import Op, Tensor, absent, dim, dtype, in_place, present
+from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
 GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other; images are [N, C, height * width]. K groups of C / K neighbouring
 channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of each group of each batch; y = round((x - mean) * rstd * weight + bias) with
@@ -25,7 +25,9 @@ OPS = [
         Tensor("y", "out", "N* C S", "dtype", "normalised channels", hint=IMAGE_HINT),
         Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
         Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
-       rows="batches of x"),
+       rows="batches of x",
+       plan=Plan("channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype",
+                 numbers="eps", hook=True)),
 
     Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
@@ -38,5 +40,7 @@ OPS = [
         Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x", hint=IMAGE_HINT),
         Tensor("d_weight", "inout", "C", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
-       rows="batches of x", aliases=[("d_x", "d_y")]),
+       rows="batches of x", aliases=[("d_x", "d_y")],
+       plan=Plan("""channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype
+accumulate without_d_x""", hook=True)),
 ]

@@ -1,7 +1,7 @@
 """LayerNorm, with and without a residual sum before it."""
 
-from operations.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
-from table import Op, Tensor, absent, dim, dtype, in_place, present
+from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
 LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
 statistics keep their accuracy when the mean is far above the deviations. Squares and their sum are f32. A row whose sum of squared
@@ -21,7 +21,8 @@ OPS = [
         Tensor("y", "out", "N* H", "dtype", "normalised rows"),
         Tensor("mean", "out", "N*", "f32", "mean of each row: what the backward needs, or NULL", "with_mean"),
         Tensor("rstd", "out", "N*", "f32", "rstd of each row: what the backward needs, or NULL", "with_rstd")],
-       rows="rows of x"),
+       rows="rows of x",
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype", numbers="eps")),
 
     Op("layer_norm_backward", "gradient of LayerNorm",
        LAYER_NORM_GRAD + " d_x may be exactly d_y when in_place is set.",
@@ -36,7 +37,8 @@ OPS = [
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
-       rows="rows of x", aliases=[("d_x", "d_y")]),
+       rows="rows of x", aliases=[("d_x", "d_y")],
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x", hook=True)),
 
     Op("fused_add_layer_norm_forward", "residual sum and LayerNorm in one pass",
        "sum = round(x + residual), y = LayerNorm(sum), from the rounded sum: x stands for it below.\n" + LAYER_NORM_DOC +
@@ -51,7 +53,8 @@ OPS = [
         Tensor("sum", "out", "N* H", "dtype", "x + residual"),
         Tensor("mean", "out", "N*", "f32", "mean of each row: what the backward needs, or NULL", "with_mean"),
         Tensor("rstd", "out", "N*", "f32", "rstd of each row: what the backward needs, or NULL", "with_rstd")],
-       rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")]),
+       rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")],
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype", numbers="eps")),
 
     Op("fused_add_layer_norm_backward", "gradient of fused_add_layer_norm",
        "d_x = round(LayerNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual. With x for sum:\n" +
@@ -68,5 +71,6 @@ OPS = [
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x and of residual, or NULL", "!without_d_x"),
         Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
-       rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")]),
+       rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")],
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x with_d_sum", hook=True)),
 ]

@@ -1,6 +1,6 @@
 """Cross-entropy over a vocabulary that is split between ranks."""
 
-from operations.losses import D_LOSS_DTYPE, LOSS_DTYPE_ALONE
+from fields.losses import D_LOSS_DTYPE, LOSS_DTYPE_ALONE
 from table import INDEX, Op, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 SHARD_FIELDS = [

@@ -1,7 +1,7 @@
 """The head's product with cross-entropy."""
 
-from operations import fused_linear
-from operations.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
+from fields import fused_linear
+from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
 from table import INDEX, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
 
 FIRST_FIELDS = [
