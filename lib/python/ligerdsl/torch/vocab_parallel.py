@@ -70,10 +70,10 @@ def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, f
                                  in_place=False):
     """Cross-entropy of rows if this rank has only a part of the classes.
 
-    * logits: this rank's classes, from `first_class` on, of `total_classes`.
-    * labels: over all classes, the same on all ranks. The loss is f32 and the same on all ranks.
-      The gradient is that of this rank's logits.
+    The loss is f32 and the same on all ranks. The gradient is that of this rank's logits.
 
+    * logits: this rank's classes, from `first_class` on, of `total_classes`.
+    * labels: over all classes, the same on all ranks.
     * group: a process group whose ranks have the shards in order. Their 3 or 5 f32 statistics per
       row are all-gathered. If all shards have one size, first_class, total_classes and shard follow
       from it.
