@@ -1,5 +1,5 @@
-# Lists the sources of the binaries. CMake hashes them for the build id, and git checks whether they equal those of a
-# commit.
+# Lists the sources of the binaries. CMake hashes them for the build id, and git checks whether they
+# equal those of a commit.
 set(LIGERDSL_BUILD_FOLDERS compiler dsl kernels runtime lib)
 set(LIGERDSL_BUILD_FILES *.cpp *.h *.hpp *.def *.td *.py *.in *.map *.cmake CMakeLists.txt)
 set(LIGERDSL_BUILD_NOT lib/python)  # only calls the C ABI, so no kernel depends on it

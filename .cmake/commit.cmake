@@ -1,5 +1,6 @@
-# Writes ${OUT} with LIGERDSL_COMMIT: " commit HASH clean"; "... dirty" if a source of the binaries differs from the
-# commit; " commit unknown" without git, in an unpacked archive, or if git does not trust the folder's owner.
+# Writes ${OUT} with LIGERDSL_COMMIT: " commit HASH clean", or "... dirty" if a source of the
+# binaries differs from the commit. It is " commit unknown" without git, in an unpacked archive, or
+# if git does not trust the folder's owner.
 include(${CMAKE_CURRENT_LIST_DIR}/build_sources.cmake)
 set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE --unset=GIT_INDEX_FILE
         git --no-optional-locks -C ${ROOT})

@@ -1,4 +1,5 @@
-# Packs the contents of a build tree into a wheel in ${BUILD}/dist, without a rebuild. PIP_OPTIONS: more options for pip.
+# Packs the contents of a build tree into a wheel in ${BUILD}/dist, without a rebuild. PIP_OPTIONS:
+# more options for pip.
 set(stage ${BUILD}/wheel)
 file(REMOVE_RECURSE ${stage})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${stage} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)

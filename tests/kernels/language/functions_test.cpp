@@ -1,5 +1,5 @@
-// Functions that a target expands with a branch or with an instruction of limited range: special
-// values, and vectors whose elements are on both sides of the limit.
+// Functions that a target expands with a branch or with an instruction of limited range. The
+// inputs are special values, and vectors whose elements are on both sides of the limit.
 // tests/compiler/cpu/math_test.cpp tests the accuracy over all floats.
 #include <cmath>
 #include <limits>

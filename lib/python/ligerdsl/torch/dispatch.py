@@ -255,10 +255,10 @@ def first_order(backward):
     its gradients raises.
 
     With create_graph=True every gradient depends, through SecondOrder, on the upstream gradients
-    and on the saved tensors. `torch.autograd.grad` runs only nodes that lead to the requested
-    inputs, so without these sources it would skip the node. A Function whose gradients depend on an
-    input that it does not save must therefore save one of its outputs, which leads to all
-    inputs."""
+    and on the saved tensors. Calls of torch.autograd.grad visit only nodes that lead to the
+    requested inputs, so without these sources it would skip the node. A Function whose gradients
+    depend on an input that it does not save must therefore save one of its outputs, which leads to
+    all inputs."""
 
     @functools.wraps(backward)
     def checked(ctx, *gradients):
