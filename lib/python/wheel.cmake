@@ -5,7 +5,7 @@ file(REMOVE_RECURSE ${stage})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${stage} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(COPY ${SOURCE}/ligerdsl ${SOURCE}/pyproject.toml ${SOURCE}/README.md DESTINATION ${stage} PATTERN __pycache__ EXCLUDE)
 file(COPY ${SOURCE}/../../LICENSE ${SOURCE}/../../NOTICE DESTINATION ${stage})
-# What lies beside the package goes into a wheel as what a project installs.
+# Files next to the package folder enter a wheel only if a project installs them.
 file(WRITE ${stage}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(ligerdsl_wheel NONE)
 install(FILES ligerdsl_liger.pth DESTINATION . COMPONENT python)

@@ -1,6 +1,6 @@
 """Changes Hugging Face models in place to use the library's kernels:
 
-    report = ligerdsl.hf.patch(model)     # norms, rotary embedding, gated MLPs, head and loss
+    report = ligerdsl.hf.patch(model)     # norms, rotary embedding, gated MLPs, lm_head with its loss
     ligerdsl.hf.unpatch(model)
 
 To change the classes before a model exists:

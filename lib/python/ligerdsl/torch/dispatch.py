@@ -58,7 +58,7 @@ def _refuse_mixtures(tensors):
         return
     one, other = shards[0], others[0]
     raise NotSupported(
-        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with placements {one.placements} beside a tensor of "
+        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with placements {one.placements} and a tensor of "
         f"{list(other.shape)}. A parameter that FSDP shards is whole inside its module's forward only: call the function there (ligerdsl.patch "
         "computes a head's loss inside lm_head), or pass weight.full_tensor()")
 
@@ -223,8 +223,7 @@ class SecondOrder(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one backward, without create_graph=True "
-                           "behind it")
+        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one backward, without create_graph=True")
 
 
 class _UnpackedOnce:
