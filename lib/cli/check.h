@@ -7,7 +7,7 @@
 
 #include "interpreter/access_log.h"
 #include "lib/cli/author_call.h"
-#include "lib/cli/op_oracle.h"
+#include "lib/cli/op_reference.h"
 #include "ligerdsl/dtype.h"
 
 namespace ligerdsl::cli {

@@ -12,7 +12,7 @@
 #include "lib/cli/environment.h"
 #include "lib/cli/inputs.h"
 #include "lib/cli/op_instance.h"
-#include "lib/cli/op_oracle.h"
+#include "lib/cli/op_reference.h"
 #include "lib/cli/tuned_author.h"
 
 namespace ligerdsl::cli {
@@ -32,9 +32,9 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
                            const std::map<std::string, Array>& inputs) {
   OpInstance instance(find_op(request.kernel), request.settings);
   const auto plan = plan_with_inputs(instance, context, inputs);
-  instance.prepare(*plan);  // formulas take sizes that fit each other
+  instance.prepare(*plan);  // references take sizes that fit each other
   std::map<std::string, Expectation> expected;
-  if (request.check) expected = formula(instance, bytes_of(instance));  // before outputs overwrite inputs
+  if (request.check) expected = expected_outputs(instance, bytes_of(instance));  // before outputs overwrite inputs
   plan->execute(&instance.call());
   context->check(nullptr);
   std::vector<Output> outputs;

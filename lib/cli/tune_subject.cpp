@@ -9,7 +9,7 @@
 #include "lib/cli/check.h"
 #include "lib/cli/given_config.h"
 #include "lib/cli/op_instance.h"
-#include "lib/cli/op_oracle.h"
+#include "lib/cli/op_reference.h"
 #include "lib/src/structs.h"
 #include "runtime/status.h"
 
@@ -171,7 +171,7 @@ struct CheckedProblem {
     lib::check_desc(info, instance.desc());
     instance.allocate(context, kGuard);
     before = bytes_of(instance);
-    expected = formula(instance, before);
+    expected = expected_outputs(instance, before);
   }
 };
 
@@ -393,7 +393,7 @@ double bytes_of(const AuthorCall& call) {
   return bytes;
 }
 
-// The oracle is the kernel as it stands without any choice, interpreted in float64.
+// The reference is the kernel without any chosen schedule, interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
   AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems)

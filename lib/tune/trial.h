@@ -13,7 +13,7 @@ enum class Fate : uint8_t {
   ok,
   slow,     // it was right as far as it was checked, and lost before it was measured to the end
   compile,  // the compiler or the driver refused it
-  wrong,    // an output is not what the float64 oracle says
+  wrong,    // an output is not what the float64 reference says
   guard,    // it wrote outside of its outputs
   timeout,  // it did not end
   crash,    // the process that ran it ended

@@ -94,7 +94,7 @@ adamw_step copy_dtype=bf16
 adamw_step with_device_step=1 with_clip_factor=0
 global_norm with_nonfinite=1"""
 
-# Every operation beside its formula (lib/cli/oracle), with the options that change it.
+# Every operation compared with its float64 reference, with the options that change it.
 CHECKED = """\
 vector_add N=1000
 vector_add dtype=bf16 N=1000 in_place=1
@@ -572,8 +572,8 @@ def schedules_are_settings():
     expect(other[0] != other[1], "config.vectors=2 changes nothing")
 
 
-def checks_against_formulas():
-    """Not against the program itself: LLAMA rounds twice, which the formula does not know."""
+def checks_against_references():
+    """Not against the program itself: LLAMA rounds twice, which the reference does not know."""
     code, output, text = run("run rms_norm_forward dtype=bf16 casting=llama N=2 H=64 --check --json -".split())
     errors = {one["output"]: one["max_error_of_scale"] for one in json.loads(text)} if code == 0 else {}
     expect(0 < errors.get("y", 0) < 1e-2, output)
@@ -632,7 +632,7 @@ if part == "compiled":
     every_operation_is_right()
     schedules_as_data()
     schedules_are_settings()
-    checks_against_formulas()
+    checks_against_references()
     compiles_in_a_process()
 print(f"{failures} failures")
 sys.exit(failures != 0)
