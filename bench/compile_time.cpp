@@ -24,7 +24,7 @@
 #include "kernels/norm/rms_norm.h"
 #include "lib/src/build_info.h"
 #include "program/serialize.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace {
 

@@ -16,11 +16,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "lib/cli/op_instance.h"
+#include "lib/instance/op_instance.h"
 #include "lib/src/entry.h"
 #include "lib/src/handles.h"
-#include "runtime/cuda_module.h"
-#include "runtime/driver.h"
+#include "runtime/cuda/cuda_module.h"
+#include "runtime/cuda/driver.h"
 
 namespace {
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times every kernel that cuBLASLt proposes for the products of fused linear cross-entropy: what runtime/cublaslt_choice.cpp rests on.
+"""Times every kernel that cuBLASLt proposes for the products of fused linear cross-entropy: what runtime/cuda/cublaslt_choice.cpp rests on.
 
     python3 bench/products.py --out bench/results/products-DATE.json --budget-s 60
 

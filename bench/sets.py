@@ -31,7 +31,7 @@ class Model:
     rope: str = "rope"
 
 
-# lib/cli/bench_cases.cpp holds the same table for `ligerdsl bench --model`; tests/bench compares the two.
+# lib/cli/bench/bench_cases.cpp holds the same table for `ligerdsl bench --model`; tests/bench compares the two.
 MODELS = {
     "llama-3.2-1b": Model(2048, 8192, 128256, 32, 8, 64),
     "llama-3-8b": Model(4096, 14336, 128256, 32, 8, 128),

@@ -26,7 +26,7 @@ from results import one_line
 
 HERE = pathlib.Path(__file__).resolve().parent
 CONFIGURATIONS = 48   # that Triton has for these kernels (tuners_triton.configs)
-FIRST_SAMPLES = 3     # lib/cli/tune_worker.cpp: after these a hopeless configuration is given up
+FIRST_SAMPLES = 3     # lib/cli/tune/tune_worker.cpp: after these a hopeless configuration is given up
 MODES = {
     "triton": "configurations compiled in parallel, as many timed launches in all as ligerdsl made",
     "triton_own_samples": "configurations compiled in parallel, Triton's own benchmark: 100 ms of launches of each configuration after 25 ms",

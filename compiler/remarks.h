@@ -1,8 +1,9 @@
-// What a program asked for and did not get, told to its author.
+// Remarks: what a program asked for and did not get.
 //
-// A pass that leaves something undone calls missed(): what was asked, why it was not done, what to change, at the
-// author's file and line. Remarks are MLIR diagnostics: tests read them with -verify-diagnostics, compile() collects
-// them into the artifact, and none of them ever joins an error's text.
+// A pass that does not do something calls missed() with what was asked, why it was not done and
+// what to change, at the author's file and line. Remarks are MLIR diagnostics. Tests read them with
+// -verify-diagnostics, compile() collects them in the artifact, and they are never part of an
+// error's text.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The byte formats. All integers are little-endian; strings and lists carry a 32-bit count first. Every format opens
-// with a four-letter magic and the version of this file.
+// The byte formats. Integers are little-endian. Strings and lists begin with a 32-bit count. Every
+// format begins with a magic of four letters and the version of this file.
 #include "program/serialize.h"
 
 #include <bit>
@@ -95,7 +95,8 @@ class Reader {
     at_ += size;
     return value;
   }
-  // A count whose items take at least `least` bytes each: bounds memory by the size of the input.
+  // Reads a count of items of at least `least` bytes each, which bounds memory by the size of the
+  // input.
   size_t count(size_t least) {
     const size_t n = u32();
     if (n > (bytes_.size() - at_) / least) fail("truncated: a count of " + std::to_string(n) + " exceeds what is left");

@@ -1,4 +1,4 @@
-#include "lib/src/ops/linear_chunks.h"
+#include "lib/src/fused_linear/chunks.h"
 
 #include <gtest/gtest.h>
 

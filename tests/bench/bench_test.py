@@ -51,7 +51,7 @@ class Sets(unittest.TestCase):
                              {"rms_norm", "layer_norm", "swiglu", "geglu", "rope", "cross_entropy", "softmax"})
 
     def test_the_commands_models_are_these(self):
-        source = (ROOT / "lib/cli/bench_cases.cpp").read_text()
+        source = (ROOT / "lib/cli/bench/bench_cases.cpp").read_text()
         layout = {"rope": "half", "rope_interleaved": "interleaved"}
         self.assertEqual(source.count("{\"llama") + source.count("{\"qwen") + source.count("{\"gemma") + source.count("{\"deepseek"), len(sets.MODELS))
         for name, m in sets.MODELS.items():

@@ -37,7 +37,7 @@ class Tuners(unittest.TestCase):
         self.assertEqual(launches, 2 * (8 + 3 + 48))
         for configurations in (1, 5, 48):
             self.assertGreaterEqual(tuners.samples_each(launches, configurations) * configurations, launches)
-        source = (ROOT / "lib/cli/tune_worker.cpp").read_text()
+        source = (ROOT / "lib/cli/tune/tune_worker.cpp").read_text()
         self.assertIn(f"constexpr int kFirstSamples = {tuners.FIRST_SAMPLES};", source)
 
     def test_our_side_runs(self):

@@ -78,7 +78,7 @@ def remarks_are_logged():
     for level, origin in (("debug", "compiled"), ("debug", "cache hit on disk"), ("info", "")):
         code, output, log = ligerdsl.run("run", "softmax_forward", "N=2", "H=1000000", "--device", "cuda:0", LIGERDSL_LIBCUDA=fake_cuda,
                                          LIGERDSL_LIBCUBLASLT=fake_cublaslt, LIGERDSL_LOG=level)
-        kept = log.count("softmax_forward_f32: ") and log.count("remark: [tile-keep-residents] resident row kept in part")
+        kept = log.count("softmax_forward_f32: ") and log.count("remark: [tile-keep-residents] resident row: cached in part")
         expect(code == 0 and origin in log and kept == (level == "debug"), f"{level}, {origin}: exit {code}\n{output}{log}")
     for width, generic in ((1000, 0), (1001, 1)):
         code, output, log = ligerdsl.run("run", "softmax_forward", "N=2", f"H={width}", "--device", "cuda:0", LIGERDSL_LIBCUDA=fake_cuda,

@@ -84,7 +84,7 @@ def generated_integers():
     says(f"run gather out=1000 index=out:0..99 table=100:5..6 --check --out-dir {folder}", 0, ["right"])
     values = data_of("out.npy", "f", 1000)
     expect(min(values) >= 5 and max(values) <= 6 and max(values) - min(values) > 0.5, f"{min(values)} to {max(values)} of 5 to 6")
-    for text, words in (("index=1000:7", "expected LOW..HIGH behind the colon"), ("index=1000:9..2", "index: 9 is larger than 2"),
+    for text, words in (("index=1000:7", "expected LOW..HIGH after the colon"), ("index=1000:9..2", "index: 9 is larger than 2"),
                         ("index=1000:0..3e9", "index (i32): expected an integer"), ("index=table:0..1", "name of another view")):
         says(f"run gather out=1000 {text} table=100", 2, [words])
 
@@ -189,7 +189,7 @@ def overflows():
     for whole in ("", " whole=true"):
         says(f"run overflowing out=x x=600{whole} --check", 0, ["right"])
         says(f"run overflowing out=x --in x={x}{whole} --check", 1,
-             ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: a value on the way is too large for its type"])
+             ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: an intermediate value is too large for its type"])
 
 
 def validates():

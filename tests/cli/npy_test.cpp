@@ -1,5 +1,5 @@
 // .npy files: which are read, which are refused and with what words; mutated ones never do anything else.
-#include "lib/cli/npy.h"
+#include "lib/instance/npy.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
-#include "lib/cli/npy_header.h"
-#include "lib/cli/output.h"
+#include "lib/instance/npy_header.h"
+#include "lib/text/output.h"
 
 namespace ligerdsl::cli {
 namespace {

@@ -66,8 +66,8 @@ def a_profiler_sees_ranges_in_our_domain():
 
 def tools_that_do_not_listen():
     expect(told("declined", NVTX_TOOL_DECLINES="1") == [], "nothing is told to a tool that declines")
-    run(["NVTX_INJECTION64_PATH: no ranges are told", "declines"], NVTX_INJECTION64_PATH=tool, NVTX_TOOL_DECLINES="1")
-    run(["NVTX_INJECTION64_PATH: no ranges are told", "/nowhere/tool.so"], NVTX_INJECTION64_PATH="/nowhere/tool.so")
+    run(["NVTX_INJECTION64_PATH: no ranges are reported", "declines"], NVTX_INJECTION64_PATH=tool, NVTX_TOOL_DECLINES="1")
+    run(["NVTX_INJECTION64_PATH: no ranges are reported", "/nowhere/tool.so"], NVTX_INJECTION64_PATH="/nowhere/tool.so")
     run(["has no InitializeInjectionNvtx2"], NVTX_INJECTION64_PATH="libm.so.6")
     run(absent=["NVTX"])
 

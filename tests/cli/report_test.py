@@ -147,7 +147,7 @@ def test_large_store(ligerdsl, browser, folder):
     expect(series(browser, "#task-1", "failed") == failed, f"failures {series(browser, '#task-1', 'failed')}")
     values = sum(len(v) for v in CHOICES.values())
     expect(series(browser, "#task-1", "middle half") == values, f"boxes {series(browser, '#task-1', 'middle half')}")
-    for name, expected in {"winner": 2, "heuristic": 4, "copy of as many bytes": 4}.items():
+    for name, expected in {"winner": 2, "heuristic": 4, "copy of the same bytes": 4}.items():
         expect(series(browser, ".roofline", name) == expected, f"roofline, {name}: {series(browser, '.roofline', name)}")
     expect(browser.evaluate("document.querySelectorAll('.task .chart').length") == 6, "three charts of each task")
     expect("4100.0 GB/s" in html, "the large copy's speed")

@@ -3,10 +3,10 @@
 
 #include <cmath>
 
-#include "lib/cli/nearest.h"
-#include "lib/cli/numbers.h"
-#include "lib/cli/output.h"
-#include "lib/cli/printable.h"
+#include "lib/text/nearest.h"
+#include "lib/text/numbers.h"
+#include "lib/text/output.h"
+#include "lib/text/printable.h"
 
 namespace ligerdsl::cli {
 namespace {

@@ -1,4 +1,4 @@
-// Bytes of programs, options and artifacts: round trips, and damaged bytes.
+// Tests the bytes of programs, options and artifacts: round trips and damaged bytes.
 #include "program/serialize.h"
 
 #include <gtest/gtest.h>
@@ -69,7 +69,7 @@ void expect_flips_are_safe(const std::string& bytes, Parse parse, size_t stride 
   }
 }
 
-TEST(Serialize, ProgramRoundTrip) {
+TEST(Serialize, ProgramRoundTrips) {
   const Program program = test::every_op();
   const std::string bytes = serialize(program);
   const Program parsed = parseProgram(bytes);
@@ -81,7 +81,7 @@ TEST(Serialize, EqualProgramsGiveEqualBytes) {
   EXPECT_EQ(serialize(test::every_op()), serialize(test::every_op()));
 }
 
-TEST(Serialize, ALocationChangesTheBytes) {
+TEST(Serialize, LocationsChangeTheBytes) {
   Program a = test::every_op(), b = a;
   b.body.ops[0].loc.line += 1;
   EXPECT_NE(serialize(a), serialize(b));
@@ -96,7 +96,7 @@ TEST(Serialize, NansAreCanonical) {
   EXPECT_EQ(with_pad(std::nan("1")), with_pad(-std::nan("2")));
 }
 
-TEST(Serialize, OptionsRoundTrip) {
+TEST(Serialize, OptionsRoundTrips) {
   const CompileOptions options = some_options();
   const CompileOptions parsed = parseOptions(serialize(options));
   EXPECT_EQ(serialize(parsed), serialize(options));
@@ -106,7 +106,7 @@ TEST(Serialize, OptionsRoundTrip) {
   EXPECT_FALSE(parsed.contract);
 }
 
-TEST(Serialize, ArtifactRoundTrip) {
+TEST(Serialize, ArtifactRoundTrips) {
   const Artifact parsed = parseArtifact(serialize(some_artifact()));
   EXPECT_EQ(serialize(parsed), serialize(some_artifact()));
   EXPECT_EQ(parsed.code, std::string("a\0b", 3));
@@ -150,7 +150,7 @@ TEST(Serialize, ReadOnlyViewsStayReadOnly) {
   EXPECT_TRUE(program.arguments[1].read_only);
 }
 
-TEST(Serialize, AnotherVersionIsNamed) {
+TEST(Serialize, ErrorNamesOtherVersion) {
   std::string bytes = serialize(test::every_op());
   bytes[4] = 99;
   try {

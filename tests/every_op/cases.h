@@ -9,7 +9,7 @@
 
 namespace ligerdsl::test {
 
-// Settings as the command takes them (lib/cli/op_instance.h): name=value.
+// Settings as the command takes them (lib/instance/op_instance.h): name=value.
 struct Case {
   std::string op;
   std::vector<std::string> settings;

@@ -5,7 +5,7 @@
 
 #include "lib/src/entry.h"
 #include "lib/src/handles.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 #include "tests/support/fp8.h"
 #include "tests/support/half.h"
 

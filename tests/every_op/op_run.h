@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "lib/cli/op_instance.h"
+#include "lib/instance/op_instance.h"
 #include "tests/every_op/cases.h"
 #include "tests/every_op/session.h"
 

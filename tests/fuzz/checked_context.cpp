@@ -5,8 +5,8 @@
 #include "kernels/core/launch.h"
 #include "program/aliasing.h"
 #include "program/serialize.h"
-#include "runtime/matmul.h"
-#include "runtime/status.h"
+#include "runtime/kernel/matmul.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::test {
 namespace {

@@ -7,8 +7,8 @@
 #include "program/options.h"
 #include "program/print.h"
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/status.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::test {
 namespace {

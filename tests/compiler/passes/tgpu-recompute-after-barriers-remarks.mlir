@@ -1,4 +1,4 @@
-// Tiles that wait at a barrier and cannot be computed again.
+// Tiles that live across a barrier and cannot be recomputed.
 // RUN: ligerdsl-opt %s -tgpu-recompute-after-barriers=num-warps=32 -verify-diagnostics
 
 #wide = #tgpu.layout<register = [[1], [2], [4], [8], [16], [32]], lane = [[64], [128], [256], [512], [1024]], warp = [[2048], [4096], [8192], [16384], [32768]], cta = [], rank = 1>

@@ -1,4 +1,4 @@
-// What the author of accesses of less than 16 bytes, and of changes of layout in loops, is told.
+// Remarks on accesses of less than 16 bytes, and on layout changes in loops.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -split-input-file -verify-diagnostics
 
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [2, 1]>
@@ -10,7 +10,7 @@ func.func @stride(%x: !row, %i: i64) {
   return
 }
 
-// The same rows, every fourth of them.
+// Every fourth of the same rows is aligned.
 func.func @every_fourth_row(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   %j = tile.assume_divisible %i {divisor = 4 : i64} : i64
@@ -18,7 +18,7 @@ func.func @every_fourth_row(%x: !row, %i: i64) {
   return
 }
 
-// So does arithmetic that keeps the rows apart: 4 (i - 1) + 8.
+// Arithmetic that keeps the row a multiple of 4, like 4 (i - 1) + 8, works too.
 func.func @computed_row(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -69,7 +69,7 @@ func.func @narrow_tiles(%x: !row, %i: i64) {
 !row = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !column = !tile.view<?x?xf32, strides = [1, ?], align = 16, stride_div = [1, 4]>
 
-// Each keeps its wide accesses, and each iteration moves the tile from the one layout to the other.
+// Each access stays wide, and each iteration converts the tile between the two layouts.
 func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
   scf.for %i = %lo to %hi step %step : i64 {
     %a = tile.load_tile %x[%i, %lo] shape [64, 64] : !row -> tensor<64x64xf32>
@@ -85,11 +85,11 @@ func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
 !rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
 !weight = !tile.view<4096xbf16, strides = [1], align = 16, dim_div = [4096]>
 
-// The weight has the layout in which rows of wider elements use it.
+// The weight has the layout of the rows that use it, whose elements are wider.
 func.func @narrow_weight(%x: !rows, %w: !weight, %i: i64) {
   %zero = arith.constant 0 : i64
   %a = tile.load_tile %x[%i, %zero] shape [4, 4096] : !rows -> tensor<4x4096xf32>
-  // expected-remark @below {{accesses of 8 bytes, not 16: what the tile is used with gives each thread 4 neighbours in memory; take tiles along the same dimension}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: the layout of its uses gives each thread 4 contiguous elements; use tiles along the same dimension}}
   %b = tile.load_tile %w[%zero] shape [4096] : !weight -> tensor<4096xbf16>
   %c = arith.extf %b : tensor<4096xbf16> to tensor<4096xf32>
   %d = tile.expand_dims %c {axis = 0 : i32} : tensor<4096xf32> -> tensor<1x4096xf32>

@@ -1,4 +1,4 @@
-// What the author of a pipelined loop is told. The passes' own files show what happens instead.
+// Remarks on pipelined loops. The tests of the passes show the generated code.
 // RUN: ligerdsl-opt %s -tile-prefetch-loads -split-input-file -verify-diagnostics
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
@@ -22,7 +22,7 @@ func.func @index_from_memory(%x: !x {tile.read_only}, %n: !n {tile.read_only}, %
   %c0 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
     %row = tile.load_tile %n[%i] shape [0] : !n -> i64
-    // expected-remark-re @below {{its place is known at {{.+}}-remarks.mlir:24 only, which reads memory or branches}}
+    // expected-remark-re @below {{its index is known at {{.+}}-remarks.mlir:24 only, which reads memory or branches}}
     %t = tile.load_tile %x[%row, %c0] shape [0, 64] : !x -> tensor<64xf32>
     tile.print "t" %t : tensor<64xf32>
   } {tile.num_stages = 2 : i64}
@@ -36,7 +36,7 @@ func.func @index_from_memory(%x: !x {tile.read_only}, %n: !n {tile.read_only}, %
 func.func @index_carried(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> i64 {
   %c0 = arith.constant 0 : i64
   %r = scf.for %i = %lo to %hi step %step iter_args(%row = %c0) -> (i64) : i64 {
-    // expected-remark @below {{not loaded ahead: its place depends on a value that the loop carries}}
+    // expected-remark @below {{not loaded ahead: its index depends on a value that the loop carries}}
     %t = tile.load_tile %x[%row, %c0] shape [0, 0] : !x -> f32
     %n = arith.fptosi %t : f32 to i64
     scf.yield %n : i64
@@ -74,7 +74,7 @@ func.func @nothing_to_load(%lo: i64, %hi: i64, %step: i64) {
 
 !x = !tile.view<?x?xf32, strides = [?, 1]>
 
-// Of 1020 bytes of registers a loop may carry 382: two of the three tiles of 128.
+// A loop may carry 382 of 1020 bytes of registers: two of the three tiles of 128.
 func.func @fewer_stages(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   %c0 = arith.constant 0 : i64
   // expected-remark @below {{num_stages = 4: loads are issued 2 iterations ahead, not 3: more would take more than 382 bytes of registers per thread}}
@@ -92,7 +92,7 @@ func.func @fewer_stages(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64)
 func.func @no_room(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
-  // expected-remark @below {{only prefetched to the second-level cache: in registers they take 256 bytes per thread, and 126 are left}}
+  // expected-remark @below {{only prefetched to L2: in registers they take 256 bytes per thread, and 126 are left}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
     // expected-remark @below {{not staged in shared memory: copies are of 16 bytes, and facts prove accesses of 4}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
@@ -109,7 +109,7 @@ func.func @no_room(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> t
 func.func @no_shared_memory(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tensor<8192xf32> {
   %c0 = arith.constant 0 : i64
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
-  // expected-remark @below {{only prefetched to the second-level cache}}
+  // expected-remark @below {{only prefetched to L2}}
   %sum = scf.for %i = %lo to %hi step %step iter_args(%acc = %zero) -> (tensor<8192xf32>) : i64 {
     // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
@@ -128,7 +128,7 @@ func.func @small_ones(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -
   %zero = arith.constant dense<0.0> : tensor<8192xf32>
   %none = arith.constant dense<0.0> : tensor<128xf32>
   %nought = arith.constant 0.0 : f32
-  // expected-remark @below {{only prefetched to the second-level cache}}
+  // expected-remark @below {{only prefetched to L2}}
   %sums:3 = scf.for %i = %lo to %hi step %step iter_args(%a = %zero, %b = %none, %c = %nought) -> (tensor<8192xf32>, tensor<128xf32>, f32) : i64 {
     // expected-remark @below {{not staged in shared memory: two iterations take 65536 bytes of shared memory or more, and 0 are left}}
     %t = tile.load_tile %x[%i, %c0] shape [0, 8192] : !x -> tensor<8192xf32>
@@ -152,7 +152,7 @@ func.func @slice_of_each_iteration(%x: !x {tile.read_only}, %lo: i64, %hi: i64, 
   %c0 = arith.constant 0 : i64
   scf.for %i = %lo to %hi step %step : i64 {
     %rows = tile.slice %x, 0 from %i to %hi : !x -> !x
-    // expected-remark @below {{not loaded ahead: it reads a slice of a view that the loop makes; take the slice in front of the loop}}
+    // expected-remark @below {{not loaded ahead: it reads a slice of a view that the loop makes; take the slice before the loop}}
     %t = tile.load_tile %rows[%c0, %c0] shape [0, 64] : !x -> tensor<64xf32>
     tile.print "t" %t : tensor<64xf32>
   } {tile.num_stages = 2 : i64}

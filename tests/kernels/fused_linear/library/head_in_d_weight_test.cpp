@@ -1,4 +1,4 @@
-// Heads under a limit of memory whose exponentials stand where d_weight will be (lib/src/ops/linear_chunks.h).
+// Heads under a limit of memory whose exponentials stand where d_weight will be (lib/src/fused_linear/chunks.h).
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
 namespace ligerdsl::test {
