@@ -258,6 +258,10 @@ fused_linear_jsd N=20 V=50 H=16 T=8 beta=1 reduction=sum in_place=1 d_weight_dty
 PLAIN = [
     ("--version", 0, ["ligerdsl 0.", " commit "]),
     ("--help", 0, ["doctor", "compile", "bench"]),
+    ("check", 2, ["nothing to check", "--all"]),
+    ("check --all vector_add", 2, ["exclude each other"]),
+    ("check vector_ad", 2, ["no operation 'vector_ad'", "vector_add"]),
+    ("check --help", 0, ["--all", "Every operation of the library"]),
     ("help", 0, ["doctor", "compile", "bench"]),
     ("help table import", 0, ["ligerdsl table import", "--output"]),
     ("help tune extra", 2, ["tune has no commands", "extra"]),
@@ -588,6 +592,21 @@ def checks_against_references():
         expect(code == 0 and "right" in output, f"{line}\n{output}")
 
 
+def checks_operations():
+    """`check` runs each operation once, and a fault makes its exit code 1."""
+    operations = [one["name"] for one in json.loads(run(["list", "--json", "-"])[2])["operations"]]
+    code, output, text = run(["check", "--all", "--json", "-"])
+    checked = json.loads(text)
+    expect([one["operation"] for one in checked] == operations, output)
+    faults = [fault for one in checked for fault in one["faults"]]
+    expect(code == (1 if faults else 0), f"check --all: exit {code}\n{faults}")
+    expect(all("CBLAS" in fault for fault in faults), f"check --all: {faults}")
+    code, output, text = run(["check", "softmax_forward", "vector_add"])
+    expect(code == 0 and "2 of 2 operations right on cpu" in text, f"exit {code}\n{output}{text}")
+    code, output, text = run(["check", "vector_add"], LIGERDSL_COMPILER="/missing/compiler.so", LIGERDSL_CACHE="off")
+    expect(code == 1 and "NOT RUN" in text and "0 of 1 operation right" in text, f"exit {code}\n{output}{text}")
+
+
 def every_operation_is_right():
     """Its outputs are compared, all of them, and are results: not the zeros of fresh memory."""
     results = folder / "checked"
@@ -629,6 +648,7 @@ if part == "compiled":
     files_and_json()
     bench_over_axes()
     remarks_as_data()
+    checks_operations()
     every_operation_is_right()
     schedules_as_data()
     schedules_are_settings()
