@@ -1,6 +1,8 @@
-"""Plots of what bench/e2e_llama.py or bench/convergence.py measured: SVG, and PNG beside it where there is a program that makes one.
+"""Plots results of bench/e2e_llama.py or bench/convergence.py as SVG, and as PNG if a converter is
+found.
 
-    python bench/e2e_plot.py RESULT.json --out FOLDER"""
+    python bench/e2e_plot.py RESULT.json --out FOLDER
+"""
 
 import argparse
 import json
@@ -17,7 +19,7 @@ NAMES = {"hf": "transformers", "liger": "Liger-Kernel", "ligerdsl": "ligerdsl", 
 VALUES = {"tokens_per_s": ("throughput", "tokens/s"), "peak_gb": ("memory", "GB, the step's peak")}
 SWEEPS = {"batch": ("batch", "batch size", "T = {length}"), "length": ("length", "sequence length", "batch {batch}"),
           "workspace": ("workspace_mib", "MiB of workspace", "batch {batch}, T = {length}")}
-# What makes a PNG of an SVG, of twice its size: program, arguments.
+# Programs that convert SVG to PNG at twice the size: program, arguments.
 CONVERTERS = (("rsvg-convert", ["--zoom", "2", "--output", "{png}", "{svg}"]),
               ("inkscape", ["--export-type=png", "--export-dpi=192", "--export-filename={png}", "{svg}"]),
               ("chromium", ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
@@ -26,7 +28,7 @@ CONVERTERS = (("rsvg-convert", ["--zoom", "2", "--output", "{png}", "{svg}"]),
 
 
 def sweep_plots(result):
-    """{name: SVG} of every sweep with two places or more. Where memory ran out there is no point."""
+    """Returns {name: SVG} of every sweep with at least two sizes. Out-of-memory gives no point."""
     files = {}
     for sweep, (axis, words, at) in SWEEPS.items():
         rows = [row for row in result["rows"] if row.get("sweep") == sweep]
@@ -80,7 +82,7 @@ def convergence_plot(result):
 
 
 def make_png(svg, png):
-    """Whether a program was found and did it."""
+    """Returns true if a converter was found and succeeded."""
     width, height = re.search(r'width="(\d+)" height="(\d+)"', svg.read_text()).groups()
     values = {"svg": svg.resolve(), "png": png.resolve(), "width": width, "height": height}
     for program, arguments in CONVERTERS:

@@ -1,10 +1,11 @@
-"""Writes the tables of docs/design/training.md from the newest results of each kind in bench/results,
-between the page's two marks.
+"""Writes the tables of docs/design/training.md between the page's two marks.
 
     python bench/e2e_tables.py
 
-A file's kind is its name before the date: e2e, e2e-again (fewer points, another version of a peer),
-e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp, fsdp-compiled, train-llama."""
+It uses the newest result of each kind in bench/results. A file's kind is its name before the date:
+e2e, e2e-again (fewer points, another version of a peer), e2e-adamw, e2e-workspace, e2e-backend,
+convergence, fsdp, fsdp-compiled, train-llama.
+"""
 
 import argparse
 import json
@@ -17,8 +18,8 @@ from e2e_plot import NAMES
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- bench/e2e_tables.py writes from here -->", "<!-- to here -->"
 PEERS = ("hf", "liger", "ligerdsl")
-PLOTS = "../training"  # from the page's folder
-WIDTH = 100  # of a line of text
+PLOTS = "../training"  # relative to the page's folder
+WIDTH = 100  # characters per line of text
 
 
 def table(head, rows):
@@ -26,7 +27,7 @@ def table(head, rows):
 
 
 def where(result):
-    """Device, date and what was measured."""
+    """Returns device, date, commit and parameters of a result."""
     commit = re.search(r"commit ([0-9a-f]{7,40})", result.get("library", ""))
     parts = [result.get("device"), result.get("date"), commit and f"commit {commit.group(1)[:10]}",
              *(f"{name} {result[key]}" for name, key in (("torch", "torch"), ("transformers", "transformers"), ("Liger-Kernel", "liger")) if key in result)]
@@ -66,7 +67,7 @@ def sweep_table(result, sweep, axis, words):
 
 
 def pairs(result, value, peer):
-    """(place, ours / theirs) where both were measured."""
+    """Returns (size, ours / theirs) for each size that both measured."""
     found = []
     for sweep, axis in (("batch", "batch"), ("length", "length")):
         for place, rows in by_place(result, sweep, axis).items():
@@ -173,7 +174,7 @@ def fsdp(results):
         if kind not in results:
             continue
         result = results[kind]
-        measured = result.get("apart", {})  # between one GPU and all of them
+        measured = result.get("apart", {})  # difference between one GPU and all of them
         rows = []
         for row in result["rows"]:
             alone = next((each for each in result["rows"] if each["contender"] == row["contender"] and each["gpus"] == 1 and "losses" in each), None)
@@ -219,7 +220,7 @@ def page(results):
 
 
 def wrapped(part):
-    """Text in lines of WIDTH; tables, headings and images as they are."""
+    """Wraps text at WIDTH; leaves tables, headings and images unchanged."""
     return part if part.startswith(("|", "#", "!")) else textwrap.fill(part, WIDTH, break_long_words=False, break_on_hyphens=False)
 
 

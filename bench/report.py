@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""Writes docs/performance.md, one page, and docs/performance/ (details.md and plots) from the JSON of bench/results: python3 bench/report.py
+"""Writes docs/performance.md and docs/performance/ (details.md and plots) from the JSON of
+bench/results.
 
---check writes nothing and exits 1 when what is in docs/ is not what the files give. --results and --docs name other folders.
+    python3 bench/report.py
+
+--check writes nothing and exits with 1 if docs/ differs from the output. --results and --docs name
+other folders.
 """
 
 import argparse
@@ -18,14 +22,14 @@ from tables import (ERRORS, FLCE, NAMES, chain_table, error_table, key_of, linea
                     table)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CUT = "s is spent"  # how a line ends that tells of a spent budget
-# Plots: kernel, the shape's index that varies, what it is called.
+CUT = "s is spent"  # end of a line about a spent budget
+# Plots: kernel, index of the shape that varies, its letter and its name.
 SWEEPS = (("cross_entropy", 1, "V", "classes"), ("rms_norm", 1, "H", "row width"), ("layer_norm", 1, "H", "row width"),
           ("swiglu", 0, "T", "rows"), ("geglu", 0, "T", "rows"), ("rope", 1, "T", "positions"), (FLCE, 0, "T", "rows"))
 
 
 def provenance(results):
-    """One line for each run: what it was made of."""
+    """Returns one line per run: its origin."""
     groups = defaultdict(list)
     for result, name in results:
         groups[result["date"], result.get("run", 0), result["device"], result["commit"]].append((result, name))
@@ -41,26 +45,26 @@ def provenance(results):
 
 
 def failures(results, known):
-    """One line for each peer, kernel and reason, with the shapes."""
+    """Returns one line per peer, kernel and reason, with the shapes."""
     groups = defaultdict(list)
     for result, _ in results:
         for f in result.get("failures", []):
             if (case_key(f), f["provider"]) not in known:
-                reason = re.sub(r"\d+", "N", f["error"][:100])  # numbers are the shape's
+                reason = re.sub(r"\d+", "N", f["error"][:100])  # numbers depend on the shape
                 groups[f["kernel"], f["provider"], reason].append((shape_text(case_key(f)), f["error"]))
     return [f"* {kernel} {name_of(provider)}, {', '.join(dict.fromkeys(shape for shape, _ in found))}: {found[0][1][:160]}"
             for (kernel, provider, _), found in groups.items()]
 
 
 def wrong_results(cases):
-    """The peers' passes that do not count, because what they computed is wrong."""
+    """Returns the peers' passes that do not count, because their results are wrong."""
     return [f"* {key[0]} {shape_text(key)} {name} {name_of(provider)}: not counted, its result is off by {row['max_error']:.2g}"
             for key, runs in cases.items() if key[0] not in ERRORS for run, _, _ in runs for (name, provider), row in run.items()
             if provider not in NO_PEER and row["max_error"] > WRONG]
 
 
 def missing_lines(cases, results):
-    """What the runs shown failed to measure, and no other of them did."""
+    """Returns the cases that shown runs failed to measure and that no other of them measured."""
     known = {(key, provider) for key, runs in cases.items() for run, _, _ in runs for _, provider in run}
     text_of = lambda key: f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]}"
     measured = {f"{text_of(key)} {provider}" for key, provider in known} | set(map(text_of, cases))
@@ -77,7 +81,8 @@ def missing_lines(cases, results):
 
 
 def figures(cases):
-    """{file name: SVG} of every sweep with at least three points, each case from the run that has most of its contenders."""
+    """Returns {file name: SVG} of sweeps with three points or more, each case from its most
+    complete run."""
     files = {}
     for kernel, axis, letter, words in SWEEPS:
         rate, unit = ("tflops", "TFLOP/s") if kernel == FLCE else ("gbps", "GB/s of necessary bytes")
@@ -160,7 +165,7 @@ SLOW = {"compile_max": "torch.compile's max-autotune", "quack_tuned": "QuACK's a
 
 
 def slow_forms(results):
-    """Where the forms of peers that search for long were timed."""
+    """Returns lines about the forms of peers that search for long: where they were timed."""
     lines = []
     for provider, words in SLOW.items():
         rows = [row for result, _ in results for row in result["rows"] if row["provider"] == provider]
@@ -174,7 +179,7 @@ def section(title, lines, *text):
 
 
 def groups(without):
-    """{what: cases} of the other sets: by kernel in bf16, by type in others."""
+    """Returns {title: cases} of the other sets: by kernel in bf16, by type in others."""
     found = defaultdict(list)
     for wanted in [*sets.widths(), *sets.figure(), *sets.dtypes(), *sets.options(), *sets.models()]:
         if key_of(wanted) not in without + found[wanted.kernel, wanted.dtype]:
@@ -183,7 +188,7 @@ def groups(without):
 
 
 def comparison(results):
-    """The sections of the comparison: (lines of the page, lines of its details, plots)."""
+    """Returns the sections of the comparison: (lines of the page, lines of its details, plots)."""
     out, details, plots = [], [], {}
     devices = by_device(results)
     for i, (device, entries) in enumerate(devices.items()):
@@ -224,7 +229,8 @@ def comparison(results):
 
 
 def report(folder):
-    """What it writes below docs/, {name: text}, and the names of results without a commit, which it leaves out."""
+    """Returns the files below docs/, {name: text}, and the names of results without a commit, which
+    are left out."""
     results, without = load(folder, "compare-*.json")
     lines, details, plots = comparison(results)
     cpu, no_cpu = load(folder, "bench-cpu-*.json")

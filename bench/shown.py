@@ -1,7 +1,9 @@
-"""Which results the page shows, and what it may divide: loading, order, ranges over runs. Needs no torch.
+"""Selection of results for the page: loading, order, ranges over runs, permitted ratios. Needs no
+torch.
 
-A result is shown when it names its commit; one of changed sources is refused. Runs are ordered by date and number. A case comes
-from the runs of the last commit that has it complete, on one device. Ratios are formed within a run.
+A result is shown if it names its commit; results of changed sources are refused. Runs are ordered
+by date and number. A case comes from the runs of the last commit that measured it completely, on
+one device. Ratios are formed within a run.
 """
 
 import json
@@ -9,17 +11,18 @@ from collections import defaultdict
 
 from results import build_fields, case_key
 
-WRONG = 0.1  # a peer whose result is off by more has not done the work
+WRONG = 0.1  # a peer with a larger error has not done the work
 FULL, OURS, NO_PEER = "full", "ligerdsl", ("copy", "floor")
-MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # what every case is to be timed beside, where it exists
+MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # forms that every case should time if they exist
 
 
 class Dirty(ValueError):
-    """A result of sources that are not a commit's."""
+    """A result of sources that differ from their commit."""
 
 
 def load(folder, pattern):
-    """([(result, file name)] of the results that may be shown, the newest first; names of those without a commit)."""
+    """Returns [(result, file name)] of shown results, newest first, and the names of those without
+    a commit."""
     shown, without = [], []
     for file in sorted(folder.glob(pattern)):
         result = json.loads(file.read_text())
@@ -34,7 +37,8 @@ def load(folder, pattern):
 
 
 def by_device(results):
-    """{device: its results}, the one with the most rows of the newest commit first."""
+    """Returns {device: its results}, with the device of the most rows at the newest commit
+    first."""
     found = defaultdict(list)
     for entry in results:
         found[entry[0]["device"]].append(entry)
@@ -44,9 +48,9 @@ def by_device(results):
 
 
 def cases_of(results):
-    """{case: [({(pass, provider): row}, result, name) of each run that is shown, the newest first]}.
+    """Returns {case: [({(pass, provider): row}, result, name) of each shown run, newest first]}.
 
-    These are the runs of one commit: the newest where time ran out for no peer of the case, or the newest of all.
+    All runs are of one commit: the newest without a peer that ran out of time, else the newest.
     """
     found = defaultdict(lambda: defaultdict(list))
     for result, name in results:
@@ -61,40 +65,45 @@ def cases_of(results):
 
 
 def lacks_a_peer(key, runs):
-    """Whether time ran out for a peer of this case that no run timed: then nobody knows which is the best."""
+    """Returns true if a peer of this case ran out of time and no run timed it: the best peer is
+    unknown."""
     timed = {provider for run, _, _ in runs for _, provider in run}
     start = f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]} "
     left = [text[len(start):].split(":")[0] for _, result, _ in runs for text in result.get("not_measured", []) if text.startswith(start)]
-    late = [f["provider"] for _, result, _ in runs for f in result.get("failures", [])  # the compiler makes its own error of the alarm
+    late = [f["provider"] for _, result, _ in runs for f in result.get("failures", [])  # the compiler wraps the alarm in its own error
             if (f["kernel"], tuple(f["shape"]), f["dtype"]) == (key[0], tuple(key[1]), key[2]) and "Late: " in f["error"]]
     return any(provider in MAIN_FORMS and provider not in timed for provider in left + late)
 
 
 def used(cases):
-    """The results that cases come from, in the order of the page."""
+    """Returns the results that the cases use, in the order of the page."""
     found = {name: result for runs in cases.values() for _, result, name in runs}
     return sorted(((result, name) for name, result in found.items()),
                   key=lambda entry: (entry[0]["date"], entry[0].get("run", 0), entry[1]), reverse=True)
 
 
 def family(provider):
-    """ligerdsl, liger, quack, compile, torch: whose contender it is."""
+    """Returns the family of a contender: ligerdsl, liger, quack, compile or torch."""
     return provider.rstrip("0123456789").split("_")[0]
 
 
 def time_of(row):
-    """A contender's time at its best: of its kernels alone where its host waits for the GPU between them."""
+    """Returns a contender's best time: of its kernels alone if its host waits for the GPU between
+    them."""
     return min(row["us"], row.get("us_kernels", row["us"]))
 
 
 def peers(rows, pass_name):
-    """The rows of a pass that are no contender of ours and right."""
+    """Returns the peers' rows of a pass with acceptable errors."""
     return [row for (name, provider), row in rows.items() if name == pass_name and provider not in NO_PEER and family(provider) != OURS and
             row["max_error"] <= WRONG]
 
 
 def beside_best(runs, pass_name, read=time_of):
-    """[(our row, the best peer's)] of the runs that timed the peer that came nearest to us in any run; the others say nothing of the best."""
+    """Returns [(our row, the best peer's row)] of the runs that timed that peer.
+
+    The best peer has the smallest ratio to our time in any run.
+    """
     both = [(rows[pass_name, OURS], peers(rows, pass_name)) for rows, _, _ in runs if (pass_name, OURS) in rows]
     ratios = {read(peer) / read(ours): peer["provider"] for ours, theirs in both for peer in theirs}
     nearest = ratios[min(ratios)] if ratios else None
@@ -102,17 +111,17 @@ def beside_best(runs, pass_name, read=time_of):
 
 
 def ratios(runs, pass_name, read=time_of):
-    """The best peer's time over ours, of each run that timed it."""
+    """Returns the best peer's time over ours, for each run that timed it."""
     return [read(peer) / read(ours) for ours, peer in beside_best(runs, pass_name, read)]
 
 
 def values(runs, pass_name, provider, read):
-    """read(row) of each run that has this contender."""
+    """Returns read(row) of each run that has this contender."""
     found = [read(rows[pass_name, provider]) for rows, _, _ in runs if (pass_name, provider) in rows]
     return [value for value in found if value is not None]
 
 
 def span(numbers, form="{:.1f}"):
-    """'169.2', or '168.9-170.3' of several."""
+    """Formats '169.2', or '168.9-170.3' for several numbers."""
     texts = list(dict.fromkeys(form.format(value) for value in (min(numbers), max(numbers)))) if numbers else [""]
     return "-".join(texts)

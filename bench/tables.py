@@ -38,18 +38,19 @@ def table(head, rows):
 
 
 def micros(numbers):
-    """A range of times in us, or in ms where they are long."""
+    """Formats a range of times in us, or in ms if they are long."""
     most = max(numbers)
     return span([value / 1e3 for value in numbers], "{:.2f}") + " ms" if most >= 1e4 else span(numbers, "{:.0f}" if most >= 1e3 else "{:.1f}")
 
 
 def readings(kernel):
-    """What is read of a case: fused linear cross-entropy has a time in bursts and one sustained, others one."""
+    """Returns the times to read: fused linear cross-entropy has one in bursts and one sustained."""
     return [("", time_of)] if kernel != FLCE else [(", bursts", time_of), (", sustained", lambda row: row["us_sustained"])]
 
 
 def standing(cases, keys):
-    """A line for each case: forward and backward together beside the best peer, then each alone, and of a copy of the same bytes."""
+    """Returns a line per case: forward + backward against the best peer, each alone, and relative
+    to a copy."""
     rows = []
     for key in keys:
         runs = complete(cases, key)
@@ -66,13 +67,14 @@ def standing(cases, keys):
 
 
 def complete(cases, key):
-    """The runs of a case that has no peer left untimed for lack of time."""
+    """Returns the runs of a case, or [] if a peer ran out of time."""
     runs = [entry for entry in cases.get(key, []) if (FULL, OURS) in entry[0]]
     return [] if runs and lacks_a_peer(key, runs) else runs
 
 
 def summary(cases, groups):
-    """A line for each group of cases: the span of the ratios to the best peer. groups: {what: keys}."""
+    """Returns a line per group of cases: the range of ratios to the best peer. groups: {title:
+    keys}."""
     rows = []
     for what, keys in groups.items():
         found = [runs for key in keys if (runs := complete(cases, key))]
@@ -83,7 +85,7 @@ def summary(cases, groups):
 
 
 def mean_line(cases):
-    """The geometric mean of the large cases' ratios, of the smallest of each and of the largest."""
+    """Returns the geometric means of the large cases' smallest and largest ratios."""
     of_cases = [ratios(cases.get(key, []), FULL) for key in map(key_of, sets.geometric_mean())]
     if not all(of_cases):
         return []
@@ -92,7 +94,8 @@ def mean_line(cases):
 
 
 def best_forms(runs):
-    """The contenders of fused linear cross-entropy that the page has: all of ours, the bare products, the best form of each peer."""
+    """Returns the contenders of fused linear cross-entropy on the page: ours, the floor, each
+    peer's best form."""
     of_families = defaultdict(list)
     for provider in dict.fromkeys(provider for run, _, _ in runs for _, provider in run if provider != "copy"):
         own = family(provider) == OURS or provider in NO_PEER
@@ -103,7 +106,8 @@ def best_forms(runs):
 
 
 def linear_table(cases, kernel=FLCE):
-    """What multiplies: contenders against the bare products of their run."""
+    """Returns the table of kernels with matmuls: contenders against the bare matmuls of their
+    run."""
     rows = []
     for key, runs in sorted(cases.items()):
         for provider in best_forms(runs) if key[0] == kernel else []:
@@ -120,7 +124,7 @@ def linear_table(cases, kernel=FLCE):
 
 
 def error_table(cases):
-    """The error of the loss and of both gradients where rows are flat or peaked."""
+    """Returns the errors of the loss and of both gradients on flat and peaked rows."""
     found = defaultdict(dict)
     for (kernel, _, _), runs in cases.items():
         if kernel in ERRORS:

@@ -1,4 +1,4 @@
-"""bench_test.py ROOT LIBRARY FOLDER: the parts of bench/ that need no torch, each checked against what it should be."""
+"""bench_test.py ROOT LIBRARY FOLDER: tests the parts of bench/ that need no torch."""
 
 import ast
 import ctypes
@@ -50,7 +50,7 @@ class Sets(unittest.TestCase):
             self.assertEqual({kernel for kernel, _ in others},
                              {"rms_norm", "layer_norm", "swiglu", "geglu", "rope", "cross_entropy", "softmax"})
 
-    def test_the_commands_models_are_these(self):
+    def test_models_match_those_of_the_command(self):
         source = (ROOT / "lib/cli/bench/bench_cases.cpp").read_text()
         layout = {"rope": "half", "rope_interleaved": "interleaved"}
         self.assertEqual(source.count("{\"llama") + source.count("{\"qwen") + source.count("{\"gemma") + source.count("{\"deepseek"), len(sets.MODELS))
@@ -79,7 +79,7 @@ class Results(unittest.TestCase):
         file.add([row("rms_norm", "fwd", (4, 8), "ligerdsl", 2.0), row("rms_norm_chain", "chain", (4, 8), "ligerdsl", 2.0)])
         self.assertEqual(results.problems(json.loads(file.path.read_text())), [])
 
-    def test_every_missing_or_senseless_field_is_a_problem(self):
+    def test_missing_or_invalid_fields_are_problems(self):
         for name in results.ROW:
             for value in (None, float("nan"), "x" if name in ("us", "shape", "pass") else -1.0):
                 file = self.file()
@@ -103,7 +103,7 @@ class Results(unittest.TestCase):
         new.resume(old.path)
         self.assertTrue(new.has(case, "ligerdsl") and new.has(case, "liger"))
         self.assertFalse(new.has(case, "torch"))
-        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # copies are measured anew
+        self.assertEqual([r["kernel"] for r in new.rows], ["rms_norm"])  # copies are measured again
         new.drop(case)
         self.assertFalse(new.has(case, "ligerdsl"))
 
@@ -142,12 +142,13 @@ class Report(unittest.TestCase):
         return self.pages()[0]
 
     def pages(self):
-        """What a reader sees of both pages, {name: plot}, and what is not shown."""
+        """Returns the plots and tables of both pages, {name: plot}, and the results that are not
+        shown."""
         files, without = report.report(self.folder)
         pages = [text for name, text in files.items() if name.endswith(".md")]
         return "".join(pages), {name.split("/")[-1]: text for name, text in files.items() if name.endswith(".svg")}, without
 
-    def test_the_page_shows_ours_peers_floor_and_plots(self):
+    def test_page_shows_ours_peers_floor_and_plots(self):
         rows = []
         for v in (40960, 81920, 122880):
             rows += [row("cross_entropy", "full", (4096, v), "ligerdsl", v / 100), row("cross_entropy", "full", (4096, v), "liger", v / 50)]
@@ -201,7 +202,7 @@ class Report(unittest.TestCase):
         self.assertIn("Not shown, of no commit: compare-old.json, bench-cpu-old.json.", text)
         self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", text)
 
-    def test_the_last_run_goes_by_date_and_number(self):
+    def test_last_run_is_chosen_by_date_and_number(self):
         other = "f" * 40
         self.result("9", self.pair(90.0, 180.0), run=9, commit=other)
         self.result("10", self.pair(100.0, 200.0), run=10)
@@ -214,43 +215,43 @@ class Report(unittest.TestCase):
         self.result("b", self.pair(200.0, 500.0), run=2)
         text = self.page()
         self.assertIn("| swiglu | 16384x14336 | 100.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", text)  # not 1.00 or 5.00
-        # A run without peers gives times of ours and nothing to divide by.
+        # A run without peers adds our times but no ratio.
         self.result("c", [row("swiglu", "full", (16384, 14336), "ligerdsl", 50.0)], run=3)
         self.assertIn("| swiglu | 16384x14336 | 50.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", self.page())
 
-    def test_the_best_peer_is_the_one_that_came_nearest_to_us(self):
+    def test_best_peer_has_the_smallest_ratio(self):
         key = "swiglu", "full", (16384, 14336)
         self.result("slow", [row(*key, "ligerdsl", 100.0), row(*key, "quack_tuned", 103.0)], run=1)
-        self.result("fast", [row(*key, "ligerdsl", 90.0), row(*key, "quack", 98.0)], run=2)  # less than 103, on a card that was faster
+        self.result("fast", [row(*key, "ligerdsl", 90.0), row(*key, "quack", 98.0)], run=2)  # below 103, but on a faster card
         self.assertIn("| swiglu | 16384x14336 | 90.0-100.0 | 103.0 | QuACK tuned | 1.03 |", self.page())
 
-    def test_a_peer_that_waits_counts_with_its_kernels_and_a_wrong_one_not(self):
+    def test_waiting_peer_counts_kernel_time_and_wrong_peer_is_left_out(self):
         rows = self.pair(100.0, 300.0, us_kernels=220.0)
         self.result("a", [*rows, row("swiglu", "full", (16384, 14336), "quack", 10.0, max_error=0.5)])
         self.assertIn("| swiglu | 16384x14336 | 100.0 | 220.0 | Liger | 2.20 |", self.page())
 
-    def test_other_cards_have_the_first_table_alone(self):
+    def test_other_cards_have_only_the_first_table(self):
         self.result("a", self.pair(100.0, 200.0) + [row("swiglu", "fwd", (16384, 14336), "ligerdsl", 40.0)])
         self.result("b", self.pair(120.0, 240.0), device="NVIDIA H100 80GB HBM3", run=2)
         text = self.page()
         self.assertLess(text.index("best peer, NVIDIA H200"), text.index("best peer, NVIDIA H100"))
         self.assertEqual(text.count("## Fused"), 0)
 
-    def test_no_best_peer_where_time_ran_out_for_one(self):
+    def test_no_best_peer_if_a_peer_ran_out_of_time(self):
         file = self.result("a", self.pair(100.0, 200.0))
         self.assertIn("| swiglu | 16384x14336 |", self.page())
         file.data["not_measured"].append("swiglu 16384x14336 bf16 compile: the budget of 9 s is spent")
         file.write()
         self.assertNotIn("| swiglu | 16384x14336 |", self.page())
 
-    def test_a_case_cut_short_leaves_the_complete_one_of_an_older_commit(self):
+    def test_incomplete_case_keeps_complete_one_of_older_commit(self):
         self.result("a", self.pair(100.0, 200.0), run=1, commit="e" * 40)
         file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 90.0)], run=2)
         file.data["not_measured"].append("swiglu 16384x14336 bf16 liger: the budget of 9 s is spent")
         file.write()
         self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", self.page())
 
-    def test_only_what_no_shown_run_measured_is_listed(self):
+    def test_lists_only_cases_without_a_shown_measurement(self):
         self.result("a", self.pair(100.0, 200.0), run=1)
         file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 101.0)], run=2)
         file.data["not_measured"] += ["swiglu 16384x14336 bf16 liger: the budget of 9 s is spent", "rope 1x2x3x4x5 bf16: the budget of 9 s is spent", "quack: cannot be imported"]
@@ -263,7 +264,7 @@ class Report(unittest.TestCase):
         for absent in ("broke", "9 s is spent", "not shown"):
             self.assertNotIn(absent, text)
 
-    def test_the_geometric_mean_is_of_every_large_case(self):
+    def test_geometric_mean_covers_every_large_case(self):
         rows = []
         for wanted in sets.geometric_mean():
             rows += [row(wanted.kernel, "full", wanted.shape, "ligerdsl", 10.0), row(wanted.kernel, "full", wanted.shape, "torch", 15.0)]
@@ -280,7 +281,7 @@ class Report(unittest.TestCase):
         drawing = svg.plot("a < b", "x", "y", [1, 2], {"torch": {1: 3.0, 2: 4.0}, "liger": {2: 1.0}})
         self.assertEqual(len(ElementTree.fromstring(drawing).findall(".//{http://www.w3.org/2000/svg}circle")), 3)
 
-    def test_a_legend_of_many_long_names_fits(self):
+    def test_legend_with_many_long_names_fits(self):
         names = {str(i): f"a contender with a long name {i}" for i in range(12)}
         drawing = ElementTree.fromstring(svg.plot("title", "x", "y", [1], {key: {1: 1.0} for key in names}, names))
         entries = [e for e in drawing.iter("{http://www.w3.org/2000/svg}text") if e.text in names.values()]
@@ -298,7 +299,7 @@ class Report(unittest.TestCase):
 
 
 class Floats:
-    """As much of a tensor as the binding asks for."""
+    """The part of a tensor's interface that the binding uses."""
 
     is_cuda, dtype = False, "float32"
 
@@ -318,7 +319,7 @@ class Binding(unittest.TestCase):
     def setUp(self):
         self.context = Library(LIBRARY).context(types.SimpleNamespace(type="cpu", index=None))
 
-    def test_a_plan_runs_and_is_right(self):
+    def test_plan_gives_right_results(self):
         rows, width, eps = 5, 37, 1e-6
         numbers = random.Random(1)
         x = [numbers.gauss(0, 1) for _ in range(rows * width)]

@@ -29,9 +29,9 @@ func.func @both(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %i: i64) -> (tens
 // Both within an iteration and from one to the next.
 func.func @loop(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %s: tensor<256xf32, #strided>, %i: i64, %lo: i32, %hi: i32, %step: i32) -> tensor<256xf32, #strided> {
   %r = scf.for %n = %lo to %hi step %step iter_args(%c = %s) -> (tensor<256xf32, #strided>) : i32 {
-    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} that of the access at {{.+}}-remarks.mlir:35, through another argument{{.+}}}}
+    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} as the access at {{.+}}-remarks.mlir:35, through another argument{{.+}}}}
     %b = tile.load_tile %y[%i] shape [256] : !vec -> tensor<256xf32, #strided>
-    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} that of the access at {{.+}}-remarks.mlir:33, through another argument{{.+}}}}
+    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} as the access at {{.+}}-remarks.mlir:33, through another argument{{.+}}}}
     tile.store_tile %a, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
     scf.yield %b : tensor<256xf32, #strided>
   }

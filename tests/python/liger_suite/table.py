@@ -1,7 +1,16 @@
-"""Writes the table of tests/python/README.md from what run.py measured: the newest of each of bench/results/liger-suite-*.json,
-liger-qwen2vl-*.json (with transformers 4), liger-more-*.json (its other groups), liger-rope-*.json (0.8.5's file), liger-models-*.json and liger-dispatched-*.json (Liger-Kernel 0.8.5's tests across back ends).
+"""Writes the tables of tests/python/README.md from the results of run.py.
 
-    python tests/python/liger_suite/table.py"""
+It takes the newest file of each of these patterns in bench/results:
+
+- liger-suite-*.json
+- liger-qwen2vl-*.json: with transformers 4
+- liger-more-*.json: the other groups
+- liger-rope-*.json: the file of 0.8.5
+- liger-models-*.json
+- liger-dispatched-*.json: Liger-Kernel 0.8.5's tests across back ends
+
+    python tests/python/liger_suite/table.py
+"""
 
 import json
 import pathlib
