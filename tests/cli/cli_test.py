@@ -363,7 +363,7 @@ COMPILED = [
     ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a --emit config", 0,
      ["rms_norm_forward config.keep=registers config.rows=1 config.num_warps=16 config.vectors=0 config.num_ctas=1 config.min_ctas_per_sm=4"]),
     ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=8 config.min_ctas_per_sm=3", 0, [".reqntid 256", ".minnctapersm 3"]),
-    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=1", 2, ["would hold 32 vectors", "use more warps"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=1", 2, ["expected at most 16, got 32", "use more warps"]),
     ("compile rms_norm_forward config.num_warp=8", 2, ["no setting 'config.num_warp'", "did you mean 'config.num_warps'", "config.keep"]),
     ("compile rms_norm_forward config.num_warps=3", 2, ["config.num_warps: expected one of 1, 2, 4, 8, 16, 32, got '3'"]),
     ("compile rms_norm_forward config.keep=register", 2, ["config.keep", "did you mean 'registers'"]),
