@@ -2,7 +2,7 @@
 """Times libligerdsl, PyTorch eager, torch.compile, Liger-Kernel and QuACK in one process, on
 torch's tensors and stream.
 
-    python3 bench/compare.py --library build/release/lib/libligerdsl.so --out bench/results --run 1 \\
+    python3 bench/compare.py --library build/release/lib/libligerdsl.so --out out --run 1 \\
         --jobs head=60 issue3-table+issue2=260 flce=240 --budget-s 560
 
 A job is a set of cases, or several joined by '+', and its time limit in seconds. Each job writes

@@ -1,7 +1,7 @@
 """Trains a small Llama on text: transformers alone with two seeds, Liger-Kernel, and ligerdsl.
 
-    python bench/convergence.py --out bench/results/convergence-DATE.json
-    python bench/e2e_plot.py bench/results/convergence-DATE.json --out docs/training
+    python bench/convergence.py --out convergence-DATE.json
+    python bench/e2e_plot.py convergence-DATE.json --out docs/training
 
 It records the loss of every step and of held-out text. Tokens are bytes of this repository's
 documents and sources. Contenders with the same seed start from the same weights and see the same

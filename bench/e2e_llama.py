@@ -1,7 +1,7 @@
 """Training steps of a Llama: transformers alone, Liger-Kernel, ligerdsl.
 
-    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out bench/results/e2e-DATE.json
-    python bench/e2e_plot.py bench/results/e2e-DATE.json --out docs/training
+    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out e2e-DATE.json
+    python bench/e2e_plot.py e2e-DATE.json --out docs/training
 
 It measures tokens per second and peak memory over batch size and sequence length, ablations, and
 the memory of one step over time. Weights and tokens are random, the dtype is bf16, and every layer

@@ -1,8 +1,8 @@
 """Training steps of a Llama of transformers on several GPUs with FSDP2, with and without the
 library's kernels.
 
-    python bench/fsdp_llama.py --gpus 2 --out bench/results/fsdp-DATE.json
-    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out bench/results/fsdp-compiled-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --out fsdp-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out fsdp-compiled-DATE.json
 
 Each contender runs on one GPU and on all of them, from the same weights with the same global batch.
 The result has losses, tokens per second of all GPUs, and the largest peak memory of a GPU.

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times every kernel that cuBLASLt proposes for the matmuls of fused linear cross-entropy.
 
-    python3 bench/products.py --out bench/results/products-DATE.json --budget-s 60
+    python3 bench/products.py --out products-DATE.json --budget-s 60
 
 runtime/cuda/cublaslt_choice.cpp relies on these results. The script uses bf16 (or --dtype f16) on one
 GPU. Proposals alternate, with an idle gap before each. The matmuls of M tokens, width H and

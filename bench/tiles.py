@@ -3,7 +3,7 @@
 tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
-        --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
+        --out tiles-DATE.json [--device cuda:0] [--smoke]
 
 Our kernels: matmul and flash_attention of examples/author_kernels, the library's attention, its fp8
 matmuls and its matmuls of experts. Peers: cuBLAS, each back end of scaled_dot_product_attention

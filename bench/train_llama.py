@@ -1,7 +1,7 @@
 """Times training steps of `train_llama --preset llama-3.2-1b`, the same model through the C ABI
 alone.
 
-    python bench/train_llama.py build/release/bin/train_llama --out bench/results/train-llama-DATE.json
+    python bench/train_llama.py build/release/bin/train_llama --out train-llama-DATE.json
 
 It times forward and backward, and with AdamW. Each point runs in its own process; the result is
 written after each.

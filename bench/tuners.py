@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Compares the wall time of `ligerdsl tune` with Triton's autotuner.
 
-    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out bench/results/tuners-DATE.json
+    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out tuners-DATE.json
 
 Both tuners get the same operation, shape, number of configurations and number of timed launches.
 

@@ -5,7 +5,7 @@
 //   with smoothing also b_s = sum of (x_c - m_s), and V_s
 //
 // From the statistics of all shards, with a = label_smoothing and K classes to smooth over
-// (lib/codegen/operations/vocab_parallel.py), each device computes
+// (vocab_parallel_cross_entropy.op.py), each device computes
 //
 //   M = max(m_s, z),  z = sum z_s,  o = sum of o_s e^(m_s - M),  t = o + e^(z - M)
 //   loss = (1-a) (log t + M - z) + a log t + a / K sum over c of (M - x_c)

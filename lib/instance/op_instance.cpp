@@ -27,7 +27,7 @@ using lib::FieldType;
 constexpr uintptr_t kNoAddress = 4096;  // first address of place_tensors(), never dereferenced
 
 // Returns the size of a letter that no setting gives. A letter means the same in all operations
-// (lib/codegen/operations/).
+// (kernels/*/*.op.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;

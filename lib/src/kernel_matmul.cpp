@@ -150,7 +150,7 @@ void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const k
   kernels::MatmulConfig config = kernels::one_cta_product(context.machine(), options);
   config.splits = 1;
   // Persistent kernels made fused heads slower, except those that accumulate in memory while the
-  // next tile is multiplied (bench/results/notes.md).
+  // next tile is multiplied (docs/design/decisions/012).
   config.persistent = config.persistent && config.adds_in_memory;
   if (options.ignores_rows) {  // most rows are ignored: few persistent programs skip them fastest
     config.tensor_copies = config.tensor_stores = false;
