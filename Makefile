@@ -26,6 +26,7 @@ demo:
 	.ci/install-packages build
 	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=OFF"
 	$(BUILD)/bin/train_llama --loss-svg $(BUILD)/loss.svg
+	$(BUILD)/bin/ligerdsl check --all
 
 # BASE: the revision to which the changes are compared.
 BASE ?= origin/main

@@ -32,8 +32,8 @@ std::vector<double> fetch(Ops& ops, const Tensor& t);
 // Uploads values rounded to the tensor's type; returns the rounded values.
 std::vector<double> fill(Ops& ops, const Tensor& t, std::vector<double> values);
 
-// Compares every operation of the library on random data, at the model's shapes with `batch`
-// sequences. An output without a comparison counts as a failed one.
+// Compares the model's operations on random data, at the model's shapes with `batch` sequences. An
+// output of an operation that `ops` called counts as a failed comparison if it has none.
 std::vector<Comparison> compare_kernels(const ModelConfig& config, int64_t batch, Ops& ops);
 // Returns one failed comparison for each output in `operations` that `made` does not cover.
 std::vector<Comparison> missing_checks(std::span<const Ops::Operation> operations, const std::vector<Comparison>& made);

@@ -51,7 +51,7 @@ class CheckTable {
 };
 
 void check_norms(CheckTable& table);
-void check_elementwise(CheckTable& table);  // vector add, scales, biases, activations, dropout, embedding
+void check_elementwise(CheckTable& table);  // embedding, matmuls, SwiGLU
 void check_attention(CheckTable& table);    // rope, softmax
 void check_losses(CheckTable& table);
 void check_optimiser(CheckTable& table);

@@ -40,6 +40,13 @@ std::span<const Ops::Operation> Ops::operations() {
 #undef TRAIN_OPERATION
   return all;
 }
+std::vector<Ops::Operation> Ops::called() const {
+  std::vector<Operation> out;
+  for (const Operation& operation : operations()) {
+    if (impl_->called.count(operation.name)) out.push_back(operation);
+  }
+  return out;
+}
 std::string Ops::latest() const {
   return impl_->latest;
 }
@@ -214,28 +221,14 @@ void Ops::causal_softmax_backward(const Tensor& d_y, const Tensor& y, double sca
   impl_->run(desc, args);
 }
 
-void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu) {
+void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight) {
   Arguments tensor(impl_->device);
   ligerdsl_gated_matmul_nt_desc_t desc = LIGERDSL_GATED_MATMUL_NT_DESC_INIT;
   ligerdsl_gated_matmul_nt_args_t args = LIGERDSL_GATED_MATMUL_NT_ARGS_INIT;
-  desc.activation = gelu ? LIGERDSL_ACTIVATION_GELU_TANH : LIGERDSL_ACTIVATION_SILU;
+  desc.activation = LIGERDSL_ACTIVATION_SILU;
   args.x = tensor(x);
   args.weight = tensor(weight);
   args.gate_up = tensor(gate_up);
-  args.out = tensor(out);
-  impl_->run(desc, args);
-}
-
-void Ops::gated_matmul_backward(const Tensor& d_gate_up, const Tensor& out, const Tensor& d_out, const Tensor& x,
-                                const Tensor& weight, bool gelu) {
-  Arguments tensor(impl_->device);
-  ligerdsl_gated_matmul_nt_backward_desc_t desc = LIGERDSL_GATED_MATMUL_NT_BACKWARD_DESC_INIT;
-  ligerdsl_gated_matmul_nt_backward_args_t args = LIGERDSL_GATED_MATMUL_NT_BACKWARD_ARGS_INIT;
-  desc.activation = gelu ? LIGERDSL_ACTIVATION_GELU_TANH : LIGERDSL_ACTIVATION_SILU;
-  args.x = tensor(x);
-  args.weight = tensor(weight);
-  args.d_out = tensor(d_out);
-  args.d_gate_up = tensor(d_gate_up);
   args.out = tensor(out);
   impl_->run(desc, args);
 }

@@ -1,9 +1,8 @@
 // The trainer's interface to libligerdsl: only ops*.cpp include ligerdsl.h.
 //
-// Every operation of the model except matmuls is one of these calls. The library's other operations
-// are here for checks. Tensors are on the device of the Ops, and calls are ordered on one stream. A
-// failing call throws std::runtime_error with the library's message. call throws std::runtime_error
-// with the library's message.
+// Every operation of the model is one of these calls, except matmuls of CBLAS or cuBLAS. Tensors are
+// on the device of the Ops, and calls are ordered on one stream. A failing call throws
+// std::runtime_error with the library's message.
 #pragma once
 
 #include <array>
@@ -38,6 +37,7 @@ class Ops {
     std::string name, outputs;  // outputs: the tensors that it writes, separated by spaces
   };
   static std::span<const Operation> operations();  // all operations of the library
+  std::vector<Operation> called() const;           // those that this object called
   std::string latest() const;                      // name of the last operation called
 
   // Returns zeroed memory that lives as long as the Ops. Throws if the machine has too little.
@@ -86,11 +86,8 @@ class Ops {
   struct Gated {
     Tensor gate, up, gate_up;
   };
-  // gate_up = x weight^T; out = swiglu or geglu of it.
-  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu = false);
-  // Computes d_gate_up from d_out; recomputes gate_up and out from x and weight.
-  void gated_matmul_backward(const Tensor& d_gate_up, const Tensor& out, const Tensor& d_out, const Tensor& x,
-                             const Tensor& weight, bool gelu = false);
+  // gate_up = x weight^T; out = swiglu of it.
+  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight);
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
@@ -122,42 +119,6 @@ class Ops {
   void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
              const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
 
-  // ---- Operations that the model does not use
-  void vector_add(const Tensor& out, const Tensor& a, const Tensor& b);
-  // factor: one f32 on the device.
-  void scale(const Tensor& out, const Tensor& x, const Tensor& factor);
-  void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, double eps);
-  void layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
-                           const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
-  // sum = x + residual, y = norm(sum).
-  void add_layer_norm(const Tensor& y, const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& x,
-                      const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
-  struct NormGradients {
-    Tensor d_x, d_weight, d_bias;
-  };
-  // d_x = gradient through the norm + d_sum; d_x may be d_sum.
-  void add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& d_sum, const Tensor& sum,
-                               const Tensor& weight, const Tensor& mean, const Tensor& rstd);
-  // scale and shift: [modulations, width]; each modulation has equally many rows.
-  void modulated_rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                          const Tensor& scale, const Tensor& shift, double eps);
-  void modulated_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_scale,
-                                   const Tensor& d_shift, const Tensor& d_y, const Tensor& x, const Tensor& weight,
-                                   const Tensor& scale, const Tensor& rstd);
-  // x: [batches, channels, positions], mean and rstd: [batches, groups].
-  void group_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, double eps);
-  void group_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
-                           const Tensor& mean, const Tensor& rstd);
-  // rstd: [rows, 3].
-  void poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 double eps);
-  void poly_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
-                          const Tensor& rstd);
-  void dyt(const Tensor& y, const Tensor& x, const Tensor& alpha, const Tensor& weight, const Tensor& bias);
-  void dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Tensor& d_y, const Tensor& x,
-                    const Tensor& alpha, const Tensor& weight);
   // c = alpha a b + beta c; a transposed operand is stored by columns.
   struct Factor {
     Tensor tensor;
@@ -166,41 +127,6 @@ class Ops {
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
   // The same for every matrix of a batch, [batch, rows, columns].
   void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
-  // c = a b^T in fp8, with a scale per row of either.
-  void scaled_matmul(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& a_scale, const Tensor& b_scale);
-  // For the rows of group e: c = a b[e] or a b[e]^T; c[e] = a^T b, or c[e] += a^T b in f32.
-  // offsets: i64 [groups + 1].
-  void grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, const Tensor& offsets);
-  void grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets, bool accumulate);
-  void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
-  void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
-  // kind: LIGERDSL_ACTIVATION_*.
-  void activation(const Tensor& y, const Tensor& x, int kind);
-  void activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& x, int kind);
-  // y = residual + dropout(x), or dropout(x) if residual is empty; d_x from d_y with the same
-  // random numbers.
-  struct Draws {
-    float p;
-    int64_t seed, offset;
-  };
-  void dropout(const Tensor& y, const Tensor& x, const Tensor& residual, const Draws& draws);
-  void dropout_backward(const Tensor& d_x, const Tensor& d_y, const Draws& draws);
-  void geglu(const Tensor& out, const Gated& in);
-  void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
-  void softmax(const Tensor& y, const Tensor& x, double scale);
-  void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
-  // Attention over concatenated sequences: q, o [tokens, heads, head_dim]; lse [heads, tokens];
-  // bounds i64 [sequences + 1].
-  struct Sequences {
-    Tensor bounds;
-    int64_t longest;
-  };
-  void attention_varlen(const Tensor& o, const Tensor& lse, const Heads& in, const Sequences& sequences, double scale);
-  void attention_varlen_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse,
-                                 const Heads& in, const Sequences& sequences, double scale);
-  void sparsemax(const Tensor& y, const Tensor& x);
-  void sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y);
-  void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
     Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy, lse;
@@ -208,32 +134,6 @@ class Ops {
   };
   // Fails on a machine without the matmul library that the operation needs.
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
-  // Computes the gradients, times d_loss, from lse of that call, and from entropy if there is
-  // d_entropy.
-  void fused_linear_cross_entropy_backward(const FusedLinearCrossEntropy& c, const Tensor& d_loss);
-  struct FusedLinearJsd {
-    Tensor x, weight, target_x, target_weight, loss, d_x, d_weight;
-    double beta = 0.5, temperature = 1;
-  };
-  void fused_linear_jsd(const FusedLinearJsd& j);  // a mean over rows; needs the same library
-  // Sums over all elements divided by the number of rows; target: probabilities for kl_div,
-  // log-probabilities for jsd.
-  struct Divergence {
-    Tensor input, target, loss, d_input;
-  };
-  void kl_div(const Divergence& d);
-  void jsd(const Divergence& d, double beta);
-  void tvd(const Divergence& d);
-  // One shard of a vocabulary of `total` classes, from class `first` on. partials: five numbers per
-  // row and shard.
-  struct Shard {
-    Tensor logits, labels;
-    int64_t first, total, ignored;
-    double smoothing;
-  };
-  void shard_partials(const Tensor& partials, const Shard& s);
-  void shard_cross_entropy(const Tensor& loss, const Tensor& d_logits, const Tensor& partials, const Shard& s);
-  void target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored);
 
  private:
   struct Impl;

@@ -5,7 +5,9 @@
 #include <ligerdsl/ligerdsl.h>
 
 #include <array>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "ops.h"
@@ -23,8 +25,6 @@ inline int32_t dtype(Type type) {
       return LIGERDSL_F32;
     case Type::bf16:
       return LIGERDSL_BF16;
-    case Type::f8e4m3:
-      return LIGERDSL_F8E4M3;
     case Type::i32:
       return LIGERDSL_I32;
     case Type::i64:
@@ -78,10 +78,12 @@ struct Ops::Impl {
   std::vector<void*> memory;
   int64_t bytes = 0;
   const char* latest = "";
+  std::set<std::string_view> called;  // names of operations
 
   template <class Desc, class Args>
   void run(const Desc& desc, const Args& args) {
     latest = name_of(desc);
+    called.insert(latest);
     require_success(call(context, desc, args, stream));
   }
 

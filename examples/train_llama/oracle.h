@@ -1,4 +1,4 @@
-// Every operation of the library in plain float64, forward and backward, as a reference for its
+// The model's operations in plain float64, forward and backward, as a reference for its
 // kernels. It is written from the formulas, with one obvious loop each, and shares no code with the
 // library.
 #pragma once
@@ -30,46 +30,6 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
-// y = (x - mean) * rstd * w + b with rstd = 1 / sqrt(mean((x - mean)^2) + eps), row by row.
-struct LayerNorm {
-  Array y, mean, rstd;
-};
-LayerNorm layer_norm(View x, View w, View b, double eps);
-struct LayerNormGradients {
-  Array dx, dw, db;
-};
-LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd);
-
-// y = RMSNorm(x) (1 + scale) + shift. Each row of scale and shift applies to equally many rows of
-// x, in order.
-Norm modulated_rms_norm(View x, View w, View scale, View shift, double eps);
-struct ModulatedNormGradients {
-  Array dx, dw, dscale, dshift;
-};
-ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View scale, View rstd);
-
-// x: batches of w.size() channels of `positions` positions. Groups of adjacent channels are
-// normalised.
-LayerNorm group_norm(View x, int64_t positions, int64_t groups, View w, View b, double eps);
-LayerNormGradients group_norm_backward(View dy, View x, int64_t positions, int64_t groups, View w, View mean,
-                                       View rstd);
-
-// y = sum over k of w[k] x^p rstd_k + b, p = 3, 2, 1 and rstd_k = 1 / sqrt(mean(x^2p) + eps), row by row; rstd [rows, 3].
-struct PolyNorm {
-  Array y, rstd;
-};
-PolyNorm poly_norm(View x, int64_t width, View w, double b, double eps);
-// b, and so db, has one element.
-LayerNormGradients poly_norm_backward(View dy, View x, int64_t width, View w, View rstd);
-
-// y = tanh(a x) w + b.
-Array dyt(View x, double a, View w, View b);
-struct DytGradients {
-  Array dx, dw, db;
-  double da = 0;
-};
-DytGradients dyt_backward(View dy, View x, double a, View w);
-
 // Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next;
 // angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
@@ -87,8 +47,6 @@ void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, 
 // x).
 Array causal_softmax(View x, int64_t width, double scale);
 Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
-Array softmax(View x, int64_t width, double scale);
-Array softmax_backward(View dy, View y, int64_t width, double scale);
 
 // Causal attention: q and o [batch, tokens, heads, head_dim]; k and v have kv_heads, each for
 // equally many query heads; lse [batch, heads, tokens].
@@ -105,30 +63,15 @@ struct AttentionGradients {
 };
 AttentionGradients attention_backward(View d_o, View q, View k, View v, const Heads& heads);
 
-// max(x - tau, 0) of every row, with the tau for which the row adds up to 1; the gradient uses the
-// result.
-Array sparsemax(View x, int64_t width);
-Array sparsemax_backward(View dy, View y, int64_t width);
-
 // Value and slope: f(u) and f'(u).
 struct Activation {
   double value, slope;
 };
 Activation silu(double u);
-Activation gelu(double u);  // u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3)))
-Activation gelu_erf(double u);
-Activation relu(double u);
-Activation relu_squared(double u);
-
-// Mask of dropout over n elements, 1 = kept: word i % 4 of Philox4x32-10 at counter offset + i / 4.
-Array dropout_mask(int64_t n, double p, int64_t seed, int64_t offset);
 
 // gate_up[rows, 2 ffn] -> silu(gate) * up, [rows, ffn].
 Array swiglu(View gate_up, int64_t ffn);
 Array swiglu_backward(View dout, View gate_up, int64_t ffn);
-// The same with gelu.
-Array geglu(View gate_up, int64_t ffn);
-Array geglu_backward(View dout, View gate_up, int64_t ffn);
 
 // Rows whose label is `ignored` do not count. Each class is weighted.
 //   z = softcap * tanh(logits / softcap) / temperature, p = softmax(z)
@@ -148,40 +91,12 @@ struct Loss {
 };
 Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s = {});
 
-// Returns for each row, over `classes` logits from class `first` on:
-// - the maximum m
-// - the sum of e^(logit - m) without the label's
-// - the label's logit, or 0 if it is outside
-// - the sum of logit - m
-// - the number of logits
-Array shard_partials(View logits, std::span<const int64_t> labels, int64_t vocab, int64_t first, int64_t classes,
-                     int64_t ignored);
-
-// Term of a divergence for one element, and its slope by x.
-struct Divergence {
-  double value, slope;
-};
-Divergence kl_div(double x, double p);            // p (log p - x), p > 0
-Divergence jsd(double x, double y, double beta);  // of e^y against e^x, 0 < beta < 1
-Divergence tvd(double x, double y);               // |x - y| / 2
-
 // Cross-entropy of x w^T + b, with gradients of its arguments.
 struct LinearLoss {
   Loss loss;
   Array logits, dx, dw, db;
 };
 LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s);
-
-// Mean over rows of jsd of the softmaxes of x w^T and y u^T with a temperature; gradients of x and
-// w.
-struct LinearJsd {
-  double loss = 0;
-  Array dx, dw;
-};
-LinearJsd linear_jsd(View x, View w, View y, View u, int64_t rows, int64_t vocab, double beta, double temperature);
-
-// 1 / n, 1 / (weights of the labels), sum of all weights, n: for labels that are not ignored.
-Array target_counts(std::span<const int64_t> labels, const LossSettings& s);
 
 struct AdamSettings {
   double lr, beta1, beta2, eps, weight_decay, grad_scale;

@@ -170,7 +170,7 @@ class Run {
       results["sample"] = s_.prompt + sample;
     }
     if (s_.table && !stop_signal()) {
-      say("\nevery operation of the library against float64, at the model's sizes\n");
+      say("\nevery operation of the model against float64, at the model's sizes\n");
       std::vector<Comparison> kernels = compare_kernels(s_.model, s_.train.batch, ops_);
       passed = print_comparisons(kernels) && passed;
       results["kernels"] = to_json(kernels);

@@ -9,10 +9,10 @@
 
 namespace train {
 
-enum class Type { f32, bf16, f8e4m3, i32, i64 };
+enum class Type { f32, bf16, i32, i64 };
 
 inline int64_t size_of(Type type) {
-  return type == Type::f8e4m3 ? 1 : type == Type::bf16 ? 2 : type == Type::i64 ? 8 : 4;
+  return type == Type::bf16 ? 2 : type == Type::i64 ? 8 : 4;
 }
 
 struct Tensor {

@@ -13,7 +13,7 @@ enum class Fate : uint8_t {
   ok,
   slow,     // the checks passed, but it was much slower in the first samples
   compile,  // the compiler or the driver rejected it
-  wrong,    // an output differs from the float64 oracle
+  wrong,    // an output differs from the float64 reference
   guard,    // it wrote outside of its outputs
   timeout,  // it did not end in time
   crash,    // the process that ran it ended

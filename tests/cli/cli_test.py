@@ -94,7 +94,7 @@ adamw_step copy_dtype=bf16
 adamw_step with_device_step=1 with_clip_factor=0
 global_norm with_nonfinite=1"""
 
-# Every operation is compared with its formula (lib/cli/oracle), with the options that change it.
+# Every operation is compared with its float64 reference, with the options that change it.
 CHECKED = """\
 vector_add N=1000
 vector_add dtype=bf16 N=1000 in_place=1
@@ -258,6 +258,10 @@ fused_linear_jsd N=20 V=50 H=16 T=8 beta=1 reduction=sum in_place=1 d_weight_dty
 PLAIN = [
     ("--version", 0, ["ligerdsl 0.", " commit "]),
     ("--help", 0, ["doctor", "compile", "bench"]),
+    ("check", 2, ["nothing to check", "--all"]),
+    ("check --all vector_add", 2, ["exclude each other"]),
+    ("check vector_ad", 2, ["no operation 'vector_ad'", "vector_add"]),
+    ("check --help", 0, ["--all", "Every operation of the library"]),
     ("help", 0, ["doctor", "compile", "bench"]),
     ("help table import", 0, ["ligerdsl table import", "--output"]),
     ("help tune extra", 2, ["tune has no commands", "extra"]),
@@ -576,8 +580,8 @@ def schedules_are_settings():
     expect(other[0] != other[1], "config.vectors=2 changes nothing")
 
 
-def checks_against_formulas():
-    """The check uses the formula, not the program: LLAMA casting rounds twice, the formula does
+def checks_against_references():
+    """The check uses the reference, not the program: LLAMA casting rounds twice, the reference does
     not."""
     code, output, text = run("run rms_norm_forward dtype=bf16 casting=llama N=2 H=64 --check --json -".split())
     errors = {one["output"]: one["max_error_of_scale"] for one in json.loads(text)} if code == 0 else {}
@@ -591,6 +595,21 @@ def checks_against_formulas():
             print("[SKIP] there is no CBLAS here")
             break
         expect(code == 0 and "right" in output, f"{line}\n{output}")
+
+
+def checks_operations():
+    """`check` runs each operation once, and a fault makes its exit code 1."""
+    operations = [one["name"] for one in json.loads(run(["list", "--json", "-"])[2])["operations"]]
+    code, output, text = run(["check", "--all", "--json", "-"])
+    checked = json.loads(text)
+    expect([one["operation"] for one in checked] == operations, output)
+    faults = [fault for one in checked for fault in one["faults"]]
+    expect(code == (1 if faults else 0), f"check --all: exit {code}\n{faults}")
+    expect(all("CBLAS" in fault for fault in faults), f"check --all: {faults}")
+    code, output, text = run(["check", "softmax_forward", "vector_add"])
+    expect(code == 0 and "2 of 2 operations right on cpu" in text, f"exit {code}\n{output}{text}")
+    code, output, text = run(["check", "vector_add"], LIGERDSL_COMPILER="/missing/compiler.so", LIGERDSL_CACHE="off")
+    expect(code == 1 and "NOT RUN" in text and "0 of 1 operation right" in text, f"exit {code}\n{output}{text}")
 
 
 def every_operation_is_right():
@@ -634,10 +653,11 @@ if part == "compiled":
     files_and_json()
     bench_over_axes()
     remarks_as_data()
+    checks_operations()
     every_operation_is_right()
     schedules_as_data()
     schedules_are_settings()
-    checks_against_formulas()
+    checks_against_references()
     compiles_in_a_process()
 print(f"{failures} failures")
 sys.exit(failures != 0)

@@ -11,14 +11,14 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/oracle/values.h"
+#include "kernels/core/reference_values.h"
 #include "ligerdsl/dtype.h"
 #include "tests/support/fp8.h"
 #include "tests/support/half.h"
 
 namespace ligerdsl::test {
 
-using namespace oracle;  // the formulas, and Values
+using namespace reference;  // the formulas, and Values
 using Sizes = std::vector<int64_t>;
 
 inline constexpr int64_t kCanary = 256;  // bytes on either side

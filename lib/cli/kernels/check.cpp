@@ -217,8 +217,8 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
   bytes.reserve(got.size());
   for (const double value : expected.values) append(&bytes, type, value);
   if (bytes.size() != got.size())
-    throw Failure(kNothingFound, fmt::format("the formula gives {} elements, the tensor has {}", expected.values.size(),
-                                             got.size() / static_cast<size_t>(size_of(type))));
+    throw Failure(kNothingFound, fmt::format("the reference gives {} elements, the tensor has {}",
+                                             expected.values.size(), got.size() / static_cast<size_t>(size_of(type))));
   if (is_integer(type)) return compare_integers(got, {bytes}, type);
   const std::vector<double> values = to_doubles(bytes, type);
   if (expected.over_rows) return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);

@@ -7,7 +7,7 @@
 
 #include "interpreter/access_log.h"
 #include "lib/cli/kernels/author_call.h"
-#include "lib/cli/kernels/op_oracle.h"
+#include "lib/cli/kernels/op_reference.h"
 #include "ligerdsl/dtype.h"
 
 namespace ligerdsl::cli {

@@ -10,53 +10,25 @@
 #include "lib/cli/kernels/authors.h"
 #include "lib/cli/kernels/check.h"
 #include "lib/cli/kernels/inputs.h"
-#include "lib/cli/kernels/op_oracle.h"
+#include "lib/cli/kernels/run_op.h"
 #include "lib/cli/kernels/tuned_author.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/environment.h"
-#include "lib/instance/op_instance.h"
 
 namespace ligerdsl::cli {
 
 namespace {
 
-struct Output {
-  std::string name;
-  DType type;
-  std::vector<int64_t> shape;
-  std::string bytes;
-  Difference difference;  // --check
-  interpreter::AccessLog::Extent unwritten;
-};
-
-std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& request,
-                           const std::map<std::string, Array>& inputs) {
-  OpInstance instance(find_op(request.kernel), request.settings);
-  const auto plan = plan_with_inputs(instance, context, inputs);
-  instance.prepare(*plan);  // before the formula, which needs consistent sizes
-  std::map<std::string, Expectation> expected;
-  if (request.check) expected = formula(instance, bytes_of(instance));  // before outputs overwrite inputs in place
-  plan->execute(&instance.call());
-  context->check(nullptr);
-  std::vector<Output> outputs;
-  for (const OpInstance::Slot& slot : instance.slots()) {
-    if (!slot.info || slot.info->direction == lib::Direction::in) continue;
-    outputs.push_back({slot.name, slot.dtype, slot.shape, instance.read(slot), {}, {}});
-    if (request.check) outputs.back().difference = compare(outputs.back().bytes, expected.at(slot.name), slot.dtype);
-  }
-  return outputs;
-}
-
 // Runs the interpreter first. It reports a wrong index with the author's line; on a device the
 // effect is undefined.
-std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
-                               const std::map<std::string, Array>& inputs) {
+std::vector<RunOutput> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
+                                  const std::map<std::string, Array>& inputs) {
   const AuthorCall call(kernel, tuned_settings(*context, kernel, request.settings), inputs, context->machine());
   const Evaluations evaluations = request.check ? Evaluations(call) : Evaluations();
   const AuthorInstance instance(call, context);
   instance.launch(nullptr);
   context->device().synchronize(nullptr);
-  std::vector<Output> outputs;
+  std::vector<RunOutput> outputs;
   std::vector<Interpreted> rounded;  // computed if an output needs it
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
@@ -80,21 +52,6 @@ void make_folder(const std::string& path) {
   if (error) throw Failure(kNothingFound, fmt::format("--out-dir {}: {}", path, error.message()));
 }
 
-// Returns "" if the output is right.
-std::string fault_of(const Output& output) {
-  const Difference& d = output.difference;
-  if (d.beyond > 0)
-    return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}{}", d.beyond, d.elements, d.gate, d.first,
-                       d.got, d.expected, d.by_rounding ? ": an intermediate value is too large for its type" : "");
-  const interpreter::AccessLog::Extent& left = output.unwritten;
-  if (left.elements > 0)
-    return fmt::format(
-        "NOT WRITTEN: {} of {}, the first is [{}]; if that is intended, give {} initial values with "
-        "{}=SHAPE:0..0 or --in",
-        left.elements, d.elements, left.first, output.name, output.name);
-  return "";
-}
-
 std::string shape_text(const std::vector<int64_t>& shape) {
   return fmt::format("[{}]", fmt::join(shape, ", "));
 }
@@ -106,14 +63,15 @@ int run(const Globals& globals, const RunRequest& request) {
   const AnyKernel* author = authors.find_or_op(request.kernel);  // reports an unknown name first
   const std::map<std::string, Array> inputs = read_inputs(request.inputs);
   const lib::ContextRef context = open_context(globals);
-  const std::vector<Output> outputs =
-      author ? run_author(context, *author, request, inputs) : run_op(context, request, inputs);
+  const std::vector<RunOutput> outputs = author
+                                             ? run_author(context, *author, request, inputs)
+                                             : run_op(context, request.kernel, request.settings, inputs, request.check);
 
   if (!request.output_dir.empty()) make_folder(request.output_dir);
   bool right = true;
   Json result = Json::array();
   std::vector<std::vector<std::string>> rows;
-  for (const Output& output : outputs) {
+  for (const RunOutput& output : outputs) {
     if (!request.output_dir.empty()) {
       write_npy(request.output_dir + "/" + output.name + ".npy", from_memory(output.bytes, output.type, output.shape));
     }

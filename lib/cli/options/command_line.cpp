@@ -33,6 +33,7 @@ CommandLine::CommandLine() : app("Inspect, compile, run and measure fused traini
   add_layout(*this);
   add_cache(*this);
   add_run(*this);
+  add_check(*this);
   add_bench(*this);
   add_tune(*this);
   add_report(*this);

@@ -49,6 +49,7 @@ void add_explain(CommandLine& line);
 void add_layout(CommandLine& line);
 void add_cache(CommandLine& line);
 void add_run(CommandLine& line);
+void add_check(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_tune(CommandLine& line);
 void add_report(CommandLine& line);

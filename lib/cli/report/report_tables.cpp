@@ -77,7 +77,7 @@ const char* meaning(Fate fate) {
     case Fate::compile:
       return "the compiler or the driver refused it";
     case Fate::wrong:
-      return "an output differs from the float64 oracle";
+      return "an output differs from the float64 reference";
     case Fate::guard:
       return "it wrote outside of its outputs";
     case Fate::timeout:

@@ -69,6 +69,12 @@ struct RunRequest {
 };
 int run(const Globals& globals, const RunRequest& request);
 
+struct CheckRequest {
+  std::vector<std::string> operations;
+  bool all = false;  // every operation; `operations` is empty
+};
+int check_operations(const Globals& globals, const CheckRequest& request);
+
 struct BenchRequest {
   std::string kernel;  // empty: sets
   std::vector<std::string> settings;

@@ -8,7 +8,7 @@
 
 #include "lib/cli/kernels/check.h"
 #include "lib/cli/kernels/given_config.h"
-#include "lib/cli/kernels/op_oracle.h"
+#include "lib/cli/kernels/op_reference.h"
 #include "lib/instance/op_instance.h"
 #include "lib/src/structs.h"
 #include "runtime/system/status.h"
@@ -174,7 +174,7 @@ struct CheckedProblem {
     lib::check_desc(info, instance.desc());
     instance.allocate(context, kGuard);
     before = bytes_of(instance);
-    expected = formula(instance, before);
+    expected = expected_outputs(instance, before);
   }
 };
 
@@ -396,7 +396,7 @@ double bytes_of(const AuthorCall& call) {
   return bytes;
 }
 
-// The oracle is the kernel with its default configuration, interpreted in float64.
+// The reference is the kernel with its default configuration, interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
   AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems)

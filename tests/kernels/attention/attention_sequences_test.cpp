@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_reference.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/oracle/attention.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -65,7 +65,7 @@ struct Trial {
             .index_type = index_type};
   }
   double scale() const { return size / std::sqrt(static_cast<double>(dim)); }
-  oracle::AttentionSequences which() const {
+  reference::AttentionSequences which() const {
     return {.of_all = {.heads = heads,
                        .kv_heads = kv_heads,
                        .dim = dim,
@@ -139,17 +139,17 @@ struct Trial {
     SCOPED_TRACE(text() + " seed " + std::to_string(seed));
     Tensors t = tensors(seed);
     run_forward(t);
-    const auto wanted = oracle::attention_oracle(which(), t.q.values(), t.k.values(), t.v.values());
+    const auto wanted = reference::attention_reference(which(), t.q.values(), t.k.values(), t.v.values());
     EXPECT_TRUE(close_normwise(t.o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(t.lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(t.o.untouched_outside() && t.lse.untouched_outside());
 
-    // The gradients start from rounded oracle results, so that errors of the forward do not count.
+    // The gradients start from rounded results of the reference, so that errors of the forward do not count.
     t.o.fill(wanted.o);
     t.lse.fill(wanted.lse);
     run_backward(t);
-    const auto gradients = oracle::attention_gradient_oracle(which(), t.q.values(), t.k.values(), t.v.values(),
-                                                             t.o.values(), t.d_o.values(), t.lse.values());
+    const auto gradients = reference::attention_gradient_reference(which(), t.q.values(), t.k.values(), t.v.values(),
+                                                                   t.o.values(), t.d_o.values(), t.lse.values());
     EXPECT_TRUE(close_normwise(t.d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(t.d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(t.d_v.values(), gradients.dv, gate())) << "d_v";

@@ -1,9 +1,9 @@
 // Attention and its gradients against float64.
-#include "kernels/oracle/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <cmath>
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -63,22 +63,22 @@ struct Trial {
     const auto forward_of = kernels::attention_forward_kernel;
     backend().run(forward_of.build(machine(), options(), forward_of.chosen(machine(), options(), forward)), batch,
                   arguments);
-    const oracle::AttentionCase which{.batch = batch,
-                                      .queries = queries,
-                                      .keys = keys,
-                                      .heads = heads,
-                                      .kv_heads = kv_heads,
-                                      .dim = dim,
-                                      .scale = static_cast<float>(scale),
-                                      .cap = cap,
-                                      .left = left,
-                                      .right = right};
-    const auto wanted = oracle::attention_oracle(which, q.values(), k.values(), v.values());
+    const reference::AttentionCase which{.batch = batch,
+                                         .queries = queries,
+                                         .keys = keys,
+                                         .heads = heads,
+                                         .kv_heads = kv_heads,
+                                         .dim = dim,
+                                         .scale = static_cast<float>(scale),
+                                         .cap = cap,
+                                         .left = left,
+                                         .right = right};
+    const auto wanted = reference::attention_reference(which, q.values(), k.values(), v.values());
     EXPECT_TRUE(close_normwise(o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(o.untouched_outside() && lse.untouched_outside());
 
-    // The gradients start from rounded oracle results, so that errors of the forward do not count.
+    // The gradients start from rounded results of the reference, so that errors of the forward do not count.
     o.fill(wanted.o);
     lse.fill(wanted.lse);
     Tensor d_q = tensor(queries, heads), d_k = tensor(keys, kv_heads), d_v = tensor(keys, kv_heads);
@@ -86,8 +86,8 @@ struct Trial {
     const auto backward_of = kernels::attention_backward_kernel;
     backend().run(backward_of.build(machine(), options(), backward_of.chosen(machine(), options(), backward)), batch,
                   arguments);
-    const auto gradients = oracle::attention_gradient_oracle(which, q.values(), k.values(), v.values(), o.values(),
-                                                             d_o.values(), lse.values());
+    const auto gradients = reference::attention_gradient_reference(which, q.values(), k.values(), v.values(),
+                                                                   o.values(), d_o.values(), lse.values());
     EXPECT_TRUE(close_normwise(d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(d_v.values(), gradients.dv, gate())) << "d_v";

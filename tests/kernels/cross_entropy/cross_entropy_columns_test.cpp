@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "kernels/core/softcap.h"
-#include "kernels/oracle/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -58,12 +58,12 @@ void check(Columns problem, int64_t classes, int64_t width) {
   c.upstream = c.reduction == Reduce::none ? Values(kRows, 1.5) : Values{1.5};
   Values z = x.values();
   for (int64_t i = 0; problem.bias && i < kRows * classes; ++i) z[i] += bias.get(i % classes);
-  const CrossEntropyResult whole = cross_entropy_oracle(z, labels, c);
+  const CrossEntropyResult whole = cross_entropy_reference(z, labels, c);
 
   Tensor label_tensor = Tensor(i64, {kRows}).fill(labels), lse = Tensor(f32, {kRows}).fill(whole.lse);
   CrossEntropyCase losses = c;
   losses.d_entropy.clear();
-  const CrossEntropyResult of_losses = cross_entropy_oracle(z, labels, losses);
+  const CrossEntropyResult of_losses = cross_entropy_reference(z, labels, losses);
   Tensor entropy = Tensor(f32, {kRows}).fill(whole.entropy), d_entropy(f32, {kRows});
   if (!c.d_entropy.empty()) d_entropy.fill(c.d_entropy);
   Tensor weight(f32, {classes}), d_loss = Tensor(f32, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);

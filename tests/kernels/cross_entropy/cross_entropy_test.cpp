@@ -1,8 +1,8 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 
 #include "kernels/core/softcap.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "kernels/cross_entropy/cross_entropy_totals.h"
-#include "kernels/oracle/cross_entropy.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -93,7 +93,7 @@ struct Trial {
   void check() {
     SCOPED_TRACE(describe());
     run();
-    const auto expected = cross_entropy_oracle(logits.values(), labels, c);
+    const auto expected = cross_entropy_reference(logits.values(), labels, c);
     EXPECT_TRUE(close_loss(loss.values(), expected.loss)) << "loss";
     EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss)) << "z_loss";
     EXPECT_TRUE(close_loss(accuracy.values(), expected.accuracy)) << "accuracy";
@@ -110,7 +110,7 @@ struct Trial {
   }
 };
 
-// Rounds to float, so that oracle and kernel see the same value.
+// Rounds to float, so that reference and kernel see the same value.
 double exact(double value) {
   return static_cast<float>(value);
 }
@@ -149,7 +149,7 @@ TEST(CrossEntropy, LabelsOfAnyStride) {
   counted_at_the_end.label_stride = 2;
   counted_at_the_end.run();
   const auto expected =
-      cross_entropy_oracle(counted_at_the_end.logits.values(), counted_at_the_end.labels, counted_at_the_end.c);
+      cross_entropy_reference(counted_at_the_end.logits.values(), counted_at_the_end.labels, counted_at_the_end.c);
   EXPECT_TRUE(close_loss(counted_at_the_end.loss.values(), expected.loss));
 }
 
@@ -221,7 +221,7 @@ TEST(CrossEntropy, SumsOfManyRows) {
     run.o.with_gradient = false;  // the last launch counts and divides
     run.make_outputs();
     run.run();
-    const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+    const auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
     EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
     EXPECT_TRUE(close_loss(run.accuracy.values(), expected.accuracy));
   }
@@ -348,8 +348,8 @@ TEST(CrossEntropy, WeightsOfUnalignedRows) {
     biased.run();
     Values shifted = biased.logits.values();
     for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += biased.bias.get(i % v);
-    EXPECT_TRUE(
-        close(biased.d_logits.values(), cross_entropy_oracle(shifted, biased.labels, biased.c).d_logits, gate_e(bf16)));
+    EXPECT_TRUE(close(biased.d_logits.values(), cross_entropy_reference(shifted, biased.labels, biased.c).d_logits,
+                      gate_e(bf16)));
     EXPECT_TRUE(biased.d_logits.untouched_outside());
   }
 }
@@ -373,7 +373,7 @@ TEST(CrossEntropy, LargeLogits) {
   Trial shifted(f32, 4, 300, {.smoothing = exact(0.1), .reduction = Reduce::none});
   for (int64_t i = 0; i < 4 * 300; ++i) shifted.logits.set(i, shifted.logits.get(i) + 1e4);
   shifted.run();
-  const auto expected = cross_entropy_oracle(shifted.logits.values(), shifted.labels, shifted.c);
+  const auto expected = cross_entropy_reference(shifted.logits.values(), shifted.labels, shifted.c);
   EXPECT_TRUE(close_loss(shifted.loss.values(), expected.loss));
   EXPECT_TRUE(close(shifted.d_logits.values(), expected.d_logits, gate_e(f32)));
 }
@@ -444,7 +444,7 @@ TEST(CrossEntropy, BiasAndPartOfABatch) {
       run.run();
       Values shifted = run.logits.values();
       for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += run.bias.get(i % v);
-      const auto expected = cross_entropy_oracle(shifted, run.labels, run.c);
+      const auto expected = cross_entropy_reference(shifted, run.labels, run.c);
       EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(type))) << run.describe();
       EXPECT_TRUE(close_loss(run.lse.values(), expected.lse));
       EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), run.first_row + 6);
@@ -457,11 +457,11 @@ TEST(CrossEntropy, TokenScaling) {
     Trial run(f32, 9, 50, {.smoothing = exact(0.1), .lse_square = exact(1e-2), .reduction = reduction});
     run.o.token_scaling = true;
     run.run();
-    auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+    auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
     double total = 0, rows = 0;
     CrossEntropyCase each = run.c;
     each.reduction = Reduce::none;
-    const Values losses = cross_entropy_oracle(run.logits.values(), run.labels, each).loss;
+    const Values losses = cross_entropy_reference(run.logits.values(), run.labels, each).loss;
     for (int64_t i = 0; i < 9; ++i) {
       if (run.labels[i] == run.c.ignore_index) continue;
       const double p = std::exp(run.logits.get(i * 50 + run.labels[i]) - expected.lse[i]);
@@ -481,7 +481,7 @@ TEST(CrossEntropy, GradientAlone) {
   run.o.with_d_loss = true;
   run.o.with_loss = run.o.with_z_loss = run.o.with_accuracy = run.o.with_predictions = run.o.with_lse = false;
   run.run();
-  EXPECT_TRUE(close(run.d_logits.values(), cross_entropy_oracle(run.logits.values(), run.labels, run.c).d_logits,
+  EXPECT_TRUE(close(run.d_logits.values(), cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits,
                     gate_e(bf16)));
   EXPECT_TRUE(std::isnan(run.loss.get(0))) << "wrote a loss that is not wanted";
 }
@@ -493,7 +493,7 @@ TEST(CrossEntropy, LossAloneLeavesLogits) {
     const Tensor before = run.logits.clone();
     run.run();
     EXPECT_TRUE(run.logits.same_bits(before));
-    EXPECT_TRUE(close_loss(run.loss.values(), cross_entropy_oracle(run.logits.values(), run.labels, run.c).loss));
+    EXPECT_TRUE(close_loss(run.loss.values(), cross_entropy_reference(run.logits.values(), run.labels, run.c).loss));
   }
 }
 
@@ -528,7 +528,7 @@ TEST(CrossEntropy, LabelsOutOfRange) {
       run.labels[2] = run.labels[5] = bad;
       run.run();
       EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), 2) << "the first bad row";
-      const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+      const auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
       EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
       EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(f32)));
       EXPECT_TRUE(run.d_logits.untouched_outside());
@@ -622,7 +622,7 @@ TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
     run.logits.set(v + 9, 17.3);
     run.logits.set(2 * v + 7, 1000.7);
     run.run();
-    const Values expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c).d_logits;
+    const Values expected = cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits;
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t at = i * v + run.labels[i];
       EXPECT_NEAR(run.d_logits.get(at), expected[at], 4 * 0x1p-24 * backend().summation_slack()) << "row " << i;
@@ -638,7 +638,7 @@ TEST(CrossEntropy, LossTypeAndRepeat) {
     r->run();
   }
   EXPECT_TRUE(run.loss.same_bits(again.loss) && run.d_logits.same_bits(again.d_logits));
-  const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+  const auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
   EXPECT_TRUE(close(run.loss.values(), expected.loss, gate_e(bf16)));
 }
 

@@ -1,7 +1,7 @@
 #include "kernels/cross_entropy/target_counts.h"
 
 #include "kernels/cross_entropy/cross_entropy_totals.h"
-#include "kernels/oracle/cross_entropy.h"
+#include "kernels/cross_entropy/target_counts_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,7 +19,7 @@ void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType labe
   if (classes > 0) arguments.tensor("weight", weight_tensor.fill(weight));
   const Values rounded = classes > 0 ? weight_tensor.values() : Values{};
   backend().run(kernels::target_counts(machine(), options), n, arguments);
-  const Values expected = counts_oracle(labels, ignore_index, rounded);
+  const Values expected = counts_reference(labels, ignore_index, rounded);
   for (int64_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(counts.get(i), expected[i], 2e-6 * backend().summation_slack() * std::fabs(expected[i])) << i;
   }

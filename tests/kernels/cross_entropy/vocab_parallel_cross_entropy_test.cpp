@@ -3,7 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/oracle/vocab_parallel_cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
+#include "kernels/cross_entropy/vocab_parallel_cross_entropy_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -151,11 +152,11 @@ struct Trial {
   void expect_right(bool with_gradient = true) {
     Values exact_partials;
     for (size_t s = 0; s < sizes.size(); ++s) {
-      const Values more = vocab_parallel_partials_oracle(columns_of(logits, s), labels, shard_case(s));
+      const Values more = vocab_parallel_partials_reference(columns_of(logits, s), labels, shard_case(s));
       exact_partials.insert(exact_partials.end(), more.begin(), more.end());
     }
     for (size_t s = 0; s < sizes.size(); ++s) {
-      const auto right = vocab_parallel_oracle(exact_partials, columns_of(logits, s), labels, shard_case(s));
+      const auto right = vocab_parallel_reference(exact_partials, columns_of(logits, s), labels, shard_case(s));
       EXPECT_TRUE(loss_type == f32 ? close_loss(losses[s].values(), right.loss)
                                    : close(losses[s].values(), right.loss, gate_e(loss_type)))
           << "loss of shard " << s;
@@ -174,7 +175,7 @@ struct Trial {
                            .smoothing = c.share(),
                            .reduction = c.reduction,
                            .upstream = c.upstream};
-    const CrossEntropyResult right = cross_entropy_oracle(logits, labels, whole);
+    const CrossEntropyResult right = cross_entropy_reference(logits, labels, whole);
     for (size_t s = 0; s < sizes.size(); ++s) {
       EXPECT_TRUE(loss_type == f32 ? close_loss(losses[s].values(), right.loss)
                                    : close(losses[s].values(), right.loss, gate_e(loss_type)))
@@ -325,7 +326,7 @@ TEST(VocabParallelCrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
     run.logits[2 * (v + 40) + 7] = exact(1000.7);
     run.check();
     const CrossEntropyCase whole{.n = 3, .classes = v + 40, .reduction = Reduce::none};
-    const Values right = cross_entropy_oracle(run.logits, run.labels, whole).d_logits;
+    const Values right = cross_entropy_reference(run.logits, run.labels, whole).d_logits;
     for (int64_t i = 0; i < 3; ++i) {
       const bool second = run.labels[i] >= v;
       const int64_t at = second ? i * 40 + run.labels[i] - v : i * v + run.labels[i];

@@ -1,9 +1,9 @@
-#include "kernels/oracle/divergence.h"
+#include "kernels/divergence/divergence.h"
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/divergence/divergence.h"
+#include "kernels/divergence/divergence_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -87,7 +87,7 @@ struct Trial {
                       .number("beta", beta)
                       .number("eps", eps));
   }
-  DivergenceCase oracle_case() const {
+  DivergenceCase reference_case() const {
     DivergenceCase c{.n = n,
                      .cols = o.cols,
                      .reduction = static_cast<DivergenceReduce>(o.reduction),
@@ -108,7 +108,7 @@ struct Trial {
                  " n=" + std::to_string(n) + " cols=" + std::to_string(o.cols) + " reduction " +
                  std::to_string(static_cast<int>(o.reduction)) + (o.has_labels ? " labels" : ""));
     run(d_input);
-    const DivergenceResult right = divergence_oracle(input.values(), target.values(), oracle_case());
+    const DivergenceResult right = divergence_reference(input.values(), target.values(), reference_case());
     EXPECT_TRUE(o.loss_type == f32 ? close_loss(loss.values(), right.loss)
                                    : close(loss.values(), right.loss, gate_e(o.loss_type)))
         << "loss";

@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/elementwise/activation_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -43,8 +43,8 @@ struct Trial {
                  " cols=" + std::to_string(options.cols) + (options.accumulate ? " accumulate" : ""));
     const Values u = x.values(), before = d_x.values();
     forward(y);
-    EXPECT_TRUE(close(y.values(), activation_oracle(kind(), u), gate_e(options.type))) << "y";
-    Values expected = activation_gradient_oracle(kind(), d_y.values(), u);
+    EXPECT_TRUE(close(y.values(), activation_reference(kind(), u), gate_e(options.type))) << "y";
+    Values expected = activation_gradient_reference(kind(), d_y.values(), u);
     for (size_t i = 0; options.accumulate && i < expected.size(); ++i) expected[i] += before[i];
     backward(d_x);
     EXPECT_TRUE(close(d_x.values(), expected, gate_e(options.type))) << "d_x";
@@ -147,7 +147,7 @@ TEST(Activation, TailsKeepTheirDigits) {
     run.forward(run.y);
     run.backward(run.d_x);
     for (int64_t i = 0; i < 6; ++i) {
-      const double y = activation_oracle(run.kind(), u[i]), d_x = activation_slope_oracle(run.kind(), u[i]);
+      const double y = activation_reference(run.kind(), u[i]), d_x = activation_slope_reference(run.kind(), u[i]);
       EXPECT_NEAR(run.y.get(i), y, 3e-5 * std::fabs(y)) << name_of(kind) << " " << u[i];
       EXPECT_NEAR(run.d_x.get(i), d_x, 3e-5 * std::fabs(d_x)) << name_of(kind) << " " << u[i];
     }
@@ -167,7 +167,7 @@ TEST(Activation, GeluErfEverywhere) {
   run.forward(run.y);
   run.backward(run.d_x);
   for (int64_t i = 0; i < count; ++i) {
-    const double y = activation_oracle(run.kind(), u[i]), d_x = activation_slope_oracle(run.kind(), u[i]);
+    const double y = activation_reference(run.kind(), u[i]), d_x = activation_slope_reference(run.kind(), u[i]);
     ASSERT_NEAR(run.y.get(i), y, 1e-5 * std::fabs(y) + 2e-36) << u[i];
     ASSERT_NEAR(run.d_x.get(i), d_x, 1e-5 * std::fabs(d_x) + 1e-6 * std::exp(-0.5 * u[i] * u[i]) + 2e-36) << u[i];
   }

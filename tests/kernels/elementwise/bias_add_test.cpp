@@ -1,7 +1,7 @@
 // Tests of bias_add and its gradient.
 #include "kernels/elementwise/bias_add.h"
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/elementwise/bias_add_reference.h"
 #include "kernels/reduce/column_sums.h"
 #include "tests/kernels/shapes.h"
 
@@ -34,8 +34,8 @@ struct Trial {
     SCOPED_TRACE(std::string(name(type)) + " " + name(bias_type) + " n=" + std::to_string(n) +
                  " cols=" + std::to_string(cols) + (accumulate ? " accumulate" : ""));
     forward(y);
-    EXPECT_TRUE(close(y.values(), bias_oracle(x.values(), bias.values()), gate_e(type))) << "y";
-    Values sums = column_sums_oracle(x.values(), cols);
+    EXPECT_TRUE(close(y.values(), bias_reference(x.values(), bias.values()), gate_e(type))) << "y";
+    Values sums = column_sums_reference(x.values(), cols);
     for (int64_t j = 0; accumulate && j < cols; ++j) sums[j] += d_bias.get(j);
     backward(d_bias);
     const double gate = gate_r(bias_type, n) * backend().summation_slack();

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/oracle/dropout.h"
+#include "kernels/elementwise/dropout_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -42,7 +42,7 @@ struct Trial {
     backend().run(kernels::dropout_backward(machine(), options), n, arguments().tensor("d_y", x).tensor("d_x", to));
   }
   Values expected() const {
-    return dropout_oracle(x.values(), options.add ? addend.values() : Values(), {p, seed, offset});
+    return dropout_reference(x.values(), options.add ? addend.values() : Values(), {p, seed, offset});
   }
   void check() {
     SCOPED_TRACE(std::string(name(options.type)) + " n=" + std::to_string(n) + " cols=" + std::to_string(options.cols) +

@@ -1,6 +1,6 @@
 #include "kernels/elementwise/gated_activation.h"
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/elementwise/gated_activation_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -49,10 +49,11 @@ struct Trial {
                  " f=" + std::to_string(f));
     const Values a = gate.values(), b = up.values(), c = d_out.values();
     forward();
-    EXPECT_TRUE(close(out.values(), silu() ? swiglu_oracle(a, b, gamma, delta) : geglu_oracle(a, b), gate_e2(type)))
+    EXPECT_TRUE(
+        close(out.values(), silu() ? swiglu_reference(a, b, gamma, delta) : geglu_reference(a, b), gate_e2(type)))
         << "out";
     backward(d_gate, d_up);
-    const auto expected = silu() ? swiglu_gradient_oracle(c, a, b, gamma, delta) : geglu_gradient_oracle(c, a, b);
+    const auto expected = silu() ? swiglu_gradient_reference(c, a, b, gamma, delta) : geglu_gradient_reference(c, a, b);
     EXPECT_TRUE(close(d_gate.values(), expected.d_gate, gate_e2(type))) << "d_gate";
     EXPECT_TRUE(close(d_up.values(), expected.d_up, gate_e2(type))) << "d_up";
     for (const Tensor& t : {out, d_gate, d_up}) EXPECT_TRUE(t.untouched_outside());
@@ -126,7 +127,7 @@ TEST(Geglu, TailsKeepTheirDigits) {
   run.gate.fill(a);
   run.up.fill(Values(5, 1.0));
   run.forward();
-  const Values expected = geglu_oracle(a, Values(5, 1.0));
+  const Values expected = geglu_reference(a, Values(5, 1.0));
   for (int64_t i = 0; i < 5; ++i) EXPECT_NEAR(run.out.get(i), expected[i], 3e-5 * std::fabs(expected[i])) << a[i];
 }
 
@@ -136,7 +137,7 @@ TEST(Geglu, GradientRoundsWherePyTorchDoes) {
     Trial run(Activation::gelu_tanh, type, 4, 500, 0);
     run.backward(run.d_gate, run.d_up);
     const Values a = run.gate.values(), b = run.up.values(), c = run.d_out.values(), got = run.d_gate.values();
-    const Values ones(a.size(), 1.0), slope = geglu_gradient_oracle(ones, a, ones).d_gate;
+    const Values ones(a.size(), 1.0), slope = geglu_gradient_reference(ones, a, ones).d_gate;
     const double half_of_last_bit = type == f16 ? 0x1p-11 : 0x1p-8;
     for (size_t i = 0; i < a.size(); ++i) {
       const double expected = rounded(c[i] * b[i], type) * slope[i];

@@ -1,7 +1,7 @@
 #include "kernels/embedding/embedding.h"
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/oracle/elementwise.h"
+#include "kernels/embedding/embedding_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -62,7 +62,7 @@ struct Trial {
     d_positions = Tensor::rows(type, positions, o.cols, 3);
   }
   void check_backward(DType gate_type) {
-    const Values expected = embedding_gradient_oracle(d_out.values(), indices, o.vocabulary, o.cols);
+    const Values expected = embedding_gradient_reference(d_out.values(), indices, o.vocabulary, o.cols);
     EXPECT_TRUE(close_normwise(d_table.values(), expected, gate_r(gate_type, n)));
     EXPECT_TRUE(d_table.untouched_outside());
   }
@@ -147,7 +147,7 @@ TEST(Embedding, ShardsOfATable) {
         const bool nobodys = i / cols == 7 || i / cols == 9;
         ASSERT_TRUE(nobodys ? std::isnan(sum[i]) : sum[i] == whole.out.get(i)) << i;
       }
-      const Values expected = embedding_gradient_oracle(whole.d_out.values(), whole.indices, total, cols);
+      const Values expected = embedding_gradient_reference(whole.d_out.values(), whole.indices, total, cols);
       EXPECT_TRUE(close_normwise(gradient, expected, gate_r(f32, n)));
     }
   }
@@ -358,7 +358,7 @@ TEST(Embedding, BackwardAddsUpPositions) {
           run.in_order = in_order;
           run.backward();
           run.check_backward(f32);
-          const Values expected = position_gradient_oracle(run.d_out.values(), n, positions, cols);
+          const Values expected = position_gradient_reference(run.d_out.values(), n, positions, cols);
           EXPECT_TRUE(close_normwise(run.d_positions.values(), expected, gate_r(sums, n)));
           EXPECT_TRUE(run.d_positions.untouched_outside());
           const Tensor once = run.d_positions.clone();

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/oracle/divergence.h"
+#include "kernels/divergence/divergence_reference.h"
+#include "kernels/fused_linear/logit_divergence_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -82,7 +83,7 @@ struct Trial {
                            .labels = labels,
                            .ignore_index = -7,
                            .upstream = upstream};
-    return logit_divergence_oracle(before.values(), target.values(), c, temperature);
+    return logit_divergence_reference(before.values(), target.values(), c, temperature);
   }
   void check() {
     SCOPED_TRACE(std::string(name(o.type)) + " kind " + std::to_string(static_cast<int>(o.kind)) +

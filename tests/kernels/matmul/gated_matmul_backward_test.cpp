@@ -3,9 +3,10 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/elementwise/activation_reference.h"
 #include "kernels/elementwise/gated_activation.h"
 #include "kernels/matmul/gated_matmul.h"
-#include "kernels/oracle/matmul.h"
+#include "kernels/matmul/gated_matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -52,9 +53,9 @@ struct Trial {
                  std::to_string(k) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     run(t);
-    const auto kind = static_cast<oracle::ActivationKind>(options.activation);
-    const auto made = oracle::gated_matmul_oracle(kind, t.x.values(), t.weight.values(), m, f, k);
-    const auto wanted = oracle::gated_matmul_gradient_oracle(kind, t.d_out.values(), made.gate_up, m, f);
+    const auto kind = static_cast<reference::ActivationKind>(options.activation);
+    const auto made = reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
+    const auto wanted = reference::gated_matmul_gradient_reference(kind, t.d_out.values(), made.gate_up, m, f);
     const double gate = gate_r(options.type, k) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(t.d_gate_up.values(), wanted, 4 * gate));
     if (options.stores_out) {

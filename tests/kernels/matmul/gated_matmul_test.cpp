@@ -5,8 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/elementwise/activation_reference.h"
 #include "kernels/elementwise/gated_activation.h"
-#include "kernels/oracle/matmul.h"
+#include "kernels/matmul/gated_matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -52,8 +53,8 @@ struct Trial {
                  std::to_string(k) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     run(t);
-    const auto kind = static_cast<oracle::ActivationKind>(options.activation);
-    const auto wanted = oracle::gated_matmul_oracle(kind, t.x.values(), t.weight.values(), m, f, k);
+    const auto kind = static_cast<reference::ActivationKind>(options.activation);
+    const auto wanted = reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
     const double gate = gate_r(options.type, k) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(t.out.values(), wanted.out, 2 * gate));
     if (options.stores_products) {

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/oracle/matmul.h"
+#include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -77,7 +77,7 @@ struct Trial {
     if (!of_weights()) all.assign(before * n, 0.0);
     int64_t row = before, expert = 0;
     for (const int64_t size : sizes) {
-      oracle::MatmulCase which{.m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
+      reference::MatmulCase which{.m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
       Values factor, one;
       if (of_weights()) {
         which = {.m = k, .n = n, .k = size, .transposed_a = true, .beta = options.adds ? 1.0 : 0.0};
@@ -85,7 +85,7 @@ struct Trial {
       } else {
         factor = cut(b, expert, 1, k * n);
       }
-      one = oracle::matmul_oracle(which, cut(a, row, size, k), factor, {}, one);
+      one = reference::matmul_reference(which, cut(a, row, size, k), factor, {}, one);
       all.insert(all.end(), one.begin(), one.end());
       row += size, ++expert;
     }

@@ -1,12 +1,12 @@
 // Matmuls with their epilogues, compared with float64.
-#include "kernels/oracle/matmul.h"
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 
-#include "kernels/matmul/matmul.h"
+#include "kernels/elementwise/activation_reference.h"
+#include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -38,17 +38,17 @@ struct Trial {
     const Tensor a_scale = random_vector(f32, m, seed + 4), b_scale = random_vector(f32, n, seed + 5);
     const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
     const Tensor bias = random_vector(options.bias_type, n, seed + 3);
-    oracle::MatmulCase which{
+    reference::MatmulCase which{
         .m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
     if (options.epilogue != Epilogue::none)
-      which.f = static_cast<oracle::ActivationKind>(static_cast<int>(options.epilogue) - 1);
+      which.f = static_cast<reference::ActivationKind>(static_cast<int>(options.epilogue) - 1);
     const auto by_rows = [&](Values values, bool scaled, const Tensor& scale) {
       for (size_t i = 0; scaled && i < values.size(); ++i) values[i] *= scale.get(static_cast<int64_t>(i) / k);
       return values;
     };
-    const Values wanted = oracle::matmul_oracle(which, by_rows(a.values(), options.scaled_rows, a_scale),
-                                                by_rows(b.values(), options.scaled_cols, b_scale),
-                                                options.has_bias ? bias.values() : Values{}, c.values());
+    const Values wanted = reference::matmul_reference(which, by_rows(a.values(), options.scaled_rows, a_scale),
+                                                      by_rows(b.values(), options.scaled_cols, b_scale),
+                                                      options.has_bias ? bias.values() : Values{}, c.values());
     Arguments arguments;
     arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
     arguments.tensor("a_scale", a_scale).tensor("b_scale", b_scale);
@@ -122,7 +122,7 @@ TEST(Matmul, Batches) {
           };
           Values wanted;
           for (int64_t i = 0; i < kBatch; ++i)
-            for (const double value : oracle::matmul_oracle(
+            for (const double value : reference::matmul_reference(
                      {.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = 1, .beta = 0.5},
                      one(all_a, i, m * k), one(all_b, i, k * n), bias.values(), one(all_c, i, m * n)))
               wanted.push_back(value);

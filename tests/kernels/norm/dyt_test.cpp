@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/norm/dyt_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -56,14 +56,14 @@ struct Trial {
     SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) + " n=" + std::to_string(n) +
                  " h=" + std::to_string(o.cols));
     forward(y);
-    EXPECT_TRUE(close(y.values(),
-                      dyt_oracle(x.values(), alpha.get(0), weight.values(), o.without_bias ? Values() : bias.values()),
-                      gate_e(o.type)))
+    EXPECT_TRUE(close(
+        y.values(), dyt_reference(x.values(), alpha.get(0), weight.values(), o.without_bias ? Values() : bias.values()),
+        gate_e(o.type)))
         << "y";
     const Tensor nothing = d_x.clone(), alpha_before = d_alpha.clone(), weight_before = d_weight.clone(),
                  bias_before = d_bias.clone();
     backward(d_x);
-    const auto g = dyt_gradient_oracle(d_y.values(), x.values(), alpha.get(0), weight.values());
+    const auto g = dyt_gradient_reference(d_y.values(), x.values(), alpha.get(0), weight.values());
     if (o.without_d_x)
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
     else

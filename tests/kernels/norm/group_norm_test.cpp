@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/group_norm_reference.h"
+#include "kernels/norm/layer_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -84,7 +85,7 @@ struct Trial {
 
   void check_forward() {
     const auto& o = c.options;
-    const LayerNormResult right = group_norm_oracle(x.values(), weight.values(), bias.values(), shape(), kEps);
+    const LayerNormResult right = group_norm_reference(x.values(), weight.values(), bias.values(), shape(), kEps);
     forward();
     EXPECT_TRUE(close(y.values(), right.y, gate_e(o.type))) << "y";
     if (o.with_mean) {
@@ -109,7 +110,7 @@ struct Trial {
   void check_backward() {
     const auto& o = c.options;
     const auto g =
-        group_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), mean.values(), rstd.values(), shape());
+        group_norm_gradient_reference(d_y.values(), x.values(), weight.values(), mean.values(), rstd.values(), shape());
     const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), bias_before = d_bias.clone();
     backward(d_x);
     if (o.without_d_x) {

@@ -1,6 +1,6 @@
 #include "kernels/norm/layer_norm.h"
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/layer_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -75,7 +75,7 @@ struct Trial {
   void backward() { backward(d_x); }
 
   LayerNormResult expected() const {
-    return layer_norm_oracle(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
+    return layer_norm_reference(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
   }
   // `slack`: factor of the gate for sums over a row.
   void check_forward(double slack = 1) {
@@ -96,8 +96,8 @@ struct Trial {
     const auto& o = c.options;
     Gate of_dx = gate_e(o.type);
     of_dx.rtol *= slack, of_dx.atol *= slack;
-    const auto expected = layer_norm_gradient_oracle(d_y.values(), sum.values(), weight.values(),
-                                                     o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
+    const auto expected = layer_norm_gradient_reference(d_y.values(), sum.values(), weight.values(),
+                                                        o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
     } else if (o.cols <= 2) {  // terms cancel up to eps, so the error is relative to them

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/modulated_rms_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -94,16 +94,16 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(o.type)) + " scale " + name(o.scale_type) + " weight " + name(o.weight_type) +
                  " n=" + std::to_string(n) + " k=" + std::to_string(o.modulations) + " h=" + std::to_string(o.cols));
-    const auto right = modulated_rms_norm_oracle(x.values(), weights(), scale.values(),
-                                                 o.has_shift ? shift.values() : Values(), n, o.cols, kEps, offset());
+    const auto right = modulated_rms_norm_reference(x.values(), weights(), scale.values(),
+                                                    o.has_shift ? shift.values() : Values(), n, o.cols, kEps, offset());
     forward();
     check_y(right.y);
     if (o.with_rstd) {
       EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
     }
     rstd.fill(right.rstd);
-    auto g = modulated_rms_norm_gradient_oracle(d_y.values(), x.values(), weights(), scale.values(), rstd.values(), n,
-                                                o.cols, offset());
+    auto g = modulated_rms_norm_gradient_reference(d_y.values(), x.values(), weights(), scale.values(), rstd.values(),
+                                                   n, o.cols, offset());
     if (o.casting == Casting::llama) sum_rounded_terms(&g);
     const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), scale_before = d_scale.clone(),
                  shift_before = d_shift.clone();

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/poly_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -56,14 +56,14 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) + " n=" + std::to_string(n) +
                  " h=" + std::to_string(o.cols));
-    const auto expected = poly_norm_oracle(x.values(), weight.values(), bias.values(), n, o.cols, kEps);
+    const auto expected = poly_norm_reference(x.values(), weight.values(), bias.values(), n, o.cols, kEps);
     forward();
     EXPECT_TRUE(close(y.values(), expected.y, gate_e(o.type))) << "y";
     if (o.with_rstd) {
       EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     }
     rstd.fill(expected.rstd);
-    const auto g = poly_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), rstd.values(), n, o.cols);
+    const auto g = poly_norm_gradient_reference(d_y.values(), x.values(), weight.values(), rstd.values(), n, o.cols);
     const Values before = parameters();
     Values sums = g.dw;
     sums.push_back(g.db[0]);

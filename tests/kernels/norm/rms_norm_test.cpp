@@ -1,6 +1,6 @@
 #include "kernels/norm/rms_norm.h"
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/rms_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -80,7 +80,7 @@ struct Trial {
       for (size_t i = 0; i < expected.size(); ++i) expected[i] = rounded(x.get(i) + residual.get(i), o.type);
       EXPECT_TRUE(close(sum.values(), expected, {0, 0})) << "sum";
     }
-    const auto expected = rms_norm_oracle(sum.values(), weights(), c.n, o.cols, kEps, c.offset);
+    const auto expected = rms_norm_reference(sum.values(), weights(), c.n, o.cols, kEps, c.offset);
     EXPECT_TRUE(close(y.values(), expected.y, gate_of(c))) << "y";
     EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     for (const Tensor& t : {y, sum, rstd, x}) EXPECT_TRUE(t.untouched_outside());
@@ -95,7 +95,7 @@ struct Trial {
   }
   void check_backward() {
     const auto& o = c.options;
-    const auto expected = rms_norm_gradient_oracle(
+    const auto expected = rms_norm_gradient_reference(
         d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps, c.offset);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";

@@ -2,8 +2,8 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/adamw_reference.h"
 #include "kernels/optimizer/global_norm.h"
-#include "kernels/oracle/elementwise.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -28,8 +28,8 @@ void check(const Step& s) {
   for (double& value : squares) value *= value;
   v.fill(squares);
   const AdamwState expected =
-      adamw_oracle({p.values(), m.values(), v.values()}, g.values(), s.o.with_clip ? s.clip : 1.0, s.lr, s.beta1,
-                   s.beta2, s.eps, s.weight_decay, s.t);
+      adamw_reference({p.values(), m.values(), v.values()}, g.values(), s.o.with_clip ? s.clip : 1.0, s.lr, s.beta1,
+                      s.beta2, s.eps, s.weight_decay, s.t);
 
   Arguments args;
   args.tensor("parameter", p)
@@ -217,7 +217,7 @@ TEST(GlobalNorm, ListsOfTensors) {
 }
 
 // Computes the norm in long double, whose range holds the square of every f32.
-double norm_oracle(const std::vector<Tensor>& tensors) {
+double norm_reference(const std::vector<Tensor>& tensors) {
   long double squares = 0;
   for (const Tensor& t : tensors)
     for (const double value : t.values()) squares += static_cast<long double>(value) * value;
@@ -225,7 +225,7 @@ double norm_oracle(const std::vector<Tensor>& tensors) {
 }
 
 void expect_norm(const std::vector<Tensor>& tensors, const char* what) {
-  const double expected = norm_oracle(tensors), half_denormal = std::ldexp(1.0, -150);
+  const double expected = norm_reference(tensors), half_denormal = std::ldexp(1.0, -150);
   const Norm got = norm_of(tensors, 1.0);
   EXPECT_NEAR(got.norm, expected, 2e-6 * expected + half_denormal) << what;
   const double factor = std::min(1.0, 1.0 / (expected + 1e-6));

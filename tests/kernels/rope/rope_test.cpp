@@ -1,6 +1,6 @@
 #include "kernels/rope/rope.h"
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/rope/rope_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -118,7 +118,7 @@ struct Trial {
                .interleaved = c.layout == RopeLayout::interleaved,
                .sign = sign};
     if (c.planes() == 3) r.time = c.time, r.height = c.height, r.width = r.angles() - c.time - c.height;
-    return rope_oracle(x.all.values(), cos.values(), sin.values(), r);
+    return rope_reference(x.all.values(), cos.values(), sin.values(), r);
   }
 };
 

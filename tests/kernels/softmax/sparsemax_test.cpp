@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/oracle/sparsemax.h"
+#include "kernels/softmax/sparsemax_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -33,7 +33,7 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h));
     forward(y);
-    EXPECT_TRUE(close(y.values(), sparsemax_oracle(x.values(), n, h), gate_e(type))) << "y";
+    EXPECT_TRUE(close(y.values(), sparsemax_reference(x.values(), n, h), gate_e(type))) << "y";
     if (type == f32) {
       for (int64_t i = 0; i < n; ++i) {
         double sum = 0;
@@ -42,7 +42,8 @@ struct Trial {
       }
     }
     backward(d_x);
-    EXPECT_TRUE(close(d_x.values(), sparsemax_gradient_oracle(d_y.values(), y.values(), n, h), gate_e(type))) << "d_x";
+    EXPECT_TRUE(close(d_x.values(), sparsemax_gradient_reference(d_y.values(), y.values(), n, h), gate_e(type)))
+        << "d_x";
     for (const Tensor& t : {x, y, d_y, d_x}) EXPECT_TRUE(t.untouched_outside());
   }
 };

@@ -119,11 +119,11 @@ struct Head : LinearHead {
 
   Values expected() const {
     const Values z = logits();
-    Values d = cross_entropy_oracle(z, labels, c).d_logits;
+    Values d = cross_entropy_reference(z, labels, c).d_logits;
     if (!desc.use_token_scaling) return d;
     CrossEntropyCase losses = c;
     losses.d_entropy.clear();
-    const CrossEntropyResult of_losses = cross_entropy_oracle(z, labels, losses);
+    const CrossEntropyResult of_losses = cross_entropy_reference(z, labels, losses);
     for (int64_t i = 0; i < n; ++i) {
       if (labels[i] == c.ignore_index) continue;
       const double capped = z[i * v + labels[i]], t = c.temperature > 0 ? c.temperature : 1;

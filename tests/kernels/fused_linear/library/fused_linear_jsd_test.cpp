@@ -1,6 +1,7 @@
 #include <cmath>
 
-#include "kernels/oracle/divergence.h"
+#include "kernels/divergence/divergence_reference.h"
+#include "kernels/fused_linear/logit_divergence_reference.h"
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/kernels/shapes.h"
 
@@ -100,9 +101,9 @@ struct Pupil {
                            .labels = labels,
                            .ignore_index = desc.ignore_index,
                            .upstream = upstream};
-    return logit_divergence_oracle(product_logits(x, weight, n, h, v),
-                                   product_logits(target_x, target_weight, n, target_h, v), c,
-                                   desc.temperature == 0 ? 1 : desc.temperature);
+    return logit_divergence_reference(product_logits(x, weight, n, h, v),
+                                      product_logits(target_x, target_weight, n, target_h, v), c,
+                                      desc.temperature == 0 ? 1 : desc.temperature);
   }
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
   void check() {

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/oracle/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/kernels/shapes.h"
 
@@ -222,7 +222,7 @@ struct LinearHead {
     const Tensor x_before = x.clone();
     run();
     EXPECT_TRUE(x.same_bits(x_before));
-    check_against(cross_entropy_oracle(logits(), labels, c));
+    check_against(cross_entropy_reference(logits(), labels, c));
   }
   void check_against(const CrossEntropyResult& expected) {
     EXPECT_TRUE(close_loss(loss.values(), expected.loss, loss_gate())) << "loss";
