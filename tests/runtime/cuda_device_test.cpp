@@ -1,6 +1,8 @@
 // Tests GPU devices on the fake driver: loading, launching, memory and faults.
 #include <cstring>
 
+#include "program/remarks.h"
+#include "program/remarks.h"
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/tensor_map.h"
@@ -60,7 +62,8 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   // No second remark: the compiler reported the missed target already, and the local memory also
   // holds variables.
   program::Artifact artifact;
-  artifact.remarks = {{.pass = "place-tiles", .text = "min_ctas_per_sm = 4 is not reached: a CTA takes ..."}};
+  artifact.remarks = {
+      make_remark(program::RemarkId::min_ctas_exceed_shared_memory, "min_ctas_per_sm = 4 is not reached: ...")};
   artifact.code = ".local .align 8 .b8 __local_depot0[8];";
   EXPECT_TRUE(resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
 }
