@@ -2,7 +2,6 @@
 #include <cstring>
 
 #include "program/remarks.h"
-#include "program/remarks.h"
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/tensor_map.h"
@@ -49,6 +48,8 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(to_string(both[0]).substr(0, 75),
             "remark: [resources] each thread spills 120 bytes to local memory in addition to its");
+  EXPECT_EQ(both[0].id, "spills");
+  EXPECT_EQ(both[1].id, "min-ctas-exceed-resources");
   EXPECT_NE(
       both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
       std::string::npos)
@@ -59,6 +60,7 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   const auto serialised = resource_remarks({}, {.registers = 255, .log = log}, 0);
   ASSERT_EQ(serialised.size(), 1u);
   EXPECT_NE(serialised[0].text.find("wgmma: matmuls do not overlap"), std::string::npos);
+  EXPECT_EQ(serialised[0].id, "wgmma-serialised");
   // No second remark: the compiler reported the missed target already, and the local memory also
   // holds variables.
   program::Artifact artifact;
