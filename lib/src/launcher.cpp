@@ -128,7 +128,7 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
       log_remark(program::RemarkId::argument_not_mapped, entry, "map:" + entry + ":" + name,
-                 "argument " + name + " takes the generic variant: tensor copies cannot read it: " + why);
+                 "argument " + name + " takes the generic variant: TMA copies cannot read it: " + why);
     }
     return false;
   }
