@@ -8,14 +8,14 @@
 //      pass through kMostBytes each.
 //   2. Each segment is converted and stored before the next, so that they share one buffer.
 //   3. A larger accumulator that is added to memory and cannot be split is added in its own layout.
-//   4. A store that asks for TMA copies uses them if it can (rewrites/tensor_store.h), from the
+//   4. A store that asks for TMA copies uses them if it can (pipeline/tensor_store.h), from the
 //      accumulator's own layout.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/tensor_store.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/tensor_store.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

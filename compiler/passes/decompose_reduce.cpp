@@ -19,8 +19,8 @@
 // Tiles that are scanned are not split among CTAs.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/exchange/merge_reductions.h"
 #include "compiler/passes/passes.h"
-#include "compiler/rewrites/merge_reductions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "program/gpu_arch.h"

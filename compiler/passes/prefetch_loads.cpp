@@ -24,14 +24,14 @@
 //        and in clusters, where that measured faster.
 //   5. Operands of matmuls that no thread uses alone are always staged.
 //      * All threads copy them, synchronise, and read them in the dot's layout. ldmatrix reads
-//        swizzled rows, or wgmma the slots themselves (rewrites/wgmma_dots.h).
+//        swizzled rows, or wgmma the slots themselves (pipeline/wgmma_dots.h).
 //      * If wgmmas may stay in flight across iterations, an iteration starts with its wgmmas.
 //        Otherwise the wait for a dot is at the first reader of its accumulator.
 //      * If the loop asks for TMA copies and only wgmma reads the tiles, one thread copies whole
 //        tiles. Each slot has an mbarrier. Nothing is copied for iterations that the loop does not
 //        have.
 //      * If such a loop is in the body of another loop, as in a persistent kernel, its copies
-//        continue across iterations of that loop (rewrites/outer_loop_pipeline.h). They arrive
+//        continue across iterations of that loop (pipeline/outer_loop_pipeline.h). They arrive
 //        while the accumulator is stored.
 //      * A tile may be equal in all iterations, and loaded in each for lack of registers. It is
 //        copied once if it is the A of a dot and leaves room for two stages. In a cluster any such
@@ -61,10 +61,10 @@
 #include "compiler/analysis/wgmma_choice.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/dot_operand_staging.h"
+#include "compiler/pipeline/loop_ring.h"
+#include "compiler/pipeline/pipelined_loop.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/dot_operand_staging.h"
-#include "compiler/rewrites/loop_ring.h"
-#include "compiler/rewrites/pipelined_loop.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"

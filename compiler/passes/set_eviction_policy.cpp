@@ -2,7 +2,7 @@
 //
 // In kernels that write about as much as they read, loads leave L2 last (evict = large). L2 then
 // evicts written lines early and in the order of the writes. Measured on an H200: kernels one after
-// the other gain 1 to 4 %, and kernels between them lose nothing (bench/results/notes.md). A load
+// the other gain 1 to 4 %, and kernels between them lose nothing (docs/design/decisions/004). A load
 // takes part if all of this holds for its tile.
 //   * It is the program's own, at an index that does not come from memory. Tiles that all programs
 //     read stay in L2 anyway, and rows at loaded indices lost 2 %.
@@ -14,7 +14,7 @@
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;

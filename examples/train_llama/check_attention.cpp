@@ -16,12 +16,13 @@ struct RopeCase {
   bool complex = false;
 };
 
-// Positions of the planes of a multimodal table: three different functions of the place in the text.
+// Positions of the planes of a multimodal table: three different functions of the position in the
+// text.
 int64_t position_in(int64_t plane, int64_t position) {
   return plane == 0 ? position : plane == 1 ? position / 3 : position % 5;
 }
 
-// Queries and keys of the model's qkv rows are turned there and back; values stay what they are.
+// Rotates queries and keys of the model's qkv rows forward and back; values must stay unchanged.
 void rope(CheckTable& t, const RopeCase& rope) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
                 positions = t.c.context;
@@ -99,12 +100,12 @@ void softmax(CheckTable& t) {
   t.variant("");
 }
 
-// The model's heads, as they lie in rows of queries, keys and values side by side.
+// The model's heads, in rows that hold queries, keys and values.
 void attention(CheckTable& t) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
                 tokens = t.c.context;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
-  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0, true};  // weights are rounded before they are multiplied
+  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0, true};  // weights are rounded before the matmul
   const auto parts = [&](const Tensor& all) {
     const auto part = [&](int64_t first, int64_t count) {
       return all.strided({t.batch, tokens, count, d}, {tokens * row, row, d, 1}, first * d);
@@ -137,7 +138,7 @@ void attention(CheckTable& t) {
   t.add("d_k", text, d_k, g.dk, products);
   t.add("d_v", text, d_v, g.dv, products);
 
-  // The same as sequences one behind the other.
+  // The same with concatenated sequences.
   const auto flat_parts = [&](const Tensor& all) {
     const auto part = [&](int64_t first, int64_t count) {
       return all.strided({t.rows, count, d}, {row, d, 1}, first * d);
@@ -165,7 +166,7 @@ void attention(CheckTable& t) {
   t.add("d_v", text, flat_v, g.dv, products);
 }
 
-// Rows of little spread have many elements above their threshold.
+// Rows of small spread have many elements above their threshold.
 void sparsemax(CheckTable& t) {
   const int64_t width = t.c.context, rows = t.batch * t.c.heads * width;
   auto x = t.random({rows, width}, t.type, 0, 0.5), dy = t.random({rows, width});

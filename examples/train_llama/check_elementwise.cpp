@@ -41,7 +41,7 @@ void embedding(CheckTable& t) {
         t.reduction);
 }
 
-// Factors in both orders, added to what is there.
+// Operands in both orders; results are added to old values.
 void products(CheckTable& t) {
   const int64_t m = t.rows, n = t.c.width, k = t.c.ffn;
   auto c = t.random({m, n}, Type::f32);
@@ -61,7 +61,7 @@ void products(CheckTable& t) {
     }
 }
 
-// Every matrix of a batch.
+// Compares every matrix of a batch.
 void batched_products(CheckTable& t) {
   const int64_t matrices = 3, m = t.rows, n = t.c.width, k = t.c.head_dim();
   for (const bool ta : {false, true})
@@ -81,7 +81,7 @@ void batched_products(CheckTable& t) {
     }
 }
 
-// Of fp8, whose numbers are drawn among a few with known codes.
+// fp8 operands, drawn from a few numbers with known codes.
 void scaled_products(CheckTable& t) {
   constexpr struct {
     uint8_t code;
@@ -113,7 +113,8 @@ void scaled_products(CheckTable& t) {
   t.add("c", out, expected, t.ops.on_gpu() ? Gate{5e-3, 0, true} : t.reduction);
 }
 
-// Groups of rows, one of them empty, by a matrix of each; the gradient of the matrices is added to what is there.
+// Groups of rows, one of them empty, each with its matrix. The gradient of the matrices is added to
+// old values.
 void grouped_products(CheckTable& t) {
   const int64_t m = t.rows, n = t.c.width, k = t.c.ffn, groups = 4;
   const std::vector<int64_t> begins = {0, m / 3, m / 3, m - m / 4, m};
@@ -206,7 +207,7 @@ void dropout(CheckTable& t) {
   t.variant("");
 }
 
-// gate and up of every row side by side, as the oracle takes them; and apart again.
+// Joins gate and up per row, as the oracle expects them; the next function splits them.
 Array joined(const Array& gate, const Array& up, int64_t ffn) {
   Array out;
   for (size_t at = 0; at < gate.size(); at += ffn) {
@@ -216,7 +217,7 @@ Array joined(const Array& gate, const Array& up, int64_t ffn) {
   return out;
 }
 
-// Both products and what is made of them; and their gradients, of both made again.
+// Both matmuls and their activation; and their gradients, which recompute both.
 void gated_products(CheckTable& t) {
   const int64_t m = t.rows, ffn = t.c.ffn, k = t.c.width;
   const auto x = t.random({m, k}), weight = t.random({2 * ffn, k}), d_out = t.random({m, ffn});
@@ -245,7 +246,7 @@ struct Activation {
   Array (*gradient)(oracle::View dout, oracle::View gate_up, int64_t ffn);
 };
 
-// Both in one tensor, in place, as the model does it; then in tensors of their own.
+// Both in one tensor and in place, as in the model; then in separate tensors.
 void gated(CheckTable& t, const Activation& activation) {
   const int64_t rows = t.rows, ffn = t.c.ffn;
   auto gate_up = t.random({rows, 2 * ffn}), dout = t.random({rows, ffn}), gate = t.random({rows, ffn}),

@@ -22,8 +22,8 @@ struct Results {
         accuracy(t.f32({1})),
         predictions(t.ops.allocate(Type::i64, {static_cast<int64_t>(labels.values.size())})) {}
 
-  // A predicted class must have the highest logit, up to the logits' own errors; the accuracy is that of the
-  // predictions.
+  // A predicted class must have the highest logit within the logits' errors. The accuracy must
+  // match the predictions.
   void add(CheckTable& t, const oracle::Loss& expected, const Array& logits, Gate scalar, Gate logit,
            Gate entropies) const {
     t.add("loss", loss, {expected.loss}, scalar);
@@ -57,7 +57,7 @@ oracle::LossSettings every_option(const Array& weights, const Array& d_entropy) 
           d_entropy};
 }
 
-// Every third label becomes the class that is predicted, so that the accuracy is more than chance.
+// Every third label becomes the predicted class, so that the accuracy is above chance.
 void hit_some(CheckTable& t, CheckTable::Ids& labels, const Array& predictions) {
   for (size_t r = 0; r < predictions.size(); r += 3) {
     if (predictions[r] >= 0) labels.values[r] = static_cast<int64_t>(predictions[r]);
@@ -91,7 +91,8 @@ void cross_entropy(CheckTable& t) {
   oracle::Loss expected = oracle::cross_entropy(logits.values, labels.values, vocab, settings);
   results.add(t, expected, logits.values, t.f32_scalar, t.exact, t.f32_elementwise);
   t.add("lse", lse, expected.lse, t.f32_elementwise);
-  // Smoothing and hits let whole rows cancel to almost nothing: errors are measured by the largest of all rows.
+  // Smoothing and hits make whole rows nearly cancel, so errors are relative to the largest of all
+  // rows.
   t.add("d_logits", dlogits, expected.dlogits, t.elementwise);
   t.variant("");
   t.ops.target_counts(counts, labels.tensor, weights.tensor, kEveryOption.ignored);
@@ -112,7 +113,7 @@ void cross_entropy(CheckTable& t) {
   t.add("d_logits", logits.tensor, scaled, t.elementwise, vocab);
 }
 
-// Two shards of the logits' columns, whose statistics lie behind each other as an all-gather leaves them.
+// Two shards of the logits' columns; their statistics are contiguous, as after an all-gather.
 void vocab_parallel_cross_entropy(CheckTable& t) {
   const int64_t rows = t.rows, vocab = t.c.vocab, widths[] = {vocab / 2 + 3, vocab - vocab / 2 - 3};
   auto logits = t.random({rows, vocab}, t.type, 0, 3);
@@ -147,7 +148,7 @@ void vocab_parallel_cross_entropy(CheckTable& t) {
   t.add("d_logits", d_logits, expected.dlogits, t.elementwise);
 }
 
-// Products of the library's own choice: cuBLASLt or CBLAS. In bf16 the logits are rounded, which is most of the error.
+// The library chooses cuBLASLt or CBLAS. In bf16 the rounding of logits causes most of the error.
 void fused_linear_cross_entropy(CheckTable& t) {
   const int64_t rows = std::min<int64_t>(t.rows, 1024), vocab = t.c.vocab, width = t.c.width;
   auto x = t.random({rows, width}), w = t.random({vocab, width}, t.type, 0, 1 / std::sqrt(width)),

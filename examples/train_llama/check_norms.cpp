@@ -21,7 +21,7 @@ void rms_norm(CheckTable& t) {
 
   t.ops.add_rms_norm(y, sum, rstd, x.tensor, residual.tensor, w.tensor, eps);
   t.add("sum", sum, oracle::add(x.values, residual.values), t.elementwise);
-  oracle::Array seen = fetch(t.ops, sum);  // the norm is of the rounded sum
+  oracle::Array seen = fetch(t.ops, sum);  // the input of the norm is the rounded sum
   norm = oracle::rms_norm(seen, w.values, eps);
   t.add("y", y, norm.y, t.elementwise);
   t.add("rstd", rstd, norm.rstd, t.f32_elementwise);
@@ -53,7 +53,7 @@ void layer_norm(CheckTable& t) {
 
   t.ops.add_layer_norm(y, sum, mean, rstd, x.tensor, residual.tensor, w.tensor, b.tensor, eps);
   t.add("sum", sum, oracle::add(x.values, residual.values), t.elementwise);
-  oracle::Array seen = fetch(t.ops, sum);  // the norm is of the rounded sum
+  oracle::Array seen = fetch(t.ops, sum);  // the input of the norm is the rounded sum
   norm = oracle::layer_norm(seen, w.values, b.values, eps);
   t.add("y", y, norm.y, t.elementwise);
   t.add("mean", mean, norm.mean, t.f32_elementwise);
@@ -66,7 +66,7 @@ void layer_norm(CheckTable& t) {
   t.add("d_bias", db, g.db, t.reduction);
 }
 
-// Two modulations of equally many rows, or one.
+// Two modulations with equally many rows, or one.
 void modulated_rms_norm(CheckTable& t) {
   const int64_t rows = t.rows, width = t.c.width, count = rows % 2 == 0 ? 2 : 1;
   auto x = t.random({rows, width}), dy = t.random({rows, width}), w = t.random({width}, t.type, 1, 0.2),
@@ -87,7 +87,8 @@ void modulated_rms_norm(CheckTable& t) {
   t.add("d_shift", dshift, g.dshift, t.reduction);
 }
 
-// A row's columns as channels of three positions, or of one where three do not divide them; two groups, or one.
+// A row's columns are channels of three positions, or of one if 3 does not divide them; two groups,
+// or one.
 void group_norm(CheckTable& t) {
   const int64_t batches = t.rows, positions = t.c.width % 3 == 0 ? 3 : 1, channels = t.c.width / positions,
                 groups = channels % 2 == 0 ? 2 : 1;

@@ -1,4 +1,4 @@
-// The device, its memory, and the operations that the model is made of.
+// The device, its memory, and the operations of the model.
 #include <unistd.h>
 
 #include <span>
@@ -45,12 +45,11 @@ std::string Ops::latest() const {
 }
 
 // ---- Memory
-// ---------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Memory that a CPU run may ask for. Pages come when they are touched, so asking for more would not fail: the kernel
-// would end some process later.
+// Returns the limit of memory on a CPU. Pages are committed when touched, so larger requests would
+// succeed and the kernel would end some process later.
 int64_t physical_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
@@ -59,7 +58,7 @@ int64_t physical_bytes() {
 
 Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
   const char* advice = "; lower --batch, --context, --width, --ffn or --layers";
-  double bytes = size_of(type);  // may be beyond 64 bits
+  double bytes = size_of(type);  // may exceed 64 bits
   for (int64_t dim : shape) bytes *= static_cast<double>(dim);
   const double all = bytes + static_cast<double>(impl_->bytes), limit = on_gpu() ? 0x1p62 : physical_bytes();
   if (all > limit) {
@@ -89,8 +88,8 @@ void Ops::check() {
   require_success(ligerdsl_context_check(impl_->context, impl_->stream));
 }
 
-// ---- Operations. The one-call form reads from the tensors which of them are wanted, their types, and what is in
-// place, so the descriptions say only what no tensor shows.
+// ---- Operations. The one-call form derives types, in-place results and omitted tensors from the
+// arguments, so the descriptions hold only other options.
 
 void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   Arguments tensor(impl_->device);

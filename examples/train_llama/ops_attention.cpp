@@ -1,10 +1,10 @@
-// Attention of sequences of one length and of several.
+// Attention with one length, and over sequences of different lengths.
 #include "ops_impl.h"
 
 namespace train {
 namespace {
 
-// Of the dense operations and of those over sequences alike.
+// Sets the arguments that the dense operations and those over sequences share.
 template <class Desc, class Args>
 void set_attention(Arguments& tensor, Desc& desc, Args& args, const Ops::Heads& in, const Tensor& o, const Tensor& lse,
                    double scale) {

@@ -211,7 +211,7 @@ void Ops::dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Te
   impl_->run(desc, args);
 }
 
-// By the orders of both factors: nn, nt, tn, tt.
+// Chooses the operation by the order of both operands: nn, nt, tn, tt.
 #define TRAIN_PRODUCT(family, FAMILY)                                                            \
   void Ops::family(const Tensor& c, const Factor& a, const Factor& b, float alpha, float beta) { \
     Arguments tensor(impl_->device);                                                             \
@@ -497,7 +497,7 @@ void Ops::shard_cross_entropy(const Tensor& loss, const Tensor& d_logits, const 
 
 namespace {
 
-// What the head's loss and its backward have in common.
+// Sets the options that the head's loss and its backward share.
 template <class Desc>
 void describe_head(const Ops::LossSettings& settings, Desc* desc) {
   desc->reduction = LIGERDSL_REDUCTION_MEAN;

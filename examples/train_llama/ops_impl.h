@@ -1,4 +1,5 @@
-// How ops*.cpp call the library: one overloaded function for all operations, and tensors described in passing.
+// Calls of the library in ops*.cpp: one overloaded function for all operations, and inline tensor
+// descriptors.
 #pragma once
 
 #include <ligerdsl/ligerdsl.h>
@@ -44,13 +45,13 @@ inline int32_t dtype(Type type) {
 LIGERDSL_FOR_EACH_OPERATION(TRAIN_CALL)
 #undef TRAIN_CALL
 
-// Describes the tensors of one call; what it returns lives as long as it does.
+// Describes the tensors of one call; the descriptors live as long as this object.
 class Arguments {
  public:
   explicit Arguments(ligerdsl_device_t device) : device_(device) {}
   Arguments(const Arguments&) = delete;
 
-  // NULL for an empty tensor.
+  // Returns NULL for an empty tensor.
   const ligerdsl_tensor_t* operator()(const Tensor& t) {
     if (!t.data) return nullptr;
     Slot& slot = slots_.at(used_++);

@@ -103,9 +103,9 @@ LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View 
 
 namespace {
 
-// Of scale and shift, the element for element i of x.
+// Returns the index into scale and shift for element i of x.
 size_t modulating(size_t i, size_t elements, size_t width, size_t modulations) {
-  const size_t rows_each = elements / modulations;  // elements of a modulation
+  const size_t rows_each = elements / modulations;  // elements per modulation
   return i / rows_each * width + i % width;
 }
 
@@ -137,14 +137,14 @@ ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View
 
 namespace {
 
-// The numbers of channels, one for each element of a batch.
+// Expands numbers per channel to one per element of a batch.
 Array spread(View of_channels, int64_t positions) {
   Array out;
   for (double v : of_channels) out.insert(out.end(), positions, v);
   return out;
 }
 
-// The part of a batch's numbers that are a group's.
+// Returns the part of a batch that belongs to a group.
 View of_group(View batch, int64_t row, int64_t groups) {
   const size_t width = batch.size() / groups;
   return batch.subspan(row % groups * width, width);
@@ -152,7 +152,7 @@ View of_group(View batch, int64_t row, int64_t groups) {
 
 }  // namespace
 
-// A group is a row of LayerNorm, with a part of the weights.
+// A group is normalised like a row of LayerNorm, with a part of the weights.
 LayerNorm group_norm(View x, int64_t positions, int64_t groups, View w, View b, double eps) {
   const Array weights = spread(w, positions), biases = spread(b, positions);
   const int64_t width = static_cast<int64_t>(weights.size()) / groups;
@@ -264,7 +264,7 @@ void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, 
 
 namespace {
 
-// Rows of which only so many columns count.
+// Softmax over the first columns of each row; `columns` gives their number.
 template <class Columns>
 Array softmax_of(View x, int64_t width, double scale, Columns columns) {
   Array y(x.size(), 0.0);

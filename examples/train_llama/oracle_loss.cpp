@@ -1,4 +1,4 @@
-// Cross-entropy and what surrounds it, divergences.
+// Cross-entropy with its statistics, and divergences.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ double weight(const LossSettings& s, int64_t label) {
 }
 
 struct Totals {
-  double rows = 0, weights = 0;  // of the labels that count
+  double rows = 0, weights = 0;  // over labels that count
 };
 
 Totals count(std::span<const int64_t> labels, const LossSettings& s) {
@@ -113,7 +113,7 @@ LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t>
 
 namespace {
 
-// Logarithms of the softmaxes of rows by a temperature.
+// Returns log-softmax of rows with a temperature.
 Array log_probabilities(Array logits, int64_t vocab, double temperature) {
   for (auto row = logits.begin(); row != logits.end(); row += vocab) {
     const double top = *std::max_element(row, row + vocab);

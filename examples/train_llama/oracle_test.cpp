@@ -1,4 +1,4 @@
-// The float64 formulas' gradients against central differences of their own forwards.
+// Compares gradients of the float64 formulas with central differences of their forward passes.
 #include "oracle.h"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ double dot(View a, View b) {
   return sum;
 }
 
-// `gradient` is the slope of the scalar `f` at every element of x, which f reads.
+// Expects that `gradient` is the slope of the scalar `f` at every element of x, which f reads.
 template <class Function>
 void expect_slope(Array& x, View gradient, Function f, const char* what) {
   ASSERT_EQ(x.size(), gradient.size()) << what;
@@ -83,7 +83,7 @@ TEST(Oracle, PolyNorm) {
   expect_slope(x, g.dx, f, "x");
   expect_slope(w, g.dw, f, "weight");
   expect_slope(b, g.db, f, "bias");
-  // Of equal elements every normalised power is 1.
+  // If all elements are equal, every normalised power is 1.
   EXPECT_NEAR(oracle::poly_norm(Array{2, 2}, 2, Array{1, 2, 4}, 0.5, 0).y[0], 7.5, 1e-12);
 }
 
@@ -135,7 +135,7 @@ TEST(Oracle, Attention) {
   expect_slope(q, g.dq, f, "q");
   expect_slope(k, g.dk, f, "k");
   expect_slope(v, g.dv, f, "v");
-  // The first token sees itself alone.
+  // The first token sees only itself.
   EXPECT_NEAR(oracle::attention(q, k, v, heads).o[1], v[1], 1e-12);
   EXPECT_NEAR(oracle::attention(q, k, v, heads).lse[0], 0.6 * dot(View(q).first(3), View(k).first(3)), 1e-12);
 }
@@ -161,9 +161,10 @@ TEST(Oracle, Sparsemax) {
   EXPECT_NEAR(oracle::sparsemax(Array{3, 2.5, -4}, 3)[0], 0.75, 1e-12);
 }
 
-TEST(Oracle, RotationsOfEveryLayout) {
+TEST(Oracle, RotationsMatchEveryLayout) {
   for (bool interleaved : {false, true}) {
-    // Two positions of one head of six columns, of which four turn: a quarter turn for pair 0, none for pair 1.
+    // Two positions of one head of six columns, of which four rotate: pair 0 by 90 degrees, pair 1
+    // not.
     oracle::Rotation r{1, 6, 4, interleaved,
                        [](int64_t position, int64_t pair) { return pair == 0 ? position * std::acos(-1.0) / 2 : 0.0; }};
     Array x = {1, 2, 3, 4, 5, 6, 1, 2, 3, 4, 5, 6}, y = x;
@@ -176,7 +177,7 @@ TEST(Oracle, RotationsOfEveryLayout) {
   }
 }
 
-TEST(Oracle, CrossEntropyWithEveryOption) {
+TEST(Oracle, CrossEntropyMatchesWithEveryOption) {
   Array x = draw(12, 9), w = draw(15, 10), b = draw(5, 11);
   const std::vector<int64_t> labels = {4, 0, 2, 4};
   oracle::LossSettings s{0.1, 0.05, 2, 2, {0.5, 1, 2, 0.25, 3}, 1.5, {0.5, -1, 3, 2}};
@@ -197,7 +198,7 @@ TEST(Oracle, CrossEntropyWithEveryOption) {
 }
 
 // Two rows by hand: log(1 + e) for a miss by one, log(1 + 1/e) for a hit.
-TEST(Oracle, CrossEntropyByHand) {
+TEST(Oracle, CrossEntropyMatchesHandComputedRows) {
   oracle::Loss loss = oracle::cross_entropy(Array{0, 1, 0, 1}, std::vector<int64_t>{0, 1}, 2);
   EXPECT_NEAR(loss.loss, (std::log(1 + std::exp(1.0)) + std::log(1 + std::exp(-1.0))) / 2, 1e-12);
   EXPECT_EQ(loss.accuracy, 0.5);
@@ -206,7 +207,7 @@ TEST(Oracle, CrossEntropyByHand) {
   EXPECT_EQ(loss.predictions, (Array{1, 1}));
 }
 
-// Two shards of three classes say what a row's loss is.
+// Two shards of three classes determine a row's loss.
 TEST(Oracle, ShardPartials) {
   const Array x{0.5, -1, 2, 7, 7, 7};
   const std::vector<int64_t> labels{1, 9};
@@ -228,13 +229,13 @@ TEST(Oracle, Divergences) {
       }
     }
   }
-  const double nat = std::log(2.0);  // of two coins of one side each
+  const double nat = std::log(2.0);  // for two coins with one side each
   EXPECT_NEAR(oracle::kl_div(-nat, 1).value, nat, 1e-12);
   EXPECT_NEAR(oracle::jsd(0, -1e3, 0.5).value, nat / 2, 1e-12);
   EXPECT_EQ(oracle::tvd(0.25, 1).value, 0.375);
 }
 
-// By differences of the loss; one class leaves nothing to compare, and neither do equal heads.
+// Uses differences of the loss. One class, or equal heads, give 0.
 TEST(Oracle, LinearJsd) {
   const Array x{0.3, -1, 0.7, 0.2}, y{1, 0.5, -0.4}, u{0.1, -0.3, 0.8};
   Array w{0.5, -0.2, 0.9, 0.4, -0.6, 0.1};

@@ -1,4 +1,5 @@
-// The `ligerdsl` command: arguments to exit codes. Options are defined in options/.
+// The `ligerdsl` command: parses arguments, runs a subcommand and returns its exit code. options/
+// defines the options.
 #include <fmt/format.h>
 
 #include <new>

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Generates what is repetitive in the C ABI from the table in ops.py.
 
-    generate.py --out DIR --header ligerdsl.h
+    generate.py --out DIR [--header ligerdsl.h]
 
-writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/exports.map, the
-linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated part of the Python
-package. Files that do not change are not touched.
+writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/plans.cpp,
+DIR/exports.map, the linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated
+part of the Python package. Files that do not change are not touched.
 """
 
 import argparse
@@ -15,9 +15,10 @@ import re
 import emit_header
 import emit_hpp
 import emit_json
+import emit_plans
 import emit_python
 import emit_table
-from ops import OPS
+from ops import OPS, ROOT
 
 
 def exports(*headers):
@@ -41,7 +42,7 @@ def write(path, text):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=pathlib.Path, required=True)
-    parser.add_argument("--header", type=pathlib.Path, required=True)
+    parser.add_argument("--header", type=pathlib.Path, default=ROOT / "lib/include/ligerdsl/ligerdsl.h")
     options = parser.parse_args()
     for op in OPS:
         op.check()
@@ -52,6 +53,7 @@ def main():
     write(options.out / "ops.json", emit_json.emit(OPS, header))
     write(options.out / "op_table.h", emit_table.emit_header(OPS))
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
+    write(options.out / "plans.cpp", emit_plans.emit(OPS))
     write(options.out / "python/bind_operations.c", emit_python.emit_c(OPS))
     write(options.out / "python/ligerdsl/enums.py", emit_python.emit_enums())
     write(options.out / "python/ligerdsl/ops.py", emit_python.emit_arrays(OPS))

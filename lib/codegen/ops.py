@@ -1,40 +1,23 @@
-"""The operations of the C ABI, in the order of ops.h; operations/ holds their rows. generate.py turns this into ops.h, ops.hpp, checks
-and entry points.
+"""The operations of the C ABI, in the order of ops.h: kernels/<family>/<name>.op.py hold their rows, sorted by family, then by file.
 
-Formulas name sections of no other document: each text stands alone, because it becomes the comment in ops.h.
+A row's text becomes the comment in ops.h. It must be complete in itself, so it refers to no other document.
 """
 
-from operations import (activation, attention, bias_add, cross_entropy, divergence, dropout, dyt, elementwise, embedding,
-                        fused_linear_cross_entropy, fused_linear_jsd, gated_activation, gated_matmul, group_norm, grouped_matmul, layer_norm,
-                        matmul, optimizer, poly_norm, rms_norm, rope, scaled_matmul, softmax, vocab_parallel)
+import importlib.util
+import pathlib
 
-OPS = [
-    *elementwise.OPS,
-    *rms_norm.OPS,
-    *layer_norm.OPS,
-    *group_norm.OPS,
-    *poly_norm.OPS,
-    *dyt.OPS,
-    *bias_add.OPS,
-    *matmul.OPS,
-    *scaled_matmul.OPS,
-    *grouped_matmul.OPS,
-    *gated_matmul.OPS,
-    *activation.OPS,
-    *dropout.OPS,
-    *gated_activation.OPS,
-    *rope.OPS,
-    *attention.OPS,
-    *softmax.OPS,
-    cross_entropy.CROSS_ENTROPY,
-    *fused_linear_cross_entropy.OPS,
-    cross_entropy.CROSS_ENTROPY_BACKWARD,
-    *vocab_parallel.OPS,
-    divergence.KL_DIV,
-    divergence.JSD,
-    *fused_linear_jsd.OPS,
-    divergence.TVD,
-    cross_entropy.TARGET_COUNTS,
-    *embedding.OPS,
-    *optimizer.OPS,
-]
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def rows_of(path):
+    """Returns the rows of one file, each with the folder and the name that it is filed under."""
+    place = path.relative_to(ROOT).as_posix().removesuffix(".op.py")
+    spec = importlib.util.spec_from_file_location(place.replace("/", "_"), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    for op in module.OPS:
+        op.place = place
+    return module.OPS
+
+
+OPS = [op for path in sorted((ROOT / "kernels").glob("*/*.op.py")) for op in rows_of(path)]

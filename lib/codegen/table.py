@@ -28,14 +28,17 @@ class Field:
     dtypes: tuple = ()    # dtype: those allowed
     optional: bool = False  # dtype: zero is a value; dim: zero = not used
     zero: str = ""        # an optional dtype's zero: "none" = the tensor is absent, "f32" = it is f32, or the dtype field that it is as
+    same_as: str = ""     # dtype of a parameter: the dtype field that it must equal, if it is not 0
+    gradient_of: str = ""  # dtype of a gradient: the parameter's dtype field. Gradients of one field have one dtype
 
 
 def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
     return Field(name, "int64_t", 0, doc, "dim", source, symbol, 0 if optional else 1, high, optional=optional)
 
 
-def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none"):
-    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional, zero=zero if optional else "")
+def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none", **rules):
+    """rules: same_as or gradient_of, which a generated plan checks."""
+    return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional, zero=zero if optional else "", **rules)
 
 
 def present(arg, doc=""):
@@ -125,6 +128,29 @@ class Value:
     unless: str = ""  # the field that, when set, says that the number is not read
 
 
+def pairs(text):
+    """Returns the pairs of "kernel's name=row's name ..."; a name alone stands for both."""
+    return [tuple(word.split("=")) if "=" in word else (word, word) for word in text.split()]
+
+
+@dataclass
+class Plan:
+    """The kernel of an operation, and where its options and arguments come from: emit_plans.py writes `make_plan` from it.
+
+    options, numbers, integers, values and tensors are texts as pairs() reads them. A tensor or a number of the same name in the
+    row and in the kernel needs no word in `tensors`.
+    """
+    options: str          # of the kernel, from fields of the description. !field: true if the field is 0
+    kernel: str = ""      # the kernel's name; "" = that of the operation, with _kernel
+    header: str = ""      # the header that declares it; "" = that with the name of the row's file
+    numbers: str = ""     # f32 arguments of the kernel, from fields
+    integers: str = ""    # integer arguments of the kernel, from fields
+    values: str = ""      # arguments of the kernel, from numbers of a call
+    tensors: str = ""     # arguments of the kernel, from tensors of another name
+    reduced: str = ""     # tensors of one element per row if the field `per_row` is set, else of one element
+    hook: bool = False    # lib/src/ops/ defines `adjust`, which checks and changes what the fields alone do not give
+
+
 @dataclass
 class Op:
     name: str
@@ -135,6 +161,20 @@ class Op:
     rows: str                                    # what workspace_bytes_for counts
     reports: str = "label"                        # kind of number that its kernels report when an index is out of bounds: one of REPORTS
     aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
+    plan: Plan = None                            # None: lib/src/ops/ defines make_plan
+    place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
+
+    @property
+    def kernel(self):
+        return self.plan.kernel or f"{self.name}_kernel"
+
+    @property
+    def header(self):
+        """The header that declares the kernel."""
+        return self.plan.header or f"{self.place}.h"
+
+    def field_named(self, name):
+        return next((f for f in self.fields if f.name == name), None)
 
     @property
     def camel(self):
@@ -154,6 +194,20 @@ class Op:
                 if letter and letter != "?" and letter not in seen:
                     seen.append(letter)
         return seen
+
+    def check_plan(self):
+        """Rejects a plan with a name that the row lacks, and one that leaves a field out."""
+        names, plan = [f.name for f in self.fields], self.plan
+        used = [name.lstrip("!") for text in (plan.options, plan.numbers, plan.integers) for _, name in pairs(text)]
+        for known, given in ((names, used), ([a.name for a in self.args if isinstance(a, Value)], [v for _, v in pairs(plan.values)]),
+                             ([t.name for t in self.tensors], [t for _, t in pairs(plan.tensors)] + plan.reduced.split())):
+            assert set(given) <= set(known), f"{self.name}: the plan names {set(given) - set(known)}"
+        left = [f.name for f in self.fields if f.role != "in_place" and f.name not in used]
+        assert plan.hook or not left, f"{self.name}: the plan leaves out {left}; without a hook it must use every field"
+        dtypes = [self.field_named(name).gradient_of for option, name in pairs(plan.options) if option.endswith("type") and name in names]
+        unchecked = [f.name for f in self.fields if f.gradient_of and f.gradient_of not in dtypes]
+        assert not unchecked, f"{self.name}: no option takes the dtype of {unchecked}"
+        assert not plan.reduced or "per_row" in names, f"{self.name}: reduced tensors need a field per_row"
 
     def check(self):
         """Rejects a row that contradicts itself."""
@@ -178,3 +232,8 @@ class Op:
         for a, b in self.aliases:
             assert a in tensors and b in tensors, f"{self.name}: alias of unknown tensors {a}, {b}"
         assert not self.aliases or "in_place" in names, f"{self.name}: aliases need an in_place field"
+        for f in self.fields:
+            for other in filter(None, (f.same_as, f.gradient_of)):
+                assert other in names, f"{self.name}.{f.name}: no field {other}"
+        if self.plan:
+            self.check_plan()

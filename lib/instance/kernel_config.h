@@ -1,4 +1,5 @@
-// Settings "config.NAME=VALUE": a choice of a kernel's schedule in the place of the heuristic's (kernels/core/config.h).
+// Settings "config.NAME=VALUE", which override the heuristic's choices of a kernel's schedule
+// (kernels/core/config.h).
 #pragma once
 
 #include <string>
@@ -11,26 +12,27 @@ namespace ligerdsl::cli {
 
 class ConfigSettings final : public lib::KernelConfigs {
  public:
-  // Takes a setting if it is one of these.
+  // Takes the setting and returns true if its name begins with "config.".
   bool take(const Setting& setting);
 
-  // Whether a setting chooses the field.
+  // Returns true if a setting chooses the field.
   bool gives(const std::string& field) const { return given_.count(field) > 0; }
 
-  // Throws Failure (kUsage) for a name that the kernel does not have, and for a value that is none of its choices.
+  // Throws Failure (kUsage) for a name that the kernel does not have, and for a value that is not
+  // one of its choices.
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // Who is asked first: settings change what these say, or else the heuristic's choice.
+  // Source of the values that settings override; null: the heuristic.
   void set_base(lib::KernelConfigs* base) { base_ = base; }
 
-  // The kernels that were asked about, with the values that they have.
+  // Kernels for which plans asked, with their values.
   struct Kernel {
     std::string name;
     std::vector<MetaField> fields;
   };
   const std::vector<Kernel>& kernels() const { return kernels_; }
   void forget_kernels() { kernels_.clear(); }
-  // Throws Failure (kUsage) if there are settings, but the operation has no kernel to choose for.
+  // Throws Failure (kUsage) if settings were given but no kernel of the operation has a schedule.
   void require_taken(const std::string& operation) const;
 
  private:

@@ -24,13 +24,13 @@ namespace {
 static_assert(std::endian::native == std::endian::little);
 
 constexpr std::string_view kMagic = "\x93NUMPY";
-constexpr size_t kMaxHeader = size_t{1} << 20;  // ours are 118 bytes
-constexpr size_t kChunk = size_t{1} << 24;      // data are read in such pieces: a lying shape takes no memory
+constexpr size_t kMaxHeader = size_t{1} << 20;  // write_npy() writes 118 bytes
+constexpr size_t kChunk = size_t{1} << 24;      // bytes per read, so that a wrong shape cannot allocate much
 
-// What the elements of a file may be.
+// An element type of a file.
 struct Item {
   std::string_view descr;
-  DType type;  // f64 is told apart by its size
+  DType type;  // f32 with 8 bytes is f64
   int64_t bytes;
 };
 constexpr Item kItems[] = {{"<f4", DType::f32, 4},   {"<f8", DType::f32, 8}, {"<f2", DType::f16, 2},
@@ -64,7 +64,8 @@ float half_to_float(uint16_t bits) {
   return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
-// To nearest even, through the integer that the half's bits are when subnormals and carries are let through.
+// Rounds to nearest even. The sum of exponent and fraction bits also handles a carry into the
+// exponent and subnormals.
 uint16_t float_to_half(float value) {
   const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   const float magnitude = std::fabs(value);
@@ -98,7 +99,7 @@ void put(std::string* bytes, T value) {
   bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-// A dtype of size 1 is written with any byte order; NumPy writes '|'.
+// A dtype of one byte may have any byte order character; NumPy writes '|'.
 const Item& item_of(const std::string& descr) {
   std::string known;
   for (const Item& item : kItems) {
@@ -144,10 +145,10 @@ std::string read_data(std::istream& in, size_t bytes) {
   return data;
 }
 
-// The product of the dimensions, unless it is beyond what memory can hold. Zeros do not hide an overflow: parts of a
-// shape are multiplied as well.
+// Returns the product of the dimensions, or nothing if it exceeds any memory. A size of 0 does not
+// hide an overflow of the others.
 std::optional<int64_t> product(const std::vector<int64_t>& shape) {
-  constexpr int64_t kMost = int64_t{1} << 59;  // times 8 bytes is still a number
+  constexpr int64_t kMost = int64_t{1} << 59;  // times 8 bytes fits in int64_t
   int64_t n = 1;
   bool empty = false;
   for (const int64_t d : shape) {
@@ -239,9 +240,9 @@ double number_at(const Array& array, const Item& item, size_t i) {
   return value_at(array.bytes, item.type, i);
 }
 
-// Integers that an integer dtype has; everything is a float.
+// Returns true if an integer dtype holds the value; every float dtype does.
 bool fits(DType to, double value) {
-  if (to == DType::i64 || is_float(to)) return true;  // comes from i64 or less
+  if (to == DType::i64 || is_float(to)) return true;  // the source has at most 64 bits
   return value >= static_cast<double>(least_of(to)) && value <= static_cast<double>(most_of(to));
 }
 
@@ -249,7 +250,7 @@ bool fits(DType to, double value) {
 
 std::string convert(const Array& array, DType to) {
   const Item& item = item_of(array.descr);
-  if (item.bytes == size_of(to) && item.type == to) return array.bytes;  // also i64 beyond 2^53
+  if (item.bytes == size_of(to) && item.type == to) return array.bytes;  // exact for i64 beyond 2^53
   if (is_fp8(item.type)) {
     if (is_fp8(to)) return array.bytes;
     throw Failure(kUsage, fmt::format("{}: |u1 holds codes of fp8, but {} is needed", array.source, name(to)));

@@ -64,7 +64,7 @@ class Parser {
     return true;
   }
 
-  // Names and types have no escapes.
+  // Reads a string; keys and types have no escapes.
   std::string string() {
     space();
     if (at_ == text_.size() || (text_[at_] != '\'' && text_[at_] != '"')) fail("expected a string in quotes");
@@ -93,7 +93,7 @@ class Parser {
     at_ = static_cast<size_t>(after - text_.data());
     return value;
   }
-  // (), (n,), (n, m) or (n, m,); (n) is a number in Python.
+  // Reads (), (n,), (n, m) or (n, m,). In Python (n) is a number, not a tuple.
   std::vector<int64_t> shape() {
     std::vector<int64_t> sizes;
     expect('(');

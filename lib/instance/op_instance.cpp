@@ -24,9 +24,10 @@ using lib::FieldInfo;
 using lib::FieldRole;
 using lib::FieldType;
 
-constexpr uintptr_t kNoAddress = 4096;  // the first of those that are never followed
+constexpr uintptr_t kNoAddress = 4096;  // first address of place_tensors(), never dereferenced
 
-// Sizes when a letter is not set. Letters mean the same everywhere (lib/codegen/operations/).
+// Returns the size of a letter that no setting gives. A letter means the same in all operations
+// (kernels/*/*.op.py).
 int64_t default_size(const std::string& op, const std::string& letter) {
   if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
   if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
@@ -50,19 +51,20 @@ void store(std::byte* at, T value) {
 
 constexpr uint8_t kGuardByte = 0xa5;
 
-// Of groups whose sizes are 0, 1, 2 and 3 times a part of the rows, in turn.
+// Returns the offset of a group. Sizes of groups repeat the pattern 0, 1, 2 and 3 parts of the
+// rows.
 int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
   const auto parts = [](int64_t n) { return n / 4 * 6 + n % 4 * (n % 4 - 1) / 2; };
   return group == groups ? rows : rows * parts(group) / std::max<int64_t>(parts(groups), 1);
 }
 
-// Pairs of a query and a key that it sees, without a window.
+// Returns the number of pairs of a query and a key that it attends to, without a window.
 double seen_pairs(double queries, double keys, bool causal) {
   const double rows = std::min(queries, keys);
   return causal ? rows * (keys - rows) + rows * (rows + 1) / 2 : queries * keys;
 }
 
-// Whose weight has a bias beside it.
+// Returns true if the operation's weight has a bias.
 bool has_bias(std::string_view op) {
   constexpr std::string_view kFamilies[] = {"layer_norm", "group_norm", "poly_norm", "dyt", "modulated_rms_norm"};
   return std::any_of(std::begin(kFamilies), std::end(kFamilies),
@@ -73,8 +75,8 @@ bool is_divergence(std::string_view op) {
   return op == "kl_div" || op == "jsd" || op == "tvd";
 }
 
-// Dtypes that follow another one unless they are set themselves: of a norm's bias and modulation and DyT's alpha, which are
-// there by default.
+// Dtypes that follow another one unless they are set. Those with `of_bias` belong to tensors that
+// exist by default only in norms with a bias: bias, modulation, and the alpha of DyT.
 struct Follower {
   const char *leader, *name;
   bool of_bias;
@@ -85,7 +87,7 @@ constexpr Follower kFollowers[] = {
     {"d_weight_dtype", "d_shift_dtype", true}, {"weight_dtype", "bias_dtype", true},
     {"d_weight_dtype", "d_bias_dtype", true},  {"d_weight_dtype", "d_alpha_dtype", true}};
 
-// Optional outputs that a training step asks for.
+// Returns true for optional outputs that a training step uses.
 bool usual(const std::string& name) {
   return name == "with_rstd" || name == "with_mean" || name == "with_k" || name == "with_d_logits" ||
          name == "with_d_x" || name == "with_shift" || name == "with_d_input" || name == "with_clip_factor";
@@ -197,7 +199,8 @@ void OpInstance::apply(const Setting& setting) {
                                     did_you_mean(setting.name, names), fmt::join(names, " ")));
 }
 
-// A size that a setting or an array gives, once; `from` says which.
+// Sets a size from a setting or an array, which `from` names. Fails if another one gave a different
+// size.
 void OpInstance::choose_size(int symbol, int64_t size, const std::string& from) {
   Chosen& chosen = chosen_[symbol];
   if (chosen.size >= 0 && chosen.size != size) {
@@ -235,8 +238,11 @@ int64_t OpInstance::size(const std::string& letter) const {
   return sizes_.at(static_cast<size_t>(symbol_named(info_, letter)));
 }
 
-// Sizes and the fields that hold them agree; reduced outputs are one element or one per row, of divergences one per
-// element. Statistics of a vocabulary's shards are of one shard, and have more columns with smoothing.
+// Sets all sizes and the fields that hold them.
+// - Reduced outputs have one element, or one per row if there is no reduction; divergences then
+//   have one per element.
+// - Statistics of a vocabulary's shards are those of one shard; they have more columns with label
+//   smoothing.
 void OpInstance::finish_sizes() {
   const int rows = symbol_named(info_, "N");
   const bool per_row = integer("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer("per_row", -1) == 1;
@@ -261,7 +267,7 @@ void OpInstance::finish_sizes() {
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[field.symbol]));
     if (field.role == FieldRole::queries && integer("causal", -1) == 1 && !queries_chosen_)
       put_number(desc_, field.offset, field.type, static_cast<double>(sizes_[rows]));
-    // One sequence may have all tokens.
+    // One sequence may hold all tokens.
     const std::string_view name = field.name;
     if (name.starts_with("max_seqlen_") && !longest_chosen_.contains(field.name))
       put_number(desc_, field.offset, field.type,
@@ -346,7 +352,7 @@ void OpInstance::take_shape(const std::string& name, const Array& array) {
 }
 
 namespace {
-constexpr int64_t kPeriod = 65536;  // elements after which floats repeat: enough for every purpose here, and quick
+constexpr int64_t kPeriod = 65536;  // floats repeat after this number of elements, which saves time
 }
 
 const char* OpInstance::rows_of_bounds(const std::string& name) const {
@@ -367,7 +373,8 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   const bool positive =
       slot.name == "v" || slot.name == "rstd" || slot.name == "class_weight" || slot.name == "partials";
   const int classes = symbol_named(info_, "V");
-  // Logits of a head, and scores, have a deviation of about 1, and an lse near this.
+  // These values give logits and attention scores a standard deviation of about 1, and an lse near
+  // their real one.
   const std::string_view name = info_.name;
   const bool from_lse = name == "fused_linear_cross_entropy_backward", of_head = name.starts_with("fused_linear_");
   const bool of_scores = name.starts_with("attention_") && name.ends_with("_backward");
@@ -393,7 +400,7 @@ std::string OpInstance::random_bytes(const Slot& slot) const {
   return bytes;
 }
 
-// On the device: what is there twice as long each time.
+// Copies the first bytes to the device and doubles them there.
 void OpInstance::fill_random(const Slot& slot, size_t bytes) const {
   const std::string first = random_bytes(slot);
   runtime::Device& device = context_->device();
@@ -403,7 +410,7 @@ void OpInstance::fill_random(const Slot& slot, size_t bytes) const {
     device.copy(static_cast<std::byte*>(slot.data) + done, slot.data, more, nullptr);
     done += more;
   }
-  device.synchronize(nullptr);  // before the bytes of the host go
+  device.synchronize(nullptr);  // before the host bytes are freed
 }
 
 std::unique_ptr<lib::Plan> OpInstance::plan(const lib::ContextRef& context) {
@@ -467,7 +474,7 @@ size_t OpInstance::schedule(const lib::Plan& plan) {
   return plan.op().schedule(bound(plan));
 }
 
-// The arguments, from where the slots are.
+// Fills the tensors of the arguments from the slots.
 void OpInstance::describe_tensors(const lib::ContextRef& context) {
   list_.clear();
   for (Slot& slot : slots_) {
@@ -528,7 +535,7 @@ void OpInstance::prepare(const lib::Plan& plan) {
   memory_.push_back(call_.workspace);
 }
 
-// A gradient is inout only because it may be added to.
+// A gradient is an input only if it is accumulated.
 bool OpInstance::reads(const Slot& slot) const {
   if (!slot.info || slot.info->direction == lib::Direction::in) return true;
   return slot.info->direction == lib::Direction::inout &&
@@ -542,7 +549,7 @@ bool OpInstance::writes(const Slot& slot) const {
 double OpInstance::bytes_moved() const {
   double bytes = 0;
   for (const Slot& slot : slots_) {
-    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;        // only the rows named
+    if (slot.name == "weight" && std::string(info_.name) == "embedding_forward") continue;        // only indexed rows
     if (slot.name == "logits" && integer("with_d_logits", 1) == 0 && find("partials")) continue;  // not read
     bytes += (int{reads(slot)} + int{writes(slot)}) * static_cast<double>(elements(slot.shape) * size_of(slot.dtype));
   }
@@ -576,7 +583,8 @@ double OpInstance::flops() const {
     return (name.ends_with("_forward") ? 4 : 10) * size("A") * size("D") * seen;
   }
   if (name.starts_with("attention_")) {
-    // Of what is seen, two products forward and five backward, however often scores are made again.
+    // Counts only pairs that are attended to: two matmuls forward and five backward, without
+    // recomputed scores.
     const double seen = seen_pairs(size("S"), size("T"), integer("causal", 0) != 0);
     return (name == "attention_forward" ? 4 : 10) * size("B") * size("A") * size("D") * seen;
   }

@@ -1,9 +1,12 @@
-// One operation with settings and tensors: what `run`, `bench` and `compile` make of "rms_norm_forward dtype=bf16
-// N=16384 H=8192".
+// One operation with settings and tensors, as `run`, `bench` and `compile` make it from
+// "rms_norm_forward dtype=bf16 N=16384 H=8192".
 //
-// A setting is name=value, where the name is a field of the description (n_cols, dtype, eps, in_place ...), a number
-// among the arguments (lr, step ...), or a size: a letter of the tensors' shapes (N, H ...). What is not set takes a
-// default. config.NAME=VALUE is a choice of the kernel's schedule.
+// A setting is name=value. The name is one of
+// - a field of the description (n_cols, dtype, eps, in_place ...),
+// - a numeric argument (lr, step ...),
+// - a size: a letter of the tensors' shapes (N, H ...),
+// - config.NAME: a choice of the kernel's schedule.
+// Other fields and sizes have defaults.
 #pragma once
 
 #include <memory>
@@ -20,13 +23,15 @@
 
 namespace ligerdsl::cli {
 
-// The operation of this name. Throws Failure (kUsage) with the names that exist, and `also` with them.
+// Returns the operation of this name. Throws Failure (kUsage) with the known names and those of
+// `also`.
 const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
 
-// What may stand before = in a setting, but for config.NAME.
+// Returns the names of the operation's settings, except config.NAME.
 std::vector<std::string> setting_names(const lib::OpInfo& info);
 
-// Tensors of sorted numbers from 0 to all rows: bounds of groups and of sequences.
+// Returns true for a tensor of bounds of groups or sequences: sorted numbers from 0 to the number
+// of rows.
 bool is_bounds(const std::string& tensor);
 
 class OpInstance {
@@ -50,52 +55,59 @@ class OpInstance {
   const std::vector<Slot>& slots() const { return slots_; }
   Slot* find(const std::string& name);
   const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
-  // A field of the description or a number among the arguments, or `missing` when the operation has none of the name.
+  // Return a field of the description or a numeric argument, or `missing` if the operation has none
+  // of this name.
   double number(const std::string& name, double missing) const;
-  int64_t integer(const std::string& name, int64_t missing) const;  // all bits of one that is no float
-  // What a letter of the tensors' shapes stands for.
+  int64_t integer(const std::string& name, int64_t missing) const;  // exact for 64-bit integers
+  // Returns the size that a letter stands for.
   int64_t size(const std::string& letter) const;
 
-  // The operation's plan, with the schedule that the settings choose.
+  // Makes the operation's plan with the schedule that the settings choose.
   std::unique_ptr<lib::Plan> plan(const lib::ContextRef& context);
-  // The kernels of the last plan that have a schedule to choose, and theirs.
+  // Returns the kernels of the last plan that have a schedule, and their configurations.
   const ConfigSettings& config() const { return config_; }
 
-  // A slot's shape follows an array that will be put there; sizes of other slots follow it. Call before allocate().
-  // Throws Failure (kUsage) when settings or another array say otherwise.
+  // Gives a slot the shape of an array that will be written to it, and updates the sizes of other
+  // slots. Call it before allocate(). Throws Failure (kUsage) if settings or another array
+  // conflict.
   void take_shape(const std::string& name, const Array& array);
 
-  // Aligned addresses that are never followed, one tensor behind the other, for a call that nothing runs. Call before
-  // allocate().
+  // Gives tensors consecutive aligned addresses that must not be dereferenced, for a call that is
+  // never run. Call it before allocate().
   void place_tensors(const lib::Plan& plan);
-  // Which of the plan's schedules such a call takes (OpPlan::schedule). Call before allocate().
+  // Returns the index of the plan's schedule that such a call uses (OpPlan::schedule). Call it
+  // before allocate().
   size_t schedule(const lib::Plan& plan);
   static std::byte* address_of_workspace() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 60); }
 
-  // Device memory that allocate() and so many workspaces for the plan would take. Call before allocate().
+  // Returns the bytes of device memory that allocate() and `workspaces` workspaces of the plan
+  // would take. Call it before allocate().
   double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
-  // Device memory, inputs filled with numbers of a fixed seed, outputs with a pattern that no kernel writes by chance.
-  // `guard` bytes before and behind each tensor, a multiple of 256, are filled for broken_guard() to look at.
+  // Allocates device memory. Fills inputs with numbers of a fixed seed, and outputs with a pattern
+  // that kernels do not write. Fills `guard` bytes before and after each tensor, a multiple of 256,
+  // for broken_guard().
   void allocate(const lib::ContextRef& context, size_t guard = 0);
-  // The first tensor with a byte beside it that was written; empty: none.
+  // Returns the first tensor with a changed guard byte, or "".
   std::string broken_guard() const;
   void write(Slot& slot, const std::string& bytes);
   std::string read(const Slot& slot) const;
   std::string read(const Slot& slot, size_t first) const;  // bytes
 
-  // Checked and counted for a plan, but without a workspace; valid as long as this object.
+  // Returns the call, bound to a plan and with its workspace size, but without a workspace. Valid
+  // as long as this object.
   lib::Call bound(const lib::Plan& plan);
-  // The same ready for Plan::execute; allocates the workspace. Valid as long as this object.
+  // Makes call() ready for Plan::execute and allocates the workspace. Valid as long as this object.
   void prepare(const lib::Plan& plan);
   lib::Call& call() { return call_; }
 
-  // Bytes that the operation must move: inputs read once, outputs written once.
+  // Returns the bytes that the operation must move: inputs read once, outputs written once.
   double bytes_moved() const;
-  // Memory that a call needs besides its inputs: outputs that share no input's memory, and the workspace.
+  // Returns the bytes that a call needs in addition to its inputs: outputs that are not in place,
+  // and the workspace.
   double bytes_beyond_inputs() const;
-  // Floating-point operations of an operation that multiplies matrices; 0 for others.
+  // Returns the floating-point operations of an operation that multiplies matrices, 0 for others.
   double flops() const;
-  // "dtype=bf16 N=16384 H=8192": the settings that differ from the defaults, and all sizes.
+  // Returns the given settings and all sizes: "dtype=bf16 N=16384 H=8192".
   std::string title() const;
 
   ~OpInstance();
@@ -114,22 +126,22 @@ class OpInstance {
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
-  const char* rows_of_bounds(const std::string& tensor) const;  // their letter
-  std::string random_bytes(const Slot& slot) const;             // the first, which repeat
+  const char* rows_of_bounds(const std::string& tensor) const;  // letter of the number of rows
+  std::string random_bytes(const Slot& slot) const;             // first period of the slot's bytes
   void fill_random(const Slot& slot, size_t bytes) const;
 
   const lib::OpInfo& info_;
   alignas(8) std::byte desc_[lib::kMaxStruct];
   alignas(8) std::byte args_[lib::kMaxStruct];
-  // What a setting or an array says about a size, and which of them; -1: nothing did.
+  // A size that a setting or an array gives, and which one; -1: none does.
   struct Chosen {
     int64_t size = -1;
     std::string from;
   };
   std::vector<Chosen> chosen_;  // by symbol
-  std::vector<int64_t> sizes_;  // by symbol: chosen, derived from others, or default
+  std::vector<int64_t> sizes_;  // by symbol: chosen, derived or default
   bool queries_chosen_ = false;
-  std::set<std::string> longest_chosen_;          // names of fields
+  std::set<std::string> longest_chosen_;          // max_seqlen_* fields that settings give
   int64_t list_length_ = 1, list_elements_ = -1;  // -1: default
   std::vector<Slot> slots_;
   std::vector<ligerdsl_tensor_t> list_;

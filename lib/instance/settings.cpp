@@ -31,7 +31,7 @@ const Words kActivations = {{"gelu_tanh", LIGERDSL_ACTIVATION_GELU_TANH},
                             {"silu", LIGERDSL_ACTIVATION_SILU},
                             {"relu", LIGERDSL_ACTIVATION_RELU},
                             {"relu_squared", LIGERDSL_ACTIVATION_RELU_SQUARED}};
-// Of options by their names.
+// Words of options, by the option's name.
 const std::map<std::string, Words> kWords = {
     {"casting",
      {{"llama", LIGERDSL_CASTING_LLAMA}, {"gemma", LIGERDSL_CASTING_GEMMA}, {"none", LIGERDSL_CASTING_NONE}}},

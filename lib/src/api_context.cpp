@@ -1,4 +1,4 @@
-// C functions of contexts, memory and streams.
+// C functions for contexts, memory and streams.
 #include <algorithm>
 #include <cstring>
 

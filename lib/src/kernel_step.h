@@ -1,5 +1,5 @@
-// One kernel of an operation that is more than a list of launches: which view, number or constant each argument is, is
-// settled when the plan is made; a call brings a table of views and numbers.
+// One kernel of an operation that is not a plain list of launches. The plan fixes which view,
+// number or constant each argument is; a call passes a table of views and numbers.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace ligerdsl::lib {
 
-// Names of a program's arguments and what they stand for.
+// Names of a program's arguments, and their sources.
 struct StepNames {
   std::vector<std::pair<std::string, int>> views;         // index in the call's table of views
   std::vector<std::pair<std::string, int>> numbers;       // index in the call's table of integers
@@ -25,8 +25,9 @@ struct StepNames {
   std::vector<std::pair<std::string, int64_t>> integers;
 };
 
-// A struct of views whose members are BoundTensors, or structs of them, is a table of views: view_table gives its first entry,
-// LIGERDSL_VIEW(member) the index of a member of the struct that is called Views in this scope.
+// Returns the table of views that `views` is: a struct whose members are BoundTensors, or structs
+// of them. LIGERDSL_VIEW(member) is the index of a member of the struct that is called Views in its
+// scope.
 template <class Struct>
 const BoundTensor* view_table(const Struct& views) {
   static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(BoundTensor) == 0);
@@ -36,10 +37,11 @@ const BoundTensor* view_table(const Struct& views) {
 
 class KernelStep {
  public:
-  // Views of different index never overlap where the kernel writes one of them; that is the operation's promise.
+  // The operation promises that views of different indices do not overlap if the kernel writes one
+  // of them.
   KernelStep(Context& context, const kernels::Step& step, const StepNames& names);
 
-  // Launches for this many rows; an empty grid launches nothing. Takes no memory.
+  // Launches the kernel for `rows` rows; an empty grid launches nothing. Does not allocate.
   void run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const;
 
   const Launcher* launcher() const { return launcher_.get(); }

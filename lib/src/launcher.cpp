@@ -19,7 +19,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Once per kernel, whether it was compiled or came from a cache.
+// Logs a kernel's remarks once, whether it was compiled or came from a cache.
 void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
   const program::Artifact& artifact = kernel.artifact();
@@ -38,8 +38,8 @@ void log_remark(program::RemarkId id, const std::string& kernel, const std::stri
                     kernel + ": " + to_string(program::make_remark(id, std::move(text))));
 }
 
-// What makes a difference to a CPU: that lists of integers lie together which the program moves in tiles. False: it has
-// none.
+// Adds to `facts` that lists of integers which the program moves in tiles are contiguous. Only this
+// speeds up a CPU kernel. Returns false if there is no such list.
 bool assume_contiguous_lists(const program::Program& program, std::vector<program::ArgFacts>* facts) {
   bool any = false;
   const std::vector<program::ArgFacts> aligned = kernels::argument_facts(program, kernels::Variant::aligned);
@@ -104,7 +104,7 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 
-// Why the next variant is taken instead of `missed`.
+// Logs why the variant `missed` does not fit and the next one is taken.
 void Launcher::Pack::report(size_t missed, const BoundTensor& tensor) const {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
   const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[missed + 1];
@@ -120,7 +120,7 @@ const std::string& Launcher::argument_at(uint32_t slot) const {
   return program_.arguments[argument].name;
 }
 
-// Whether tensor copies, where the kernel has them, can read what was packed.
+// Returns true if the kernel has no TMA copies, or if they can read the packed arguments.
 bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
   for (const program::TensorMap& map : kernel.artifact().maps) {
     const char* why = runtime::reason_not_mapped(map, slots_);
@@ -138,7 +138,7 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
 void Launcher::Pack::view(const BoundTensor& tensor) {
   const size_t rank = static_cast<size_t>(tensor.rank);
   const program::Type& type = launcher_.types_[arg_];
-  if (rank != type.shape.size()) [[unlikely]] {  // its slots would shift those behind it
+  if (rank != type.shape.size()) [[unlikely]] {  // its slots would shift those after it
     fail(Status::internal_error, "argument " + launcher_.program_.arguments[arg_].name + " of kernel " +
                                      launcher_.program_.name + " has rank " + std::to_string(type.shape.size()) +
                                      ", got a tensor of rank " + std::to_string(rank));

@@ -1,4 +1,4 @@
-// Texts of unknown origin in errors.
+// Shortens texts of unknown origin for errors.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace ligerdsl::tune {
 
-// The first `most` bytes of a text, for an error: "abc...".
+// Returns the first `most` bytes of a text, with "..." if that is not all of it.
 inline std::string clipped(std::string_view text, size_t most = 60) {
   return text.size() <= most ? std::string(text) : std::string(text.substr(0, most)) + "...";
 }

@@ -9,13 +9,13 @@ namespace ligerdsl::cli {
 
 namespace {
 
-constexpr size_t kLongest = 64;  // of a name worth comparing: the work is the product of two lengths
+constexpr size_t kLongest = 64;  // characters of a name that is compared; the work is the product of two lengths
 
 bool alike(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-// Optimal string alignment: three rows of the table are enough.
+// Returns the optimal string alignment distance. Three rows of the table are enough.
 size_t distance(std::string_view a, std::string_view b) {
   std::vector<size_t> before_last, last(b.size() + 1), row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) last[j] = j;

@@ -1,4 +1,4 @@
-// "did you mean": the name that a mistyped one is closest to.
+// "did you mean": the known name that is closest to a mistyped one.
 #pragma once
 
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace ligerdsl::cli {
 
-// The candidate with the fewest letters inserted, left out, replaced or swapped, whatever their case; "" when none is
-// close.
+// Returns the candidate with the fewest letters inserted, omitted, replaced or swapped, ignoring
+// case, or "" if none is close.
 std::string nearest(std::string_view name, const std::vector<std::string>& candidates);
 
-// " (did you mean 'x'?)", or "" when nothing is close.
+// Returns " (did you mean 'x'?)", or "" if no candidate is close.
 std::string did_you_mean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace ligerdsl::cli

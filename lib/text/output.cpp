@@ -25,7 +25,8 @@ std::string paint(const Globals& globals, const char* code, const std::string& t
   return use_color(globals) ? fmt::format("\033[{}m{}\033[0m", code, text) : text;
 }
 
-// A number, perhaps with a unit: "12.3 us". A sentence that begins with a number is none.
+// Returns true for a number with or without a unit, "12.3 us", and false for a sentence that begins
+// with a number.
 bool numeric(const std::string& cell) {
   const size_t unit = cell.find_first_not_of("+-.0123456789eE");
   if (unit == 0 || cell.empty() || (!std::isdigit(static_cast<unsigned char>(cell[0])) && cell[0] != '-')) return false;
@@ -91,7 +92,7 @@ void print_text(std::string_view text) {
 }
 
 void print_error(const std::string& message) {
-  flush_stdout();                        // first what came first
+  flush_stdout();                        // keeps the order of stdout and stderr
   constexpr size_t kLongestLine = 4000;  // twice the list of all operations
   const std::string line = fmt::format("ligerdsl: {}\n", printable(with_short_lines(message, kLongestLine)));
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -1,4 +1,5 @@
-// Where results go: text and tables on stdout, JSON where --json says, errors and progress on stderr.
+// Output of the command: text and tables on stdout, JSON to the file of --json, errors and progress
+// on stderr.
 #pragma once
 
 #include <cstdint>
@@ -29,38 +30,40 @@ struct Globals {
   bool quiet = false, verbose = false;
 };
 
-// True when colours belong on stdout: --color, else a terminal that is not dumb, without NO_COLOR.
+// Returns true if stdout gets colours: by --color or, if that is auto, if stdout is a terminal that
+// is not dumb and NO_COLOR is not set.
 bool use_color(const Globals& globals);
 std::string good(const Globals& globals, const std::string& text);  // green
 std::string bad(const Globals& globals, const std::string& text);   // red
 std::string bold(const Globals& globals, const std::string& text);
 
-// Left-aligned columns, numbers right-aligned.
+// Prints left-aligned columns; numbers are right-aligned.
 void print_table(const Globals& globals, const std::vector<std::string>& header,
                  const std::vector<std::vector<std::string>>& rows);
 
-// Text on stdout. That it cannot be written is found by finish_output().
+// Prints text on stdout. finish_output() reports a failed write.
 void print_text(std::string_view text);
-// A line on stderr, whatever is in the message.
+// Prints a line on stderr and escapes control characters in the message.
 void print_error(const std::string& message);
-// The command's last act: flushes stdout. Returns `code`, or kNothingFound, with a line on stderr, when what was
-// printed did not arrive.
+// Flushes stdout, as the last step of the command. Returns `code`, or kNothingFound with a line on
+// stderr if the output could not be written.
 int finish_output(int code);
 
-// Whether a path is -, or names the file, pipe or terminal that standard output goes to, like /dev/stdout.
+// Returns true if the path is "-", or names the file, pipe or terminal of standard output, like
+// /dev/stdout.
 bool is_standard_output(const std::string& path);
-// Whether both name one file, by links and whatever other ways to it, or would when it is made.
+// Returns true if both paths name one file, through links too, or would name one if it existed.
 bool is_same_file(const std::string& one, const std::string& other);
-// What was printed so far, on its way: before a signal ends the command.
+// Flushes stdout before a signal ends the command.
 void flush_output();
 
-// Writes a file, or prints where the path is that of standard output: opening it again would cut off what is there.
-// Throws Failure (kNothingFound) with the reason, also when the disk is full.
+// Writes a file. If the path is that of standard output, prints instead, because opening the file
+// would truncate it. Throws Failure (kNothingFound) with the reason, also for a full disk.
 void write_file(const std::string& path, std::string_view bytes);
-// The same Failure, before there is anything to write; leaves what is in the file.
+// Throws the same Failure before there is anything to write, and does not change the file.
 void check_writable(const std::string& path);
 
-// Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD there.
+// Writes the result to --json, if given. Text that is not UTF-8 becomes U+FFFD.
 void write_json(const Globals& globals, const Json& result);
 
 std::string counted(int64_t n, std::string_view one, std::string_view many);  // "1 entry", "0 entries"

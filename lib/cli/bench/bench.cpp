@@ -1,4 +1,5 @@
-// `ligerdsl bench`: median and spread, bytes per second, and the fraction of a copy measured in the same run.
+// `ligerdsl bench` measures median and spread, bytes per second, and the fraction of a copy that
+// the same run measures.
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -18,8 +19,8 @@
 #include "lib/cli/kernels/inputs.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/deferred_signals.h"
-#include "lib/cli/support/distortions.h"
 #include "lib/cli/support/environment.h"
+#include "lib/cli/support/timing_hazards.h"
 #include "lib/instance/op_instance.h"
 #include "lib/src/build_info.h"
 #include "lib/src/structs.h"
@@ -30,12 +31,13 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Ends a measurement after Ctrl-C.
+// Thrown between repetitions to end a measurement after Ctrl-C.
 struct Interrupted : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// Which case is at work, on stderr: one line that is written over on a terminal, a line each with --verbose.
+// Shows the current case on stderr: on one line of a terminal, or on a line of its own with
+// --verbose.
 class Progress {
  public:
   Progress(const Globals& globals, size_t cases)
@@ -74,7 +76,7 @@ std::vector<BenchCase> chosen_cases(const BenchRequest& request, bool cpu) {
   return cases;
 }
 
-// Settings with all sizes, and the bytes that a case moves.
+// Returns the settings with all sizes, and the bytes that a case moves.
 std::pair<std::string, double> preview(const Globals& globals, const AuthorKernels& authors, const BenchCase& which,
                                        const std::map<std::string, Array>& inputs) {
   if (const AnyKernel* author = authors.find(which.kernel))
@@ -86,7 +88,7 @@ std::pair<std::string, double> preview(const Globals& globals, const AuthorKerne
   return {instance.title(), instance.bytes_moved()};
 }
 
-// Names, sizes and bytes of the cases, without running any.
+// Lists names, sizes and bytes of the cases without running them.
 int list_cases(const Globals& globals, const AuthorKernels& authors, const std::vector<BenchCase>& cases,
                const std::map<std::string, Array>& inputs) {
   std::vector<std::vector<std::string>> rows;
@@ -101,7 +103,7 @@ int list_cases(const Globals& globals, const AuthorKernels& authors, const std::
   return kOk;
 }
 
-// Before minutes of measuring: whether there is anything to compare with.
+// Reads the file of --vs. Fails before anything is measured if none of the cases is in it.
 std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequest& request,
                                          const AuthorKernels& authors, const std::vector<BenchCase>& cases,
                                          const std::map<std::string, Array>& inputs) {
@@ -111,7 +113,7 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
     try {
       return earlier.has(which.kernel, preview(globals, authors, which, inputs).first);
     } catch (const std::exception&) {
-      return false;  // measuring says what is wrong with it
+      return false;  // its measurement reports the error
     }
   });
   if (!any)
@@ -119,7 +121,8 @@ std::optional<EarlierBench> read_earlier(const Globals& globals, const BenchRequ
   return earlier;
 }
 
-// A run over cases: what was measured and what failed, kept after every case and printed after a Ctrl-C, too.
+// A run over cases. Results and failures are written after every case, and are printed after Ctrl-C
+// too.
 class Bench {
  public:
   Bench(const Globals& globals, const BenchRequest& request, const AuthorKernels& authors,
@@ -157,7 +160,7 @@ class Bench {
       print_error(fmt::format("interrupted: {} of {} cases were measured", results_.size(), cases_.size()));
     if (globals_.json == "-") write_json(globals_, result());
     if (!request_.plot.empty()) plot();
-    flush_output();  // a signal that came is let through after this
+    flush_output();  // before a deferred signal ends the command
     return failures_.empty() && slower_ == 0 ? kOk : kCheckFailed;
   }
 
@@ -206,7 +209,7 @@ class Bench {
     results_.back()["slower"] = slower;
   }
 
-  // In a set, a case that fails does not cost the others. What Ctrl-C broke off is no failure.
+  // In a set, a failed case does not end the run. A case that Ctrl-C ended is not a failure.
   void measure_or_note(size_t number) {
     const BenchCase& which = cases_[number];
     try {
@@ -232,7 +235,7 @@ class Bench {
   Json result() const {
     const runtime::DeviceDescription& about = device().description();
     Json run = bench_conditions(about, !request_.warm);
-    run.update({{"distorted_by", distortions()},
+    run.update({{"distorted_by", timing_hazards()},
                 {"copy_bytes", copy_bytes_},
                 {"copy_gb_per_s", ceiling_},
                 {"build", lib::build_info()},
@@ -257,14 +260,14 @@ class Bench {
   Json results_ = Json::array(), failures_ = Json::array();
   std::vector<std::vector<std::string>> rows_;
   std::vector<Bar> bars_;
-  std::vector<std::pair<size_t, double>> rates_;  // by number of the case
+  std::vector<std::pair<size_t, double>> rates_;  // by index of the case
 };
 
 }  // namespace
 
 int bench(const Globals& globals, const BenchRequest& request) {
   const AuthorKernels authors(globals.load);
-  if (!request.kernel.empty()) authors.find_or_op(request.kernel);  // before anything starts
+  if (!request.kernel.empty()) authors.find_or_op(request.kernel);  // reports an unknown name first
   if (!request.kernel.empty() && !request.sets.empty())
     throw Failure(kUsage, "bench: name a kernel or --set and --model, not both");
   if (!request.kernel.empty() && !request.rows.empty())
@@ -278,11 +281,11 @@ int bench(const Globals& globals, const BenchRequest& request) {
   std::map<std::string, Array> inputs = read_inputs(request.inputs);
   if (!request.plot.empty()) check_plot(request.plot);
   if (request.list) return list_cases(globals, authors, cases, inputs);
-  // Before minutes of measuring.
+  // Reports errors in files before anything is measured.
   std::optional<EarlierBench> earlier = read_earlier(globals, request, authors, cases, inputs);
   if (!request.plot.empty()) check_writable(request.plot);
   if (!globals.json.empty() && globals.json != "-") check_writable(globals.json);
-  warn_of_distortions("bench");
+  warn_of_timing_hazards("bench");
   const DeferredSignals signals;
   return Bench(globals, request, authors, std::move(inputs), std::move(earlier), signals).run();
 }

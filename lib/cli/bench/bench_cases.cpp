@@ -16,7 +16,7 @@ using Cases = std::vector<BenchCase>;
 
 struct Scale {
   bool cpu;
-  int64_t rows;  // of every case; 0: as the set says
+  int64_t rows;  // of every case; 0: the set's own
 };
 
 struct Model {
@@ -38,7 +38,7 @@ constexpr Model kModels[] = {{"llama-3.2-1b", 2048, 8192, 128256, 32, 8, 64, "sw
 constexpr int64_t kWidths[] = {3584, 5120, 6144, 7168, 11008, 13824, 18944, 29568};
 constexpr int64_t kVocabularies[] = {32000, 50257, 102400, 151936, 152064, 256000, 262144};
 
-// Adds cases to a list, in the dtype that the device is for.
+// Builds a list of cases, in f32 for a CPU and bf16 for a GPU.
 class Builder {
  public:
   explicit Builder(const Scale& scale) : scale_(scale), dtype_(scale.cpu ? "dtype=f32" : "dtype=bf16") {}
@@ -49,12 +49,12 @@ class Builder {
     settings.insert(settings.begin(), {dtype_, size("N", rows_of(rows))});
     cases_.push_back({std::move(kernel), std::move(settings)});
   }
-  // Of a flat array: no number of rows changes it.
+  // A kernel on a flat array; --rows does not change its size.
   void flat(std::string kernel, int64_t elements, std::vector<std::string> settings) {
     settings.push_back(size("N", elements));
     cases_.push_back({std::move(kernel), std::move(settings)});
   }
-  // Functions without a gate.
+  // Activations without a gate.
   void activations(int64_t rows, int64_t width) {
     for (const char* kind : {"gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared"}) {
       const std::vector<std::string> settings = {fmt::format("kind={}", kind), size("F", width)};
@@ -62,21 +62,23 @@ class Builder {
       one("activation_backward", rows, settings);
     }
   }
-  // Forward and backward of a kernel of rows: width is H or F. Norms write the weight's gradient in f32.
+  // Forward and backward of a row kernel; `letter`, H or F, is the size for `width`. Norms write
+  // the weight's gradient in f32.
   void pair(const std::string& kernel, int64_t rows, const char* letter, int64_t width, bool norm = false) {
     one(fmt::format("{}_forward", kernel), rows, {size(letter, width)});
     std::vector<std::string> settings = {size(letter, width)};
     if (norm) settings.push_back("d_weight_dtype=f32");
     one(fmt::format("{}_backward", kernel), rows, settings);
   }
-  // Of square factors, in one dtype.
+  // Matmul with operands of one dtype.
   void product(const std::string& op, int64_t rows, int64_t width, int64_t cols) {
     const bool transposed = op.ends_with("tn");
     cases_.push_back(
         {op,
          {dtype_, size(transposed ? "K" : "M", rows_of(rows)), size(transposed ? "M" : "K", width), size("N", cols)}});
   }
-  // Gate and up projections, and what a backward needs of them.
+  // Gate and up projections, without and with the tensor for the backward pass, and the backward
+  // pass.
   void gated_product(int64_t rows, int64_t width, int64_t cols) {
     for (const char* stored : {"with_gate_up=0", "with_gate_up=1"})
       cases_.push_back(
@@ -84,13 +86,13 @@ class Builder {
     cases_.push_back({"gated_matmul_nt_backward",
                       {dtype_, "with_out=1", size("M", rows_of(rows)), size("K", width), size("F", cols)}});
   }
-  // fp8, with a scale for each row.
+  // Matmul of fp8 operands with a scale for each row.
   void eight_bits(int64_t rows, int64_t width, int64_t cols) {
     cases_.push_back({"scaled_matmul_nt",
                       {"c_dtype=bf16", "with_a_scale=1", "with_b_scale=1", size("M", rows_of(rows)), size("K", width),
                        size("N", cols)}});
   }
-  // Rows of experts, sorted: eight of each token's.
+  // Grouped matmuls of experts; each token is routed to eight.
   void experts(int64_t tokens, int64_t groups, int64_t width, int64_t cols) {
     const int64_t rows = 8 * rows_of(tokens);
     const std::string e = size("E", groups), n = size("N", cols);
@@ -98,7 +100,7 @@ class Builder {
     cases_.push_back({"grouped_matmul_nn", {dtype_, e, size("M", rows), size("K", width), n}});
     cases_.push_back({"grouped_matmul_tn", {dtype_, e, size("K", rows), size("M", width), n}});
   }
-  // Channels of an image.
+  // Group norm over channels of images.
   void group_norm(int64_t batch, int64_t channels, int64_t positions, int64_t groups) {
     for (const char* direction : {"forward", "backward"}) {
       std::vector<std::string> settings{dtype_, size("N", rows_of(batch)), size("C", channels), size("S", positions),
@@ -121,7 +123,8 @@ class Builder {
       cases_.push_back({fmt::format("attention_{}", direction), settings});
     cases_[cases_.size() - 2].settings.emplace_back("with_lse=1");
   }
-  // Of `longest` tokens at most, in sequences of which each has so many more than the one before, four in turn.
+  // Attention on sequences of at most `longest` tokens. Their lengths repeat a pattern of 0, 1, 2
+  // and 3 parts (OpInstance).
   void sequences(int64_t count, int64_t tokens, int64_t longest, int64_t q, int64_t k, int64_t d) {
     const std::vector<std::string> settings{dtype_,
                                             size("U", count + 1),
@@ -142,7 +145,8 @@ class Builder {
     one("cross_entropy", rows, {size("V", classes), "with_d_logits=0"});
     one("cross_entropy", rows, {size("V", classes), "in_place=1"});
   }
-  // Of a shard of the vocabulary among `shards`, as an all-gather leaves the statistics.
+  // Cross entropy on one of `shards` shards of the vocabulary, with the statistics that an
+  // all-gather returns.
   void shard(int64_t rows, int64_t classes, int64_t shards) {
     one("vocab_parallel_cross_entropy_partials", rows, {size("V", classes / shards)});
     one("vocab_parallel_cross_entropy", rows,
@@ -157,7 +161,7 @@ class Builder {
   Cases cases_;
 };
 
-// Every operation once, at a size that fills the device.
+// Returns every operation once, at a size that fills the device.
 Cases standard(const Scale& scale) {
   Builder add(scale);
   const int64_t elements = scale.cpu ? int64_t{1} << 24 : int64_t{1} << 26, rows = 16384,
@@ -206,7 +210,7 @@ Cases standard(const Scale& scale) {
   return add.take();
 }
 
-// The shapes that the speed goals are stated for.
+// Returns the shapes of the speed goals.
 Cases paper(const Scale& scale) {
   Builder add(scale);
   for (int64_t width : {2048, 4096, 8192, 16384}) add.pair("rms_norm", 16384, "H", width, true);

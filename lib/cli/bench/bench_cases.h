@@ -1,4 +1,4 @@
-// What `ligerdsl bench` measures when no kernel is named: sets of shapes and the layers of published models.
+// Cases of `ligerdsl bench` without a named kernel: sets of shapes, and layers of published models.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@ struct BenchCase {
 
 struct BenchScale {
   bool cpu = false;
-  // Every case with each of these, but for flat arrays; none: as the set says, for models 8,192 on a GPU and 1,024 on a
-  // CPU.
+  // Numbers of rows. Each case except flat arrays is measured with every one of them. Empty: the
+  // set's own, for models 8,192 on a GPU and 1,024 on a CPU.
   std::vector<int64_t> rows = {};
 };
 
-// "standard", "paper", "widths", and the models.
+// Returns "standard", "paper", "widths" and the names of the models.
 std::vector<std::string> bench_set_names();
 
-// Throws Failure (kUsage) with the names that exist.
+// Returns the cases of a set. Throws Failure (kUsage) with the known names.
 std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& scale);
 
 }  // namespace ligerdsl::cli

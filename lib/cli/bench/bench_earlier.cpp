@@ -22,7 +22,7 @@ std::string text_of(const Json& value) {
   return tune::shown(value);
 }
 
-// Reads in parts, since a pipe has no size.
+// Reads in parts, because a pipe has no size.
 std::string text_of_file(const std::string& path) {
   constexpr size_t kMostBytes = size_t{256} << 20, kPart = size_t{1} << 16;
   std::ifstream file(path, std::ios::binary);
@@ -81,11 +81,10 @@ void EarlierBench::require_comparable(const Json& conditions) const {
           fmt::format("{} then {}, now {}", name, text_of(conditions_[name]), text_of(conditions.at(name))));
   }
   if (differences.empty()) return;
-  throw Failure(
-      kNotComparable,
-      fmt::format("--vs: times of \"{}\" say nothing about times of this run: {}; measure both under the same "
-                  "conditions",
-                  tune::clipped(path_, 200), fmt::join(differences, "; ")));
+  throw Failure(kNotComparable,
+                fmt::format("--vs: times of \"{}\" cannot be compared with this run: {}; measure both under the same "
+                            "conditions",
+                            tune::clipped(path_, 200), fmt::join(differences, "; ")));
 }
 
 std::optional<Comparison> EarlierBench::compare(const Outcome& outcome, double tolerance) const {

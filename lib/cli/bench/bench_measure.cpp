@@ -24,7 +24,8 @@ std::string resources_of(const std::vector<const lib::Launcher*>& launchers) {
   return text;
 }
 
-// Remembers the slots and the grid of its latest launch, so that the launch can be repeated by itself.
+// Stores the slots and the grid of its latest launch, so that the launch can be repeated without
+// the library.
 class RememberingKernel final : public runtime::LoadedKernel {
  public:
   explicit RememberingKernel(std::shared_ptr<runtime::LoadedKernel> kernel) : kernel_(std::move(kernel)) {
@@ -56,9 +57,8 @@ class RememberingContext final : public lib::Context {
   std::vector<std::shared_ptr<RememberingKernel>> kernels;
 };
 
-// Times the work and a copy that moves as many bytes.
-void measure_beside_copy(runtime::Device& device, const runtime::Work& repeated, const BenchRun& run,
-                         Outcome* outcome) {
+// Times the work, and a copy that moves the same number of bytes.
+void measure_with_copy(runtime::Device& device, const runtime::Work& repeated, const BenchRun& run, Outcome* outcome) {
   const runtime::MeasureOptions& options = run.options;
   const runtime::Work work = [&](runtime::Stream stream) {
     run.between();
@@ -121,7 +121,7 @@ Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const
     call.stream = stream;
     plan->execute(&call);
   };
-  measure_beside_copy(context->device(), execute, run, &outcome);
+  measure_with_copy(context->device(), execute, run, &outcome);
   return outcome;
 }
 
@@ -132,7 +132,7 @@ Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, 
   Outcome outcome{
       .kernel = which.kernel, .resources = resources_of({&instance.launcher()}), .bytes = call.bytes_moved()};
   for (const std::string& setting : which.settings) outcome.title += (outcome.title.empty() ? "" : " ") + setting;
-  measure_beside_copy(
+  measure_with_copy(
       context->device(), [&](runtime::Stream stream) { instance.launch(stream); }, run, &outcome);
   return outcome;
 }

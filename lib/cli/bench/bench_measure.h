@@ -1,4 +1,5 @@
-// Measuring one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to compare with.
+// Measures one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to
+// compare with.
 #pragma once
 
 #include <functional>
@@ -16,32 +17,33 @@ namespace ligerdsl::cli {
 struct Outcome {
   std::string kernel, title, resources;
   double bytes = 0;
-  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: not known
+  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: unknown
   double workspace = 0;
-  double flops = 0;                   // where these, not the bytes, are the floor
-  double host_us = 0, launch_us = 0;  // GPU: host time of one execute, and of its launches alone
+  double flops = 0;                   // set if arithmetic, not memory, bounds the time
+  double host_us = 0, launch_us = 0;  // GPU: host time of one execute; of its launches alone
   runtime::Measurement time;
-  double same_copy_gbps = 0;  // a copy that moves as many bytes; on a CPU it took turns with the case
+  double same_copy_gbps = 0;  // of a copy of the same bytes, on a CPU measured alternately with the case
 };
 
-// Of the copy that is the ceiling: more than caches hold.
+// Returns the size of the copy that is the ceiling; it exceeds the caches.
 int64_t large_copy_bytes(const runtime::Device& device);
-// Of a copy that moves as many bytes, once read and once written.
+// Returns the size of a copy that moves `bytes` bytes, once read and once written.
 int64_t same_size_copy_bytes(double bytes);
 
-// How, and on what.
+// Options and inputs of a measurement.
 struct BenchRun {
   runtime::MeasureOptions options;
   std::map<std::string, Array> inputs;  // --in
-  std::function<void()> between;        // called between repetitions; what it throws ends the measurement
+  std::function<void()> between;        // called between repetitions; an exception ends the measurement
 };
 
-// An operation of the library, or a kernel of --load.
+// Measure an operation of the library, or a kernel of --load.
 Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run);
 Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
                        const BenchRun& run);
 
-// Host time of one execute on a warm plan, tensors checked, and of the same launches without the library around them.
+// Measures the host time of one execute with a warm plan, including the checks, and of the same
+// launches without the library.
 void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome);
 
 }  // namespace ligerdsl::cli

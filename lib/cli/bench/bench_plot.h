@@ -1,4 +1,4 @@
-// Charts of `ligerdsl bench`, by gnuplot.
+// Charts of `ligerdsl bench`, drawn by gnuplot.
 #pragma once
 
 #include <cstddef>
@@ -10,15 +10,16 @@
 
 namespace ligerdsl::cli {
 
-// Throws Failure (kUsage) for a file that is named neither .svg nor .png, (kNothingFound) where there is no gnuplot.
+// Throws Failure: kUsage for a file name that does not end in .svg or .png, kNothingFound without
+// gnuplot.
 void check_plot(const std::string& path);
 
 struct Bar {
   std::string label;
-  double value = 0;  // of a copy
-  std::string note;  // behind the bar: "131.7 us"
+  double value = 0;  // fraction of a copy's bytes per second
+  std::string note;  // text after the bar: "131.7 us"
 };
-// One bar per case, a line at 1 (a copy of many bytes).
+// Draws one bar per case, and a line at 1, the rate of a large copy.
 void plot_bars(const std::string& path, const std::string& title, const std::vector<Bar>& bars);
 
 struct Line {
@@ -28,15 +29,17 @@ struct Line {
 // Values of cases that differ in one number, with a dashed line at `ceiling` (0: none).
 struct LinePlot {
   std::string title, x_label, y_label;
-  bool logarithmic = false;  // x
+  bool logarithmic = false;  // of the x axis
   double ceiling = 0;
   std::string ceiling_label;
   std::vector<Line> lines;
 };
 void plot_lines(const std::string& path, const LinePlot& plot);
-// Whether the cases of along() are points over the first axis: its values are numbers, and several.
+// Returns true if the first axis has two or more values, all of them numbers, so that cases of
+// along() are points over it.
 bool is_numeric(const std::vector<Axis>& axes);
-// One line for each combination of the other axes' values. `measured`: the number of a case of along(), and its value.
+// Returns one line for each combination of the other axes' values. `measured` holds indices of
+// cases of along() and their values.
 LinePlot lines_over_axis(const std::vector<Axis>& axes, const std::vector<std::pair<size_t, double>>& measured);
 
 }  // namespace ligerdsl::cli

@@ -12,7 +12,8 @@ namespace ligerdsl::cli {
 double gbps(const Outcome& o);
 double tflops(const Outcome& o);
 
-// Its rate against that of a large copy, and of one of as many bytes.
+// `of_copy` and `of_same` are its rate divided by that of a large copy, and of a copy of the same
+// size.
 std::vector<std::string> table_row(const Outcome& o, double of_copy, double of_same);
 Json json_row(const Outcome& o, double of_copy, double of_same);
 

@@ -1,5 +1,5 @@
-// `ligerdsl cache ls | verify | trim | clear`. Exit code 4 when there is no cache, or it cannot be changed; verify: 1
-// when an entry is damaged.
+// `ligerdsl cache ls | verify | trim | clear`. Returns exit code 4 if there is no cache or it
+// cannot be changed; verify returns 1 if an entry is damaged.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -38,7 +38,8 @@ int64_t limit() {
   return given > 0 ? given : runtime::kDefaultCacheLimit;
 }
 
-// The folder that the environment names, whatever LIGERDSL_CACHE says about its use; never created here.
+// Opens the folder that the environment names, whether or not LIGERDSL_CACHE uses it. Never creates
+// it.
 std::unique_ptr<CacheFolder> open_folder() {
   auto folder = std::make_unique<CacheFolder>(runtime::default_cache_directory(runtime::options()), false);
   if (folder->is_open()) return folder;
@@ -77,7 +78,7 @@ Listing list_entries(const CacheFolder& folder, bool digests) {
   return listing;
 }
 
-// "good", or what kind of not good.
+// Returns "good", or the kind of fault.
 std::string state_of(const EntryHead& head) {
   switch (head.state) {
     case EntryState::good:

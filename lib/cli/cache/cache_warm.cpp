@@ -1,10 +1,10 @@
-// `ligerdsl cache warm`: descriptions compiled into the disk cache under the keys that plans of later processes look
-// up.
+// `ligerdsl cache warm` compiles descriptions into the disk cache, under the keys that plans of
+// later processes look up.
 //
-// A key holds program, options, target and build. For the CPU and for a GPU that is here (--device) everything is asked
-// of the device itself. For a GPU that is not here, the architecture, the PTX version of its driver and its number of
-// multiprocessors are told; its PTX is stored, and the driver there assembles it at the first load, which NO_JIT
-// allows.
+// A key holds program, options, target and build. For the CPU and for a GPU of --device, the device
+// itself gives these. For another GPU the user gives the architecture, the PTX version of its
+// driver and its number of SMs. The cache then stores PTX, and the driver there assembles it at the
+// first load, which NO_JIT allows.
 #include <fmt/format.h>
 
 #include <map>
@@ -24,7 +24,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// One context per target, for all of its lines.
+// One context per target, for all lines with that target.
 class Contexts {
  public:
   Contexts(const Globals& globals, const CacheRequest& request) : globals_(globals), request_(request) {}
@@ -64,20 +64,21 @@ void require_writable_cache() {
     throw Failure(kNothingFound, "LIGERDSL_NO_JIT is set: it forbids to compile, here too");
 }
 
-// What was done, for people and for --json.
+// Results of the command, for text and --json.
 struct Report {
   Json lines = Json::array();
   std::set<runtime::Digest> keys;
   int64_t failed = 0, compiled = 0;
 };
 
-// Plans one description. That it does not compile is reported, and the others follow; a mistake in it ends the command.
+// Plans one description. Reports a failed compile and returns; throws for a mistake in the
+// description, which ends the command.
 void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEntry& entry, WarmContext& context,
               Report* report) {
   Json line = {{"where", entry.where}, {"operation", entry.operation}, {"kernels", Json::array()}};
   context.warmed.clear();
   try {
-    // The context outlives the plan, which is gone when this returns.
+    // The plan does not own the context, which outlives it.
     load_kernels(authors, entry.operation, entry.settings, lib::ContextRef(lib::ContextRef(), &context));
   } catch (const runtime::Error& error) {
     const int category = static_cast<int>(error.status()) / 1000;
@@ -103,7 +104,7 @@ void warm_one(const Globals& globals, const AuthorKernels& authors, const WarmEn
   report->lines.push_back(std::move(line));
 }
 
-// A cache that is too small for all of them has lost the first ones again.
+// Fails if the cache has evicted some of the kernels because it is too small for all.
 void require_all(const Report& report, const runtime::DiskCache& disk) {
   int64_t missing = 0;
   for (const runtime::Digest& key : report.keys) missing += !disk.read(key, runtime::kArtifactSuffix);
@@ -126,7 +127,7 @@ int cache_warm(const Globals& globals, const CacheRequest& request) {
   for (const WarmEntry& entry : entries) {
     std::vector<std::string> targets = request.targets;
     if (entry.target) targets = {*entry.target};
-    if (targets.empty()) targets = {""};  // that of --device
+    if (targets.empty()) targets = {""};  // the target of --device
     for (const std::string& target : targets) {
       context = contexts.get(entry, target);
       warm_one(globals, authors, entry, *context, &report);

@@ -1,4 +1,5 @@
-// Contexts whose plans leave their kernels in the disk cache: what `ligerdsl cache warm` and `ligerdsl tune` compile with.
+// Contexts whose plans store their kernels in the disk cache, for `ligerdsl cache warm` and
+// `ligerdsl tune`.
 #pragma once
 
 #include <memory>
@@ -20,7 +21,7 @@ struct Warmed {
   runtime::Origin origin;
 };
 
-// Plans made on it leave their kernels in the disk cache.
+// Context of a present device; its plans store their kernels in the disk cache.
 class WarmContext : public lib::Context {
  public:
   explicit WarmContext(const runtime::DeviceConfig& config) : Context(config) {}
@@ -42,7 +43,7 @@ class WarmContext : public lib::Context {
   }
 };
 
-// The same for a GPU that need not be here; its plans can never run.
+// The same for a GPU that need not be present. Its plans can never run.
 class WarmTarget final : public WarmContext {
  public:
   WarmTarget(const runtime::DeviceConfig& cpu, program::CompileOptions base, int multiprocessors)

@@ -1,4 +1,5 @@
-// `ligerdsl explain`: why a kernel is built as it is, what its code uses, and how far its time is from that of a copy.
+// `ligerdsl explain` shows why a kernel is built as it is, what its code uses, and how its time
+// compares with a copy.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -15,8 +16,8 @@
 #include "lib/cli/kernels/launch_list.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/deferred_signals.h"
-#include "lib/cli/support/distortions.h"
 #include "lib/cli/support/environment.h"
+#include "lib/cli/support/timing_hazards.h"
 #include "lib/instance/op_instance.h"
 #include "lib/src/structs.h"
 #include "program/serialize.h"
@@ -26,7 +27,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// A device, or a GPU that need not be here, and what plans loaded into it.
+// A present device, or a GPU that need not be present, and the kernels that plans loaded into it.
 class Place {
  public:
   Place(const Globals& globals, const std::string& target) {
@@ -67,7 +68,7 @@ class Explanation {
         place_(globals, request.target) {}
 
   int run() {
-    std::optional<DeferredSignals> signals;  // of what is measured: the rest of the page needs no time
+    std::optional<DeferredSignals> signals;  // only while measuring; the rest of the page takes little time
     result_ = {{"kernel", request_.kernel}, {"settings", ""}, {"device", ""}, {"configuration", Json::array()}};
     if (author_)
       explain_author();
@@ -83,7 +84,7 @@ class Explanation {
     result_["left_out"] = left_out_;
     if (globals_.json != "-") print();
     write_json(globals_, result_);
-    flush_output();  // a signal that came is let through after this
+    flush_output();  // before a deferred signal ends the command
     return kOk;
   }
 
@@ -111,7 +112,8 @@ class Explanation {
     result_["bytes"] = instance.bytes_moved();
   }
 
-  // How a call of these sizes goes, with tensors that lie as they mostly do: which kernels it launches.
+  // Makes a call of these sizes, with aligned contiguous tensors, to list the kernels that it
+  // launches.
   void explain_call(OpInstance* instance, const lib::Plan& plan) {
     instance->place_tensors(plan);
     lib::Call call = instance->bound(plan);
@@ -126,7 +128,8 @@ class Explanation {
         {"workspace_bytes", call.workspace_bytes}, {"facts", facts}, {"launches", launches_of(list.launches)}};
   }
 
-  // By kernels, in the order in which they are first launched, which is the order of the page.
+  // Returns the launches by kernel, in the order of their first launches, and adds these kernels to
+  // the page.
   Json launches_of(const std::vector<LaunchList::Launch>& launches) {
     const std::vector<std::string> variants = variant_names(place_.recorded(), place_.is_gpu());
     std::map<std::string, size_t> places;
@@ -174,7 +177,7 @@ class Explanation {
       leave_out("registers, spills and occupancy: they need ptxas of NVIDIA's CUDA toolkit in PATH, or a GPU");
   }
 
-  // Ctrl-C leaves out what is not known yet.
+  // After Ctrl-C, leaves out what is not measured yet.
   void measure(const DeferredSignals& signals) {
     const auto going_on = [&] {
       if (signals.arrived()) throw Failure(kInterrupted, "interrupted");
@@ -188,7 +191,7 @@ class Explanation {
   }
 
   void measure_between(const std::function<void()>& going_on) {
-    warn_of_distortions("explain");
+    warn_of_timing_hazards("explain");
     const lib::ContextRef context = place_.context();
     const BenchRun run{.options = {}, .inputs = {}, .between = going_on};
     const BenchCase which{request_.kernel, settings_};
@@ -200,7 +203,7 @@ class Explanation {
         result_["time"] = {{"median_ms", o.time.median_ms}, {"q20_ms", o.time.q20_ms},
                            {"q80_ms", o.time.q80_ms},       {"copy_bytes", copy_bytes},
                            {"copy_gb_per_s", gbps},         {"same_size_copy_ms", o.bytes / (o.same_copy_gbps * 1e6)}};
-    time["distorted_by"] = distortions();
+    time["distorted_by"] = timing_hazards();
     if (o.flops > 0) {
       time["tflops"] = o.flops / (o.time.median_ms * 1e9);
       leave_out("floor: it multiplies matrices, so that arithmetic bounds it rather than bytes");
@@ -233,7 +236,7 @@ class Explanation {
     for (const Json& row : call["launches"]) {
       const std::string times = counted(row["launches"].get<int>(), "launch", "launches");
       if (row.contains("product")) {
-        text += fmt::format("{} of a library's product {}\n", times, row["product"].get<std::string>());
+        text += fmt::format("{} of a library's matmul {}\n", times, row["product"].get<std::string>());
         continue;
       }
       const auto variant = row["variant"].get<std::string>();
@@ -246,7 +249,7 @@ class Explanation {
   static void print_time(const Json& time) {
     const auto ms = [&](const char* name) { return format_time(time[name].get<double>()); };
     if (time.contains("floor_ms"))
-      print_text(fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of as many bytes takes {}\n",
+      print_text(fmt::format("floor: {}, at the {:.1f} GB/s of a copy of {}; a copy of the same bytes takes {}\n",
                              ms("floor_ms"), time["copy_gb_per_s"].get<double>(),
                              format_bytes(time["copy_bytes"].get<double>()), ms("same_size_copy_ms")));
     print_text(fmt::format("measured: {} (20 %: {}, 80 %: {})", ms("median_ms"), ms("q20_ms"), ms("q80_ms")));
@@ -260,10 +263,10 @@ class Explanation {
   const ExplainRequest& request_;
   AuthorKernels authors_;
   const AnyKernel* author_;
-  std::vector<std::string> settings_;  // of what is built and measured
+  std::vector<std::string> settings_;  // of the kernel that is built and measured
   Place place_;
   Json result_;
-  std::vector<RecordedKernel> shown_;  // kernels of the page
+  std::vector<RecordedKernel> shown_;  // kernels on the page
   std::vector<std::string> left_out_;
 };
 

@@ -25,7 +25,7 @@ Json field_json(const MetaField& field, const std::string& value, const std::str
 std::string why(lib::Context& context, const lib::ConfigSource& source) {
   if (source.table)
     return fmt::format("the table \"{}\" has an entry, tuned on {}", source.table->name(), source.model);
-  if (runtime::options().tuning == runtime::Tuning::off) return "LIGERDSL_TUNING=off turns tables off";
+  if (runtime::options().tuning == runtime::Tuning::off) return "LIGERDSL_TUNING=off disables tables";
   if (!context.tuned()) return "there is no table of tuned kernels (LIGERDSL_TABLE)";
   return source.passed.empty() ? "no table has an entry for it" : "no entry for it can be taken";
 }
@@ -80,7 +80,7 @@ Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<s
   const TunedAuthor tuned = tuned_author(context, kernel, *settings);
   const lib::ConfigSource& source = tuned.source;
   Json fields = Json::array();
-  MetaValues open;  // of its schedule
+  MetaValues open;  // fields of its schedule
   for (const MetaField& field : kernel.fields()) {
     const bool is_given = given.count(field.name) > 0, is_tuned = source.values.count(field.name) > 0;
     const std::string value = is_given ? given.at(field.name) : is_tuned ? source.values.at(field.name) : field.value;
@@ -102,7 +102,7 @@ Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<s
 void print_configs(const Globals& globals, const Json& configs) {
   for (const Json& config : configs) {
     const std::string from = config["from"];
-    const auto say = [](const std::string& line) { print_text(printable_line(line) + "\n"); };  // of tables
+    const auto say = [](const std::string& line) { print_text(printable_line(line) + "\n"); };  // from tables
     print_text("\n");
     say(fmt::format("configuration of {}: the {}, because {}", config["kernel"].get<std::string>(),
                     from == "default" ? "kernel's own" : from + "'s", config["why"].get<std::string>()));

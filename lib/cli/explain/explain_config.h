@@ -1,4 +1,5 @@
-// For `ligerdsl explain`: the configuration of each kernel of a plan, and who decided on each of its fields.
+// For `ligerdsl explain`: the configuration of each kernel of a plan, and the source of each of its
+// fields.
 #pragma once
 
 #include <memory>
@@ -12,13 +13,13 @@
 
 namespace ligerdsl::cli {
 
-// Asks the context's tables as plans do, and keeps what they said.
+// Asks the context's tables as plans do, and stores the answers.
 class ExplainedConfigs final : public lib::KernelConfigs {
  public:
   explicit ExplainedConfigs(lib::Context& context) : context_(context) {}
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
 
-  // With what `settings`, which asked these, made of the answers.
+  // Returns the answers and the values after `settings`, which called this object, overrode them.
   Json json(const ConfigSettings& settings) const;
 
  private:
@@ -32,8 +33,8 @@ class ExplainedConfigs final : public lib::KernelConfigs {
   std::vector<Answer> answers_;
 };
 
-// The same of a kernel of --load, for which ligerdsl::tuned asks. `settings` become those of the call that it explains:
-// with all that is a choice.
+// Returns the same for a kernel of --load, for which ligerdsl::tuned asks. Adds the chosen values
+// of its schedule to `settings`.
 Json author_config(lib::Context& context, const AnyKernel& kernel, std::vector<std::string>* settings);
 
 void print_configs(const Globals& globals, const Json& configs);

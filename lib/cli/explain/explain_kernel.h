@@ -1,4 +1,5 @@
-// For `ligerdsl explain`: what a kernel's machine code uses, how many of its CTAs an SM holds and what limits them.
+// For `ligerdsl explain`: resources of a kernel's machine code, the number of its CTAs per SM, and
+// what limits it.
 #pragma once
 
 #include <vector>

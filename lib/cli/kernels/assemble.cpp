@@ -19,7 +19,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// What a tool of the CUDA toolkit printed.
+// Runs a tool of the CUDA toolkit and returns what it prints.
 std::string run_tool(const std::vector<std::string>& command, const DeferredSignals& signals) {
   runtime::ProcessResult result;
   try {
@@ -45,11 +45,11 @@ std::string read_file(const std::string& path) {
 }  // namespace
 
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage) {
-  const DeferredSignals signals;  // before the folder: a signal ends the command when the folder is gone
+  const DeferredSignals signals;  // before the folder, so that a signal ends the command after its removal
   const runtime::TemporaryFolder folder;
   const std::string input = folder.write("kernel.ptx", ptx), output = folder.path() + "/kernel.cubin";
-  // What authors look at is what the driver's linker will make: relocatable code (-c), for which ptxas takes other
-  // registers and another order than for a cubin of its own.
+  // Compiles relocatable code (-c), as the driver's linker does. ptxas gives it other registers and
+  // another order than a stand-alone cubin.
   std::vector<std::string> command = {"ptxas", "-v", "-arch=" + arch, input, "-o", output};
   if (stage != "cubin") command.insert(command.begin() + 2, "-c");
   const std::string log = run_tool(command, signals);

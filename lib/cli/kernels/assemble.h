@@ -1,4 +1,4 @@
-// What ptxas makes of a kernel's PTX: for `compile --emit cubin | resources | sass`.
+// Runs ptxas on a kernel's PTX, for `compile --emit cubin | resources | sass`.
 #pragma once
 
 #include <optional>
@@ -9,13 +9,16 @@
 
 namespace ligerdsl::cli {
 
-// cubin: the file's bytes; resources: ptxas's report of registers and memory; sass: the machine instructions, through
-// cuobjdump. Throws Failure with what the tool printed and the command that repeats it.
+// Returns the result of a stage. Throws Failure with the tool's output and the command that repeats
+// it.
+// - cubin: the file's bytes.
+// - resources: ptxas's report of registers and memory.
+// - sass: the machine instructions, by cuobjdump.
 std::string assemble(const std::string& ptx, const std::string& arch, const std::string& stage);
 
-// What ptxas's report (`--emit resources`) says of the artifact.
+// Parses ptxas's report (`--emit resources`) on the artifact.
 runtime::KernelResources reported_resources(const program::Artifact& artifact, const std::string& report);
-// The same, or nothing where there is no ptxas in PATH.
+// Assembles the artifact and parses the report. Returns nothing if ptxas is not in PATH.
 std::optional<runtime::KernelResources> assembled_resources(const program::Artifact& artifact);
 
 }  // namespace ligerdsl::cli

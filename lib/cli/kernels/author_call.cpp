@@ -47,7 +47,7 @@ std::string missing_text(const AuthorArgument& argument) {
   return fmt::format("\n  {}, {}: {}", name, type_text(argument.type), how);
 }
 
-// The sizes and strides that the program was recorded with.
+// Fails if the argument's sizes or strides differ from those that the program was recorded with.
 void require_declared(const AuthorArgument& argument) {
   const program::Type& type = argument.type;
   if (type.shape.size() > size_t{lib::kMaxRank})
@@ -195,7 +195,7 @@ void AuthorCall::set_arguments(Settings* settings, const std::map<std::string, A
   }
 }
 
-// A view's or a pointer's, from its setting, its file, or both.
+// Sets the shape of a view or pointer from its setting, its file, or both.
 void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings, std::map<std::string, std::string>* like) {
   const std::string& name = argument.name;
   if (argument.input) argument.shape = argument.input->shape;
@@ -216,7 +216,7 @@ void AuthorCall::set_memory(AuthorArgument& argument, Settings* settings, std::m
   } else {
     argument.shape = parse_shape(name, text);
     if (!argument.is_view() && argument.shape.size() != 1)
-      throw Failure(kUsage, fmt::format("{}={}: expected the number of elements behind the pointer", name, text));
+      throw Failure(kUsage, fmt::format("{}={}: expected the pointer's number of elements", name, text));
   }
 }
 

@@ -1,8 +1,13 @@
-// A call of a loaded kernel, before there is a device: its program, its arguments from settings and files, its launch.
+// A call of a loaded kernel that needs no device yet: its program, its arguments from settings and
+// files, its launch.
 //
-// Settings, name=value: a meta-parameter; num_warps and the like (launch_settings.h); a view's shape ("y=4096x512"), or
-// the view whose shape it has ("y=x"), with the numbers to fill it with behind a colon ("labels=4096:0..31999"); the
-// elements behind a pointer ("p=4096"); a scalar's value.
+// Settings, name=value:
+// - a meta-parameter,
+// - a launch setting, num_warps and others (launch_settings.h),
+// - a view's shape ("y=4096x512") or a view of equal shape ("y=x"); after a colon the numbers to
+//   fill it with ("labels=4096:0..31999"),
+// - a pointer's number of elements ("p=4096"),
+// - a scalar's value.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>
@@ -28,7 +33,7 @@ struct AuthorArgument {
   std::string name;
   program::Type type;
   bool written = false;
-  std::vector<int64_t> shape;  // views; of a pointer the number of elements behind it
+  std::vector<int64_t> shape;  // of a view; one dimension for a pointer's elements
   int64_t integer = 0;         // scalars of integer types
   double number = 0;           // scalars of float types
   std::optional<Interval> interval;
@@ -36,19 +41,20 @@ struct AuthorArgument {
 
   bool is_memory() const { return type.kind != program::TypeKind::scalar; }
   bool is_view() const { return type.kind == program::TypeKind::view; }
-  // By --in or an interval; what is written is 0 without.
+  // Returns true if --in or an interval gives the initial values. Otherwise written memory begins
+  // as 0.
   bool has_contents() const { return input || interval; }
-  // What is in its memory before the launch.
+  // Returns the bytes of its memory before the launch.
   std::string initial_bytes(uint64_t seed) const;
 };
 
-// "f32 view [?, 4096]", "i32 scalar", "bf16 pointer".
+// Returns the type as text: "f32 view [?, 4096]", "i32 scalar", "bf16 pointer".
 std::string type_text(const program::Type& type);
 
 class AuthorCall {
  public:
-  // Recorded for the target. `inputs` must outlive the call. Throws Failure (kUsage) with every argument that is
-  // missing.
+  // Records the kernel for the target. `inputs` must outlive the call. Throws Failure (kUsage) that
+  // lists every missing argument.
   AuthorCall(const AnyKernel& kernel, const std::vector<std::string>& settings,
              const std::map<std::string, Array>& inputs, const Target& target);
 
@@ -57,7 +63,7 @@ class AuthorCall {
   bool dynamic_persistent() const { return hidden_arguments_ > 0; }
   const runtime::Grid& grid() const { return grid_; }
   const Launch& launch() const { return launch_; }
-  // Every view read or written once.
+  // Returns the bytes of all arguments in memory, each counted once.
   double bytes_moved() const;
 
  private:
@@ -69,12 +75,12 @@ class AuthorCall {
 
   program::Program program_;
   std::vector<AuthorArgument> arguments_;
-  size_t hidden_arguments_ = 0;  // the first ones, which the tool sets (KernelBuilder::dynamic_persistent)
+  size_t hidden_arguments_ = 0;  // leading arguments that the command sets (KernelBuilder::dynamic_persistent)
   runtime::Grid grid_;
   Launch launch_;
 };
 
-// Contiguous strides.
+// Returns the strides of a contiguous tensor.
 std::vector<int64_t> strides_of(const std::vector<int64_t>& shape);
 
 }  // namespace ligerdsl::cli

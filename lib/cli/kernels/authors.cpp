@@ -32,8 +32,8 @@ lib::BoundTensor contiguous(void* data, const std::vector<int64_t>& shape, DType
 
 namespace {
 
-// The loader maps what the headers say, and a read past the end of the file would be SIGBUS. Other faults of the file
-// are reported by the loader.
+// Fails for a truncated file. The loader maps what the ELF headers say, and a read after the end of
+// the file would raise SIGBUS. The loader reports other faults of the file.
 void require_whole(const std::string& path, const std::string& file) {
   constexpr size_t kMostBytes = size_t{1} << 32;
   std::string problem;
@@ -45,7 +45,7 @@ void require_whole(const std::string& path, const std::string& file) {
                               file));
 }
 
-// An error in the table of kernels names the file that it came with.
+// Reads a file's table of kernels; an error names the file.
 std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entry, const std::string& file) {
   try {
     return kernels_of(entry());
@@ -58,10 +58,11 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_in(ligerdsl_author_entry_fn entr
 
 AuthorKernels::AuthorKernels(const std::vector<std::string>& files) {
   for (const std::string& file : files) {
-    // A path without a slash means the working folder here, not the linker's search path.
+    // dlopen searches its library path for a name without a slash; here it means the working
+    // folder.
     const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
     require_whole(path, file);
-    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed: kernels keep code in it
+    void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);  // never closed, because kernels use its code
     if (!handle) throw Failure(kUsage, fmt::format("--load {}: {}", file, dlerror()));
     const auto entry = reinterpret_cast<ligerdsl_author_entry_fn>(dlsym(handle, LIGERDSL_AUTHOR_ENTRY));
     if (!entry)

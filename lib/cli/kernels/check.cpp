@@ -20,11 +20,11 @@ namespace {
 
 struct Gate {
   double rtol, atol;
-  double floor = 0;  // half the spacing of f16's subnormal numbers, the spacing of fp8's
+  double floor = 0;  // f16: half the spacing of subnormal numbers; fp8: their spacing
 };
 
 Gate gate_of(DType type) {
-  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // a step either way
+  if (type == DType::f8e5m2) return {0.26, 1e-4, 0x1.001p-16};  // one step up or down
   if (type == DType::f8e4m3) return {0.13, 1e-4, 0x1.001p-9};
   if (type == DType::bf16) return {1.6e-2, 1e-4};
   if (type == DType::f16) return {2e-3, 1e-5, 0x1.001p-25};
@@ -83,7 +83,7 @@ bool any_op(const program::Region& region, const std::function<bool(const progra
   });
 }
 
-// From a float to an integer by this operation.
+// Returns true if this operation converts a float to an integer.
 bool leaves_floats(const program::Program& program, const program::Op& op, program::OpCode code) {
   return op.code == code && is_float(program.values[op.operands[0]].dtype) &&
          is_integer(program.values[op.results[0]].dtype);
@@ -93,7 +93,7 @@ std::string text_of(double value) {
   return std::isnan(value) ? "nan" : fmt::format("{:g}", value);
 }
 
-// The differences of one element: 0 where it is right whatever the gate.
+// Returns the error of one element, 0 for equal values including two NaNs.
 double error_of(double got, double expected) {
   if (got == expected || (std::isnan(got) && std::isnan(expected))) return 0;
   const double error = std::fabs(got - expected);
@@ -181,7 +181,7 @@ Difference compare_reals(const std::vector<double>& got, const std::vector<std::
   return difference;
 }
 
-// All elements are beyond the gate, or none.
+// Compares norms: either all elements are beyond the gate or none.
 Difference compare_norms(const std::vector<double>& got, const std::vector<double>& expected, DType rounding,
                          double least_norm) {
   Difference difference{.elements = static_cast<int64_t>(got.size()),
@@ -222,7 +222,7 @@ Difference compare(const std::string& got, const Expectation& expected, DType ty
   if (is_integer(type)) return compare_integers(got, {bytes}, type);
   const std::vector<double> values = to_doubles(bytes, type);
   if (expected.over_rows) return compare_norms(to_doubles(got, type), values, expected.rounding, expected.norm);
-  // What is made of rounded values has their errors, whatever it is stored as.
+  // Results of rounded values have their errors, whatever dtype they are stored in.
   return compare_reals(to_doubles(got, type), {values}, expected.rounding == DType::f32 ? type : expected.rounding);
 }
 

@@ -1,4 +1,4 @@
-// The float64 side of `run --check`: kernels interpreted, and the comparison of two results.
+// float64 reference of `run --check`: interpretation of kernels, and comparison of results.
 #pragma once
 
 #include <cstdint>
@@ -12,29 +12,34 @@
 
 namespace ligerdsl::cli {
 
-// What an argument holds after the launch.
+// An argument after the launch.
 struct Interpreted {
-  std::string bytes;                         // scalars: empty
-  interpreter::AccessLog::Extent unwritten;  // of memory that the call gives no contents and the kernel does not read
-  bool read = false;                         // what was there before, or updated
+  std::string bytes;                         // empty for scalars
+  interpreter::AccessLog::Extent unwritten;  // elements without initial values that the kernel neither reads nor writes
+  bool read = false;                         // true if the kernel reads the initial values
 };
 
-// The arguments in their order, as the reference interpreter computes them. Throws ligerdsl::Error with the author's
-// file and line for an access outside the arguments' memory, programs that depend on their order, and whatever else the
-// program format leaves undefined.
+// Returns the arguments in order, as the reference interpreter computes them. Throws
+// ligerdsl::Error with the author's file and line for
+// - an access outside of the arguments' memory,
+// - programs whose result depends on their order, and
+// - anything else that the program format leaves undefined.
 enum class Rounding : uint8_t { none, every_operation };
 std::vector<Interpreted> interpret(const AuthorCall& call, Rounding rounding,
                                    interpreter::NanBits nan_bits = interpreter::NanBits::usual);
 
-// Whether the program makes whole numbers from floats: then the last bit of a float decides between neighbours.
+// Returns true if the program converts floats to integers, so that the last bit of a float can
+// change a result by a whole step.
 bool jumps(const program::Program& program);
-// Whether it takes the bits of floats: those of a NaN are the target's choice.
+// Returns true if the program reads the bits of floats. The bits of a NaN depend on the target.
 bool takes_bits(const program::Program& program);
-// Elements that depend on the bits of a NaN, as two evaluations with other bits tell.
+// Returns the elements that differ between two evaluations with different NaN bits.
 std::vector<bool> free_elements(const std::string& first, const std::string& second, DType type);
 
-// What a device may answer for a call: the exact evaluation; where results jump with the rounding, one that is rounded as a
-// device rounds, which is right as well; and what depends on the bits of a NaN, which is not compared.
+// Results that a device may return for a call:
+// - the exact evaluation,
+// - if results jump with rounding, also the evaluation with the roundings of a device,
+// - for elements that depend on the bits of a NaN, any value.
 class Evaluations {
  public:
   Evaluations() = default;
@@ -48,23 +53,24 @@ class Evaluations {
 
 struct Difference {
   double worst = 0;    // largest |got - expected| over the largest |expected|
-  int64_t beyond = 0;  // elements beyond the gate
+  int64_t beyond = 0;  // number of elements beyond the gate
   int64_t elements = 0;
-  int64_t first = -1;         // index of the first beyond the gate
-  std::string got, expected;  // there
-  bool overflow = false;      // there an infinity or NaN came where a finite value was expected
-  bool by_rounding = false;   // and the kernel's own roundings give none there either
-  std::string gate;           // in words
+  int64_t first = -1;         // index of the first element beyond the gate
+  std::string got, expected;  // values of that element
+  bool overflow = false;      // it is an infinity or NaN instead of a finite value
+  bool by_rounding = false;   // the kernel's own roundings give no finite value either
+  std::string gate;           // as text
 };
 
-// Element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with the dtype's gate; NaN matches
-// NaN, infinities their equals, integers exactly. Of several expectations the nearest counts, but an infinity or NaN is
-// right only where the first says so. Elements that are `free` (empty: none) may be anything.
+// Compares element by element: |got - expected| <= atol * max|expected| + rtol * |expected|, with
+// the dtype's gate. NaN matches NaN, infinities match their equals, integers must be equal. With
+// several expectations the nearest counts, but an infinity or NaN is right only if the first one
+// has it. `free` elements (empty: none) may have any value.
 Difference compare(const std::string& got, const std::vector<std::string>& expected, DType type,
                    const std::vector<bool>& free = {});
 
-// The same for values, rounded to the dtype first. Sums over rows: |got - expected| / |expected| of all elements as
-// vectors.
+// Does the same for values, which are rounded to the dtype first. Sums over rows are compared as
+// vectors: |got - expected| / |expected| over all elements.
 Difference compare(const std::string& got, const Expectation& expected, DType type);
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,4 @@
-// `ligerdsl compile`: any stage of any kernel, for a device that need not be here.
+// `ligerdsl compile` prints any stage of a kernel, for a device that need not be present.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -30,19 +30,19 @@ bool is_reproducer(const std::string& kernel) {
   return kernel.ends_with(runtime::kReproducerSuffix);
 }
 
-// What the compiler failed on, for the device that it was for.
+// Reads a reproducer: the program that the compiler failed on, and its options.
 Recorded from_reproducer(const CompileRequest& request) {
   if (!request.target.empty() || !request.settings.empty())
     throw Failure(kUsage, "a reproducer holds its own target and settings; leave out --target and name=value");
   const runtime::Reproducer kept = runtime::read_reproducer(request.kernel);
   if (kept.build_id != runtime::build_id())
     print_error(
-        fmt::format("the reproducer was written by build {}, and this is build {}: the fault may not show again",
+        fmt::format("the reproducer was written by build {}, and this is build {}: the error may not occur again",
                     kept.build_id, runtime::build_id()));
   return {kept.program, program::parseOptions(kept.options)};
 }
 
-// A kernel of --load, as its launch rule says or the settings do instead.
+// Loads a kernel of --load with the launch of its launch rule, which settings may override.
 void load_author(const AnyKernel& kernel, const std::vector<std::string>& settings, lib::Context& context) {
   std::map<std::string, std::string> rest;
   const MetaValues meta = take_meta(kernel, tuned_settings(context, kernel, settings), &rest);
@@ -81,7 +81,7 @@ std::string emit(runtime::CompilerLibrary* compiler, const Recorded& recorded, c
   return text;
 }
 
-// The text goes to --output or to standard output, unless that has the JSON.
+// Writes the text to --output or, unless that gets the JSON, to standard output.
 int write_result(const Globals& globals, const CompileRequest& request, const std::string& text, const Json& result) {
   if (!request.output.empty()) {
     write_file(request.output, text);
@@ -92,7 +92,8 @@ int write_result(const Globals& globals, const CompileRequest& request, const st
   return kOk;
 }
 
-// The schedules of an operation's kernels for the target, without compiling anything: a line of settings each.
+// Prints the schedules of an operation's kernels for the target, one line of settings per kernel.
+// Compiles nothing.
 int print_configs(const Globals& globals, const CompileRequest& request, const std::string& target) {
   if (AuthorKernels(globals.load).find(request.kernel))
     throw Failure(kUsage,

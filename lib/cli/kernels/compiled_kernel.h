@@ -1,4 +1,5 @@
-// Recorded kernels as the compiler and, for a GPU, ptxas or the driver make them: for `compile` and `explain`.
+// Recorded kernels after compilation, and for a GPU after assembly by ptxas or the driver, for
+// `compile` and `explain`.
 #pragma once
 
 #include <optional>
@@ -16,16 +17,16 @@ struct CompiledKernel {
   std::string name;
   program::CompileOptions options;
   program::Artifact artifact;
-  std::optional<runtime::KernelResources> resources;  // none: a GPU that is not here, without ptxas
-  std::vector<program::Remark> remarks;               // the compiler's, and those of the resources
+  std::optional<runtime::KernelResources> resources;  // none for a GPU that is not present, without ptxas
+  std::vector<program::Remark> remarks;               // of the compiler and of the resources
 };
 
-// Throws what the compiler throws.
+// Compiles a kernel. Throws what the compiler throws.
 CompiledKernel compiled(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded);
-// The same of a kernel that a device loaded.
+// Returns the same data for a kernel that a device loaded.
 CompiledKernel loaded(const RecordedKernel& recorded);
 
-// A line each.
+// Returns one line per remark.
 std::string text_of(const std::vector<program::Remark>& remarks);
 Json json_of(const std::vector<program::Remark>& remarks);
 

@@ -48,7 +48,7 @@ double parse_scalar_real(const std::string& name, DType type, const std::string&
 Interval parse_interval(const std::string& name, DType type, const std::string& text) {
   const size_t dots = text.find("..");
   if (dots == std::string::npos || dots == 0)
-    throw Failure(kUsage, fmt::format("{}: expected LOW..HIGH behind the colon, like 0..31999, got '{}'", name, text));
+    throw Failure(kUsage, fmt::format("{}: expected LOW..HIGH after the colon, like 0..31999, got '{}'", name, text));
   const std::string low = text.substr(0, dots), high = text.substr(dots + 2);
   Interval interval;
   if (is_integer(type)) {

@@ -1,4 +1,4 @@
-// Numbers for an argument that no file brings: what they may be, and the bytes of many.
+// Generated values of an argument without a file: their limits, and their bytes.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,25 @@
 
 namespace ligerdsl::cli {
 
-// Both ends are included. Integers use low and high, floats the real ends.
+// Interval with both ends included. Integers use low and high, floats real_low and real_high.
 struct Interval {
   int64_t low = 0, high = 0;
   double real_low = 0, real_high = 0;
 };
 
-// The integers of a type.
+// Returns the range of an integer type.
 Interval limits_of(DType type);
 
-// A scalar of the type: an integer of its range, or a number that it holds. Throws Failure (kUsage).
+// Parse a scalar: an integer in the type's range, or a number that the type holds. Throw Failure
+// (kUsage).
 int64_t parse_scalar_integer(const std::string& name, DType type, const std::string& text);
 double parse_scalar_real(const std::string& name, DType type, const std::string& text);
 
-// "LOW..HIGH". Throws Failure (kUsage).
+// Parses "LOW..HIGH". Throws Failure (kUsage).
 Interval parse_interval(const std::string& name, DType type, const std::string& text);
 
-// n numbers of a fixed seed: of the interval, evenly; without one floats are normal and integers 0.
+// Returns n random numbers of a fixed seed, uniform in the interval. Without an interval, floats
+// are normally distributed and integers are 0.
 std::string generated_bytes(DType type, int64_t n, uint64_t seed, const std::optional<Interval>& interval);
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,4 @@
-// A configuration in the place of the heuristic's, for operations and for kernels of --load.
+// A configuration that replaces the heuristic's, for operations and kernels of --load.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace ligerdsl::cli {
 
-// While an object lives, kernels of the context have these values.
+// While it lives, kernels of the context are configured with these values.
 class GivenConfig final : public lib::KernelConfigs {
  public:
   GivenConfig(lib::Context& context, MetaValues values)
@@ -29,7 +29,7 @@ class GivenConfig final : public lib::KernelConfigs {
   MetaValues values_;
 };
 
-// Keeps what a plan asks and lets the heuristic answer.
+// Stores the questions of a plan and uses the heuristic's answers.
 class KeptQuestions final : public lib::KernelConfigs {
  public:
   using Question = std::shared_ptr<const lib::ConfigQuestion>;
@@ -37,17 +37,18 @@ class KeptQuestions final : public lib::KernelConfigs {
     questions_.push_back(asked);
     return {};
   }
-  // In their order.
+  // Returns the questions in order.
   const std::vector<Question>& all() const { return questions_; }
 
  private:
   std::vector<Question> questions_;
 };
 
-// Settings of a kernel of --load, whose meta-parameters are settings.
+// Returns the settings of a kernel of --load with this configuration; its meta-parameters are
+// settings.
 std::vector<std::string> with_config(std::vector<std::string> settings, const MetaValues& config);
 
-// load_kernels() in this configuration.
+// Calls load_kernels() with this configuration.
 void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
                   const MetaValues& config, const lib::ContextRef& context);
 

@@ -1,4 +1,4 @@
-// --in name=FILE.npy.
+// Reads --in name=FILE.npy.
 #pragma once
 
 #include <map>
@@ -11,11 +11,12 @@
 
 namespace ligerdsl::cli {
 
-// By name. Throws Failure (kUsage) for what is not name=FILE, is given twice or cannot be read.
+// Returns the arrays by name. Throws Failure (kUsage) for text that is not name=FILE, a name that
+// is given twice, or a file that cannot be read.
 std::map<std::string, Array> read_inputs(const std::vector<std::string>& specs);
 
-// An operation's plan and then its memory, so that what cannot be is refused before gigabytes are filled: sizes follow
-// the arrays, and what no array brings is generated. Throws Failure (kUsage).
+// Makes an operation's plan, then its memory, so that an invalid call fails before gigabytes are
+// filled. Sizes follow the arrays; other tensors are generated. Throws Failure (kUsage).
 std::unique_ptr<lib::Plan> plan_with_inputs(OpInstance& instance, const lib::ContextRef& context,
                                             const std::map<std::string, Array>& inputs);
 

@@ -1,4 +1,5 @@
-// What a call would launch, found by making it with kernels and products that note their launches instead of running.
+// Lists what a call would launch, by running it with kernels and matmuls that record launches
+// instead of executing them.
 #pragma once
 
 #include <memory>
@@ -13,15 +14,15 @@ namespace ligerdsl::cli {
 
 struct LaunchList {
   struct Launch {
-    int kernel;  // of the context's recorded ones; -1: a product of a library
+    int kernel;  // index in the context's recorded kernels; -1: a library's matmul
     runtime::Product product;
     runtime::Grid grid;
   };
-  bool open = false;  // launches are noted
+  bool open = false;  // launches are recorded, not executed
   std::vector<Launch> launches;
 };
 
-// Notes launches while the list is open; otherwise it is the other kernel.
+// Records launches while the list is open, otherwise launches the wrapped kernel.
 class ListedKernel final : public runtime::LoadedKernel {
  public:
   ListedKernel(std::shared_ptr<runtime::LoadedKernel> other, int number, LaunchList* list)
@@ -43,7 +44,7 @@ class ListedKernel final : public runtime::LoadedKernel {
 
 class ListedMatmul final : public runtime::Matmul {
  public:
-  // Null: those of a GPU that is not here.
+  // `other` is null for a GPU that is not present.
   ListedMatmul(std::shared_ptr<runtime::Matmul> other, LaunchList* list) : other_(std::move(other)), list_(list) {}
   size_t workspace_bytes() const override {
     return other_ ? other_->workspace_bytes() : runtime::kCublasLtWorkspaceBytes;
@@ -69,7 +70,7 @@ class ListedMatmul final : public runtime::Matmul {
   LaunchList* list_;
 };
 
-// A context of the same kernels and products, with such a list.
+// A context of type Base with such a list.
 template <class Base>
 class Listing final : public Base {
  public:

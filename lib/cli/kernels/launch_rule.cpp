@@ -21,10 +21,10 @@ namespace {
 
 using Settings = std::map<std::string, std::string>;
 
-// Sizes, and numbers, that stand for those that are not known.
+// Values that replace unknown sizes and numbers.
 constexpr int64_t kOpen[] = {1, 4096, 1 << 20};
 
-// "4096x512", perhaps with what fills it behind a colon.
+// Parses "4096x512", with or without an interval after a colon.
 std::vector<int64_t> parse_shape(const std::string& name, const std::string& text) {
   std::vector<int64_t> shape;
   const std::string sizes = text.substr(0, text.find(':'));
@@ -37,7 +37,8 @@ std::vector<int64_t> parse_shape(const std::string& name, const std::string& tex
   return shape;
 }
 
-// The shape that the settings give a view, also by another one's name; empty: none.
+// Returns the shape that settings give a view, directly or by another view's name; empty if they
+// give none.
 std::vector<int64_t> given_shape(const Settings& settings, const std::string& name, int depth = 0) {
   const auto found = settings.find(name);
   if (found == settings.end() || found->second.empty() || depth > 1) return {};
@@ -45,7 +46,7 @@ std::vector<int64_t> given_shape(const Settings& settings, const std::string& na
   return digits ? parse_shape(name, found->second) : given_shape(settings, found->second, depth + 1);
 }
 
-// A scalar's value, or how many elements are behind a pointer.
+// Sets a scalar's value, or a pointer's number of elements.
 void set_number(const Settings& settings, const program::Type& type, int64_t open, LaunchArguments::Argument* one) {
   const auto given = settings.find(one->name);
   const bool is_given = given != settings.end();

@@ -1,4 +1,4 @@
-// How a loaded kernel is compiled where it is not run: as its own launch rule says.
+// Launch of a loaded kernel that is compiled but not run, by its own launch rule.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>
@@ -10,9 +10,10 @@
 
 namespace ligerdsl::cli {
 
-// The launch on the target for the arguments that `settings` name ("x=4096x512", "y=x", "n=3"), with num_warps and the
-// like as the settings say instead. What they leave open the rule is asked with several sizes of; a rule whose answer,
-// but for the grid, depends on them must be given them. Throws Failure (kUsage).
+// Returns the launch on the target for the arguments in `settings` ("x=4096x512", "y=x", "n=3");
+// num_warps and other launch settings override the rule. For arguments that are not given, calls
+// the rule with several sizes. Throws Failure (kUsage) if its result, other than the grid, depends
+// on these.
 Launch launch_of(const AnyKernel& kernel, const MetaValues& meta, const program::Program& program,
                  std::map<std::string, std::string> settings, const Target& target);
 

@@ -1,4 +1,4 @@
-// num_warps= and what else of a launch may be set beside a loaded kernel's own rule.
+// num_warps= and other launch settings that override a loaded kernel's launch rule.
 #pragma once
 
 #include <ligerdsl/dsl/kernel.h>
@@ -9,14 +9,15 @@
 
 namespace ligerdsl::cli {
 
-// What was set; the rest is as the launch rule says.
+// Values that were set. The launch rule gives the others.
 struct LaunchSettings {
   std::optional<int> num_warps, num_ctas, num_stages, max_registers, min_ctas_per_sm, no_alias;
 
   void apply(Launch* launch) const;
 };
 
-// Takes them out of the settings. Throws Failure (kUsage) for a number out of range.
+// Removes the launch settings from `settings` and returns them. Throws Failure (kUsage) for a
+// number out of range.
 LaunchSettings take_launch_settings(std::map<std::string, std::string>* settings);
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,4 @@
-// `ligerdsl layout`: the layouts of a kernel's tiles, for a GPU that need not be here.
+// `ligerdsl layout` prints the layouts of a kernel's tiles, for a GPU that need not be present.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 using compiler::LinearLayout;
 
-constexpr LayoutWindow kCorner = {.rows = 16, .columns = 8};  // what is shown without --whole
+constexpr LayoutWindow kCorner = {.rows = 16, .columns = 8};  // part of a table that is printed without --whole
 
 LinearLayout layout_of(const Json& item) {
   return {item["shape"], item["register"], item["lane"], item["warp"], item["cta"]};
@@ -43,7 +43,7 @@ std::string bases_text(const Json& item) {
   return text;
 }
 
-// What follows from the basis vectors, beside them.
+// Adds properties that follow from the basis vectors.
 void add_properties(Json* item) {
   const LinearLayout layout = layout_of(*item);
   const compiler::BitMasks bits = layout.redundant();
@@ -53,7 +53,7 @@ void add_properties(Json* item) {
   (*item)["threads_with_each_element"] = int64_t{1} << copies;
 }
 
-// A line per place of the source: "kernels/softmax/softmax.cpp:33: exp f32, sub f32".
+// Returns one line per source line: "kernels/softmax/softmax.cpp:33: exp f32, sub f32".
 std::string makers_text(const Json& tiles) {
   std::vector<std::pair<std::string, std::vector<std::string>>> places;
   for (const Json& tile : tiles) {
@@ -89,7 +89,8 @@ std::vector<RecordedKernel> record(const Globals& globals, const LayoutRequest& 
   return choose_variant(context->recorded, request.variant, true);
 }
 
-// The kernel with the layouts that are asked for; `all` gets the shapes of every one of its tiles.
+// Returns the kernel with the layouts that were asked for. Adds the shapes of all its tiles to
+// `all`.
 Json listed(runtime::CompilerLibrary& compiler, const RecordedKernel& recorded, const LayoutRequest& request,
             std::set<std::string>* all) {
   const std::string name = program::parseProgram(recorded.program).name;

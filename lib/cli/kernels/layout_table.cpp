@@ -12,12 +12,12 @@ namespace {
 using compiler::LinearLayout;
 using compiler::Place;
 
-// "4", or "4-7".
+// Returns "4" or "4-7".
 std::string range_text(int64_t first, int64_t count) {
   return count == 1 ? fmt::format("{}", first) : fmt::format("{}-{}", first, first + count - 1);
 }
 
-// The lines and columns that a window shows of a table, and what it leaves out.
+// The rows and columns of a table that a window shows, and a text about the others.
 struct Cut {
   int64_t rows, columns;
   std::string left_out;
@@ -36,14 +36,14 @@ std::string thread_text(const LinearLayout& layout, const Place& place) {
   return fmt::format("{}w{} l{}", layout.ctas() > 1 ? fmt::format("c{} ", place.cta) : "", place.warp, place.lane);
 }
 
-// Row `row` of the tile without its last dimension, in row-major order.
+// Returns the outer coordinates of row `row`: all but the last dimension, in row-major order.
 LinearLayout::Coordinates outer_coordinates(const std::vector<int64_t>& shape, int64_t row) {
   LinearLayout::Coordinates outer(shape.empty() ? 0 : shape.size() - 1);
   for (size_t dim = outer.size(); dim-- > 0; row /= shape[dim]) outer[dim] = row % shape[dim];
   return outer;
 }
 
-// "(2, 4-7)".
+// Returns coordinates as text: "(2, 4-7)".
 std::string elements_text(LinearLayout::Coordinates at, int64_t count) {
   std::vector<std::string> parts;
   for (size_t dim = 0; dim < at.size(); ++dim) parts.push_back(range_text(at[dim], dim + 1 == at.size() ? count : 1));

@@ -1,4 +1,4 @@
-// A tile's layout as a table for people: who holds which element, or what each thread holds.
+// A tile's layout as a table: the thread of each element, or the elements of each thread.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,21 @@ namespace ligerdsl::cli {
 struct LayoutTable {
   std::vector<std::string> header;
   std::vector<std::vector<std::string>> rows;
-  std::string left_out;  // "of 64 columns and 128 rows"; empty: the table is whole
+  std::string left_out;  // "16 of 64 rows, 8 of 16 columns"; empty: the table is complete
 };
 
-// What of a table is shown.
+// Number of rows and columns that are shown.
 struct LayoutWindow {
   int64_t rows, columns;
 };
 
-// A line per row of the tile, a column per vector: "w0 l3 r4-7", with "c1" in front on a cluster. Of copies the first.
+// Returns one line per row of the tile and one column per vector: "w0 l3 r4-7", in a cluster "c1 w0
+// l3 r4-7". If several threads hold an element, shows the first.
 LayoutTable table_of_elements(const compiler::LinearLayout& layout, LayoutWindow window);
-// A line per thread, a column per vector of registers: "(2, 4-7)".
+// Returns one line per thread and one column per vector of registers: "(2, 4-7)".
 LayoutTable table_of_threads(const compiler::LinearLayout& layout, LayoutWindow window);
 
-// "16x64"; "scalar" of rank 0.
+// Returns "16x64", or "scalar" for rank 0.
 std::string shape_text(const std::vector<int64_t>& shape);
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,5 @@
-// `ligerdsl list`: operations of the library with their settings, and the kernels of --load with their arguments.
+// `ligerdsl list` prints operations of the library with their settings, and kernels of --load with
+// their arguments.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -37,7 +38,8 @@ Json json_of(const lib::OpInfo& op) {
   return {{"name", op.name}, {"brief", op.brief}, {"settings", fields}, {"tensors", tensors}};
 }
 
-// The arguments that a caller passes, with default meta-parameters, of the program for --device.
+// Returns the arguments that a caller passes. The program is recorded for --device with default
+// meta-parameters.
 Json arguments_of(const program::Program& program) {
   Json arguments = Json::array();
   const std::vector<bool> written = program::written_arguments(program);
@@ -67,7 +69,7 @@ Json json_of(const AnyKernel& kernel, const Target& target) {
                  {"launch_settings", launch_setting_names()}};
   try {
     result["arguments"] = arguments_of(program::parseProgram(kernel.program_bytes({}, target)));
-  } catch (const std::exception& error) {  // defaults that the kernel refuses
+  } catch (const std::exception& error) {  // the kernel rejects its defaults
     result["arguments"] = nullptr;
     result["problem"] = error.what();
   }
@@ -111,7 +113,7 @@ int list(const Globals& globals) {
     print_text("\n");
     print_table(globals, {"loaded", "argument", "type with the default settings"}, arguments);
     if (globals.verbose)
-      print_text(fmt::format("\nOf every loaded kernel's launch: {}\n", fmt::join(launch_setting_names(), " ")));
+      print_text(fmt::format("\nLaunch settings of every loaded kernel: {}\n", fmt::join(launch_setting_names(), " ")));
   }
   write_json(globals, result);
   return kOk;

@@ -1,5 +1,5 @@
-// Contexts that record the kernels of the plans made on them: of a device that is not here, whose plans can never run,
-// and of one that is.
+// Contexts that record the kernels of their plans: RecordingContext for a device that is not
+// present, whose plans can never run, and LoadingContext for a present one.
 #pragma once
 
 #include <memory>
@@ -15,19 +15,20 @@ namespace ligerdsl::cli {
 struct RecordedKernel {
   std::string program;  // bytes
   program::CompileOptions options;
-  std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null: the device is not here
+  std::shared_ptr<runtime::LoadedKernel> loaded = nullptr;  // null: the device is not present
 };
 
-// The name of each one's variant: on a GPU every kernel comes in all of them (kernels::variants_of); elsewhere empty.
+// Returns the name of each kernel's variant. On a GPU every kernel has all variants
+// (kernels::variants_of); on a CPU names are empty.
 std::vector<std::string> variant_names(const std::vector<RecordedKernel>& all, bool gpu);
 
-// Those of one name.
+// Returns the kernels of one variant.
 std::vector<RecordedKernel> choose_variant(const std::vector<RecordedKernel>& all, const std::string& variant,
                                            bool gpu);
 
 class RecordingContext : public lib::Context {
  public:
-  // `device`: a CPU, that tables of tuned kernels are asked about where it is the target.
+  // `device` is a CPU. If the target is a CPU, tables of tuned kernels look up this one.
   explicit RecordingContext(const program::CompileOptions& base,
                             const runtime::DeviceConfig& device = {.kind = runtime::DeviceKind::cpu, .num_threads = 1})
       : Context(device), base_(base) {}
@@ -37,7 +38,7 @@ class RecordingContext : public lib::Context {
                                                 : kernels::gpu(base_.arch, /*sms=*/0, base_.ptx_version);
   }
   program::CompileOptions base_options() override { return base_; }
-  // The compiler says what tables call a CPU; where there is none, they have no entry for it.
+  // Only the compiler knows a CPU's name in tables. Without a compiler no entry matches.
   lib::TunedDevice tuned_device() override {
     try {
       return Context::tuned_device();

@@ -1,4 +1,5 @@
-// `ligerdsl run`: one call on .npy inputs or random numbers, outputs written and compared with float64.
+// `ligerdsl run` makes one call on .npy inputs or random numbers, writes outputs and compares them
+// with float64.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -32,9 +33,9 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
                            const std::map<std::string, Array>& inputs) {
   OpInstance instance(find_op(request.kernel), request.settings);
   const auto plan = plan_with_inputs(instance, context, inputs);
-  instance.prepare(*plan);  // formulas take sizes that fit each other
+  instance.prepare(*plan);  // before the formula, which needs consistent sizes
   std::map<std::string, Expectation> expected;
-  if (request.check) expected = formula(instance, bytes_of(instance));  // before outputs overwrite inputs
+  if (request.check) expected = formula(instance, bytes_of(instance));  // before outputs overwrite inputs in place
   plan->execute(&instance.call());
   context->check(nullptr);
   std::vector<Output> outputs;
@@ -46,8 +47,8 @@ std::vector<Output> run_op(const lib::ContextRef& context, const RunRequest& req
   return outputs;
 }
 
-// The interpreter goes first: an index that is wrong is a line of the author's file there, and anything at all on a
-// device.
+// Runs the interpreter first. It reports a wrong index with the author's line; on a device the
+// effect is undefined.
 std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& kernel, const RunRequest& request,
                                const std::map<std::string, Array>& inputs) {
   const AuthorCall call(kernel, tuned_settings(*context, kernel, request.settings), inputs, context->machine());
@@ -56,7 +57,7 @@ std::vector<Output> run_author(const lib::ContextRef& context, const AnyKernel& 
   instance.launch(nullptr);
   context->device().synchronize(nullptr);
   std::vector<Output> outputs;
-  std::vector<Interpreted> rounded;  // where an output asks for it
+  std::vector<Interpreted> rounded;  // computed if an output needs it
   for (size_t i = 0; i < call.arguments().size(); ++i) {
     const AuthorArgument& argument = call.arguments()[i];
     if (!argument.written) continue;
@@ -79,12 +80,12 @@ void make_folder(const std::string& path) {
   if (error) throw Failure(kNothingFound, fmt::format("--out-dir {}: {}", path, error.message()));
 }
 
-// "" where the output is right.
+// Returns "" if the output is right.
 std::string fault_of(const Output& output) {
   const Difference& d = output.difference;
   if (d.beyond > 0)
     return fmt::format("WRONG: {} of {} beyond {}; [{}] is {}, expected {}{}", d.beyond, d.elements, d.gate, d.first,
-                       d.got, d.expected, d.by_rounding ? ": a value on the way is too large for its type" : "");
+                       d.got, d.expected, d.by_rounding ? ": an intermediate value is too large for its type" : "");
   const interpreter::AccessLog::Extent& left = output.unwritten;
   if (left.elements > 0)
     return fmt::format(
@@ -102,7 +103,7 @@ std::string shape_text(const std::vector<int64_t>& shape) {
 
 int run(const Globals& globals, const RunRequest& request) {
   const AuthorKernels authors(globals.load);
-  const AnyKernel* author = authors.find_or_op(request.kernel);  // a wrong name is reported before anything starts
+  const AnyKernel* author = authors.find_or_op(request.kernel);  // reports an unknown name first
   const std::map<std::string, Array> inputs = read_inputs(request.inputs);
   const lib::ContextRef context = open_context(globals);
   const std::vector<Output> outputs =

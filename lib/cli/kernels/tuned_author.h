@@ -1,4 +1,5 @@
-// A kernel of --load as a program has it that asks ligerdsl::tuned (launch.hpp) for these settings.
+// Configuration of a kernel of --load as a program gets it from ligerdsl::tuned (launch.hpp) for
+// these settings.
 #pragma once
 
 #include <string>
@@ -10,15 +11,16 @@
 namespace ligerdsl::cli {
 
 struct TunedAuthor {
-  std::string options;  // how tables name the call
-  // What a table says of fields that the settings leave open. An entry that ligerdsl::tuned throws at was passed over.
+  std::string options;  // the call's options in keys of tables
+  // Values from a table for fields that the settings do not give. An entry that ligerdsl::tuned
+  // would reject is in `source.passed`.
   lib::ConfigSource source;
 };
 
 TunedAuthor tuned_author(lib::Context& context, const AnyKernel& kernel, const std::vector<std::string>& settings);
 
-// The settings with what a table says. Those that choose every field themselves stay as they are. Throws Failure
-// (kUsage) for an entry that ligerdsl::tuned throws at.
+// Returns the settings with values from a table. Settings that choose every field stay unchanged.
+// Throws Failure (kUsage) for an entry that ligerdsl::tuned would reject.
 std::vector<std::string> tuned_settings(lib::Context& context, const AnyKernel& kernel,
                                         const std::vector<std::string>& settings);
 

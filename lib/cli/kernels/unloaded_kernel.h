@@ -1,4 +1,5 @@
-// A kernel of a device that is not here: what plans get that are made to see or store their kernels, and never run.
+// A kernel of a device that is not present. Plans that only record or store their kernels get it;
+// it cannot run.
 #pragma once
 
 #include "runtime/kernel/kernel.h"

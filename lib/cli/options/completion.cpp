@@ -14,11 +14,11 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// What stands before the word that is typed.
+// State of the command line before the word that is typed.
 struct Typed {
   const CLI::App* command = nullptr;
   const CLI::Option* awaits = nullptr;  // an option whose value comes next
-  bool options_ended = false;           // by --
+  bool options_ended = false;           // -- was given
   std::vector<std::string> positionals, loaded;
 };
 
@@ -26,7 +26,8 @@ bool takes_value(const CLI::Option& option) {
   return option.get_items_expected_max() > 0;
 }
 
-// Of the command or, as global options may follow it, of those above.
+// Returns the option of the command or of its parents, because global options may follow a
+// subcommand.
 const CLI::Option* option_named(const CLI::App* command, const std::string& name) {
   for (; command; command = command->get_parent()) {
     if (const CLI::Option* found = command->get_option_no_throw(name)) return found;
@@ -99,7 +100,7 @@ class Completer {
     }
   }
 
-  // The last positional takes all that follow.
+  // The last positional argument takes all further words.
   void add_positional() {
     const std::vector<const CLI::Option*> options =
         typed_.command->get_options([](const CLI::Option* each) { return each->get_positional(); });
@@ -146,7 +147,7 @@ class Completer {
     for (const CLI::App* command : commands_in(*at)) add(command->get_name(), command->get_description());
   }
 
-  // NAME= and, where its values are words, NAME=WORD once the name is there.
+  // Adds NAME=, or after that is typed NAME=WORD for each word.
   void add_setting(const std::string& name, const std::vector<std::string>& words) {
     if (!word_.starts_with(name + "=")) return add(name + "=");
     for (const std::string& word : words) add(name + "=" + word);
@@ -172,7 +173,8 @@ class Completer {
     for (const program::Argument& argument : program.arguments) add_setting(argument.name, {});
   }
 
-  // The fields of a schedule are known when there is one: for default settings, on a CPU.
+  // Makes a plan with default settings on a CPU, because the fields of a schedule are only known
+  // from a plan.
   void add_configs(const lib::OpInfo& info) {
     program::CompileOptions options;
     options.target = program::Target::cpu;

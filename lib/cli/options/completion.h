@@ -1,5 +1,5 @@
-// Shell completion. A script for the shell asks `ligerdsl complete WORD...` what may follow, so that it knows kernels of
-// --load and never differs from what the command understands.
+// Shell completion. A shell script asks `ligerdsl complete WORD...` for candidates, so completion
+// knows kernels of --load and always matches the command line.
 #pragma once
 
 #include <string>
@@ -10,12 +10,13 @@
 namespace ligerdsl::cli {
 
 struct Candidate {
-  std::string word;  // kFiles: the shell's own names of files
+  std::string word;  // kFiles: the shell completes file names
   std::string about;
 };
 inline constexpr const char* kFiles = ":files";
 
-// `words` begin with the command's name; the last is being typed. A word that ends in = goes on behind it.
+// `words` begin with the command's name; the last one is being typed. A candidate that ends in = is
+// not complete.
 std::vector<Candidate> complete(const CommandLine& line, std::vector<std::string> words);
 
 std::string bash_completion();

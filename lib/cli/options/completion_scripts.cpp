@@ -2,8 +2,8 @@
 
 namespace ligerdsl::cli {
 
-// Bash cuts words at = and : too (COMP_WORDBREAKS): what is glued together on the line is one word for us, and of each
-// candidate only what follows the last cut is Bash's.
+// Bash also splits words at = and : (COMP_WORDBREAKS). The script joins parts without space between
+// them into one word, and returns the part of each candidate after the last split.
 std::string bash_completion() {
   return R"(# bash completion of ligerdsl; it asks the command itself
 _ligerdsl() {

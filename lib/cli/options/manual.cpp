@@ -15,7 +15,7 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Text of a page: no character begins a request or an escape, and a hyphen stays one when it is copied.
+// Escapes text for a page: no character begins a request or an escape, and hyphens can be copied.
 std::string roff(const std::string& text) {
   std::string safe;
   for (const char c : text) {
@@ -35,7 +35,7 @@ std::string section(const std::string& name) {
   return fmt::format(".SH {}\n", name);
 }
 
-// "-o, --output", in bold.
+// Returns an option's names in bold: "-o, --output".
 std::string names_of(const CLI::Option& option) {
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
@@ -75,7 +75,7 @@ std::string synopsis(const CLI::App& app, const std::string& path) {
   return text + "\n";
 }
 
-// Of builds that are to be the same, the one that they agree on.
+// Returns today's date, or SOURCE_DATE_EPOCH for reproducible builds.
 std::string date() {
   const char* agreed = std::getenv("SOURCE_DATE_EPOCH");
   return fmt::format("{:%F}", fmt::gmtime(agreed ? static_cast<time_t>(std::atoll(agreed)) : std::time(nullptr)));
@@ -87,7 +87,7 @@ std::string heading(const std::string& name, const std::string& about) {
          section("NAME") + fmt::format("{} \\- {}\n", roff(name), roff(about));
 }
 
-// Commands of a command stand on its page.
+// Describes subcommands of a command, which are on its page.
 std::string nested(const CLI::App& app, const std::string& path) {
   std::string text;
   for (const CLI::App* command : commands_in(app)) {

@@ -1,4 +1,4 @@
-// Manual pages, written from what the command understands.
+// Manual pages, generated from the definitions of the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -6,7 +6,7 @@
 
 namespace ligerdsl::cli {
 
-// ligerdsl.1, and ligerdsl-COMMAND.1 for each command of it that is not hidden.
+// Writes ligerdsl.1, and ligerdsl-COMMAND.1 for each command that is not hidden.
 void write_manual(const CLI::App& app, const std::string& folder);
 
 }  // namespace ligerdsl::cli

@@ -29,7 +29,7 @@ std::vector<std::string> commands_of(const CLI::App& app) {
   return names;
 }
 
-// The commands that have this option.
+// Returns the commands that have this option.
 std::vector<std::string> owners(const CLI::App& app, const std::string& option) {
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) {
@@ -55,7 +55,7 @@ std::string unknown_option(const CLI::App& app, const CLI::App* command, const s
   return fmt::format("unknown option '{}'{}", name, did_you_mean(name, known));
 }
 
-// The text of a validator's answer to a number that is none of the range.
+// Returns a validator's error for a number that `parse` rejects, or "".
 template <class Parse>
 std::string refusal(const Parse& parse) {
   try {
@@ -101,7 +101,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   const bool lacks_command = !command || !commands_of(*command).empty();
   if (unknown.empty()) return error.what() + help;
   const std::string& first = unknown.front();
-  // Before what it may have been meant for is found missing.
+  // Reported before missing arguments, because an unknown option may be a misspelled required one.
   if (first.size() > 1 && first[0] == '-') return unknown_option(app, command, first) + help;
   if (!(extra || lacks_command)) return error.what() + help;
   if (command && commands_of(*command).empty()) return fmt::format("{}: unexpected argument '{}'", path, first) + help;

@@ -1,4 +1,4 @@
-// `ligerdsl report`: what a store of trials holds, as a page. Needs no device.
+// `ligerdsl report` writes a page about the trials of stores. Needs no device.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -17,7 +17,8 @@ namespace ligerdsl::cli {
 
 namespace {
 
-// Of the kernels that were asked for. Throws Failure (kNothingFound) with what there is.
+// Returns the trials of the given kernels. Throws Failure (kNothingFound) for a kernel without
+// trials.
 std::vector<tune::Trial> chosen(std::vector<tune::Trial> trials, const std::vector<std::string>& kernels) {
   if (kernels.empty()) return trials;
   std::vector<std::string> names;

@@ -19,10 +19,10 @@ using tune::Candidate;
 using tune::Fate;
 using tune::TaskSummary;
 
-constexpr int kWidth = 360;     // as on a phone; wider pages show charts side by side
-constexpr double kSlowest = 2;  // of the heuristic's time: what takes longer stands at the edge
+constexpr int kWidth = 360;     // pixels, the width of a phone; wider pages show several charts in a row
+constexpr double kSlowest = 2;  // ratio to the heuristic's time; slower ones are drawn at the edge
 
-// One side is no longer than a name; what is cut is in the tables.
+// Shortens a label; the tables have the full text.
 std::string shortened(const std::string& text) {
   constexpr size_t kMost = 22;
   const std::string shown = printable(text);
@@ -30,7 +30,7 @@ std::string shortened(const std::string& text) {
   return fmt::format("{:.{}}…", shown, kMost - 1);
 }
 
-// Of the axis with the heuristic's time.
+// Range of the axis of times, as ratios to the heuristic's.
 struct Range {
   double low = 1, high = 1;
   void take(double value) {
@@ -48,7 +48,7 @@ void append_row(std::string* data, std::initializer_list<double> numbers) {
   *data += '\n';
 }
 
-// A block of data by name, as `plot` reads it. An empty one has a point that is not drawn.
+// Returns a named block of data for gnuplot's `plot`. An empty one gets a point that is not drawn.
 std::string block(const std::string& name, const std::string& rows) {
   return fmt::format("${} << EOD\n{}EOD\n", name, rows.empty() ? "NaN NaN NaN NaN NaN\n" : rows);
 }
@@ -61,7 +61,7 @@ void erase_between(std::string* text, std::string_view begin, std::string_view e
   }
 }
 
-// Groups that hold nothing: most of what gnuplot writes.
+// Removes empty groups, which are most of gnuplot's output.
 std::string without_empty_groups(const std::string& svg) {
   constexpr std::string_view open = "<g fill=", empty = ">\n</g>\n";
   std::string out;
@@ -76,7 +76,8 @@ std::string without_empty_groups(const std::string& svg) {
   return out;
 }
 
-// From gnuplot's document, what goes into a page: the drawing alone. Its symbols are the same in each.
+// Returns the drawing of gnuplot's document without the rest, for an HTML page. Its symbols are
+// equal in all charts.
 std::string for_page(const std::string& document, const DrawnChart& chart, std::string* symbols) {
   const size_t header = document.find("<svg"), begin = document.find('>', header) + 1, end = document.rfind("</svg>");
   if (header == std::string::npos || end == std::string::npos || begin > end)
@@ -87,10 +88,10 @@ std::string for_page(const std::string& document, const DrawnChart& chart, std::
     *symbols = drawing.substr(from, to + 7 - from);
   erase_between(&drawing, "<defs>", "</defs>");
   erase_between(&drawing, "<desc>", "</desc>");
-  drawing.erase(0, drawing.find("<g "));  // the document's name, before the first group
+  drawing.erase(0, drawing.find("<g "));  // removes the document's name
   const std::string canvas = " id=\"gnuplot_canvas\"";
   if (const size_t found = drawing.find(canvas); found != std::string::npos) drawing.erase(found, canvas.size());
-  // gnuplot names a series where it has no key by its number.
+  // gnuplot names a series without a key by its number.
   size_t at = 0;
   for (const std::string& name : chart.series) {
     constexpr std::string_view open = "<title>", close = "</title>";
@@ -203,9 +204,9 @@ size_t ReportCharts::add_effects(const TaskSummary& task) {
 }
 
 size_t ReportCharts::add_roofline(const std::vector<RooflinePoint>& points, double ceiling) {
-  std::vector<std::string> series = {"copy of as many bytes", "gain", "heuristic", "winner"};
+  std::vector<std::string> series = {"copy of the same bytes", "gain", "heuristic", "winner"};
   if (ceiling > 0) series.insert(series.begin(), "large copy");
-  const size_t number = begin("Bytes per second over bytes of a call, beside measured copies", 280, std::move(series));
+  const size_t number = begin("Bytes per second over bytes of a call, with measured copies", 280, std::move(series));
   const auto rate = [](const RooflinePoint& point, double us) { return us > 0 ? point.bytes / (us * 1e3) : NAN; };
   std::vector<RooflinePoint> sorted = points;
   std::sort(sorted.begin(), sorted.end(), [](const auto& a, const auto& b) { return a.bytes < b.bytes; });

@@ -1,4 +1,4 @@
-// The charts of a tuning report, as SVG for the inside of an HTML page: their texts and axes take the page's colours.
+// Charts of a tuning report, as SVG inside an HTML page. Texts and axes take the page's colours.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace ligerdsl::cli {
 
-inline constexpr const char* kBestColour = "#2f7ed8";     // what won, or is best so far
-inline constexpr const char* kTrialColour = "#8a8f98";    // what was measured, the heuristic, a copy
-inline constexpr const char* kFailureColour = "#d9534f";  // what failed
+inline constexpr const char* kBestColour = "#2f7ed8";     // winners, best so far
+inline constexpr const char* kTrialColour = "#8a8f98";    // measured trials, the heuristic, copies
+inline constexpr const char* kFailureColour = "#d9534f";  // failed trials
 
-// How a task's configuration performed on one problem.
+// Performance of a task's configurations on one problem.
 struct RooflinePoint {
   const tune::TaskSummary* task;
   std::string problem;
@@ -25,23 +25,24 @@ struct DrawnChart {
   std::vector<std::string> series;
 };
 
-// Each adds a chart to those that are drawn together, by one gnuplot.
+// Each function adds a chart. One gnuplot draws all of them.
 class ReportCharts {
  public:
-  // Best so far, over configurations tried. Returns the number of the chart.
+  // Adds the best time so far over configurations tried. Returns the chart's number.
   size_t add_progress(const tune::TaskSummary& task);
-  // The same over seconds of searching.
+  // Adds the best time so far over seconds of searching.
   size_t add_progress_in_time(const tune::TaskSummary& task);
-  // What each field's values took: a row each.
+  // Adds the times by value of each field, one row per value.
   size_t add_effects(const tune::TaskSummary& task);
-  // GB/s over bytes of a call; ceiling: GB/s of a large copy, 0: not known.
+  // Adds GB/s over bytes of a call. `ceiling` is the GB/s of a large copy, 0 if unknown.
   size_t add_roofline(const std::vector<RooflinePoint>& points, double ceiling);
 
-  // By number. `symbols` is what they refer to, once for the page. Throws what drawn_by_gnuplot throws.
+  // Returns the charts by number. `symbols` gets the SVG definitions that they use, once for the
+  // page. Throws what drawn_by_gnuplot throws.
   std::vector<std::string> drawn(std::string* symbols, int stop) const;
 
  private:
-  // `series`: what is plotted, in its order.
+  // `series` names the plots in order.
   size_t begin(const std::string& label, int height, std::vector<std::string> series);
 
   std::vector<DrawnChart> charts_;

@@ -18,7 +18,7 @@ namespace {
 using tune::TaskSummary;
 using tune::Trial;
 
-// What trials hold by problem; shorter lists have no more.
+// Returns element i of a list in a trial, or 0 if the list is shorter or absent.
 double number_at(const Json& object, const char* name, size_t i) {
   if (!object.is_object() || !object.contains(name)) return 0;
   const Json& list = object[name];
@@ -51,7 +51,7 @@ class Page {
 
  private:
   struct Planned {
-    std::vector<std::pair<size_t, std::string>> progress;  // with their captions
+    std::vector<std::pair<size_t, std::string>> progress;  // charts and captions
     size_t effects = 0;
   };
   struct Roofline {
@@ -130,7 +130,7 @@ class Page {
   }
 
   std::string winners() const {
-    return fmt::format("<main>\n<section id=\"winners\">\n<h2>Winners beside the heuristic</h2>\n{}</section>\n",
+    return fmt::format("<main>\n<section id=\"winners\">\n<h2>Winners compared with the heuristic</h2>\n{}</section>\n",
                        winners_table(tasks_));
   }
 
@@ -141,12 +141,12 @@ class Page {
   std::string roofline_section(const Roofline& roofline) const {
     const std::string chart =
         figure(roofline.chart,
-               "<span class=\"key\"></span>a copy of as many bytes, measured beside; dashed: a large copy; "
+               "<span class=\"key\"></span>a copy of the same bytes, measured with it; dashed: a large copy; "
                "<span class=\"key open\"></span>heuristic; <span class=\"key best\"></span>winner.");
     return fmt::format(
         "<section class=\"roofline\">\n<h2>Roofline: {}</h2>\n<p>These kernels are bound by memory: at best a call "
         "reads "
-        "its inputs once and writes its outputs once, as fast as a copy of as many bytes. {}</p>\n{}{}</section>\n",
+        "its inputs once and writes its outputs once, as fast as a copy of the same bytes. {}</p>\n{}{}</section>\n",
         html_text(roofline.device),
         roofline.ceiling > 0 ? fmt::format("A large copy reaches {:.1f} GB/s here.", roofline.ceiling) : "", chart,
         roofline_table(roofline.points));

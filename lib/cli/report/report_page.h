@@ -1,4 +1,4 @@
-// The page of a tuning report: one HTML file that loads nothing and runs no script.
+// Page of a tuning report: one HTML file that loads nothing and runs no script.
 #pragma once
 
 #include <string>
@@ -8,7 +8,8 @@
 
 namespace ligerdsl::cli {
 
-// Whatever the trials hold is text. Throws what drawn_by_gnuplot throws; `stop` is its.
+// Returns the page. Texts of trials are escaped. `stop` is the descriptor that drawn_by_gnuplot
+// takes; throws what that throws.
 std::string report_page(const std::vector<tune::TaskSummary>& tasks, int stop = -1);
 
 }  // namespace ligerdsl::cli

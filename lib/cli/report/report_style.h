@@ -1,4 +1,4 @@
-// How a tuning report looks: on a phone, on a wide screen, in the dark, on paper.
+// Style of a tuning report for phones, wide screens, dark mode and paper.
 #pragma once
 
 namespace ligerdsl::cli {

@@ -55,7 +55,7 @@ MetaValues values_of(const std::string& config) {
   }
 }
 
-// "num_warps 4 → 8"; the whole configuration where there is nothing to compare with.
+// Returns "num_warps 4 → 8", or the whole configuration if there is none to compare with.
 std::string change_text(const TaskSummary& task, const std::string& config) {
   if (task.heuristic.config.empty()) return code(config);
   const MetaValues before = values_of(task.heuristic.config), after = values_of(config);
@@ -77,7 +77,7 @@ const char* meaning(Fate fate) {
     case Fate::compile:
       return "the compiler or the driver refused it";
     case Fate::wrong:
-      return "an output is not what float64 says";
+      return "an output differs from the float64 oracle";
     case Fate::guard:
       return "it wrote outside of its outputs";
     case Fate::timeout:
@@ -116,7 +116,7 @@ double geometric_mean(const std::vector<double>& values) {
 
 std::string device_text(const Trial& trial) {
   return fmt::format("{} ({}, {} {})", about(trial, "model"), about(trial, "arch"), about(trial, "units"),
-                     about(trial, "arch").starts_with("sm_") ? "multiprocessors" : "threads");
+                     about(trial, "arch").starts_with("sm_") ? "SMs" : "threads");
 }
 
 int64_t failed(const TaskSummary& task) {
@@ -165,7 +165,7 @@ std::string roofline_table(const std::vector<RooflinePoint>& points) {
                     rate(point.copy_us),
                     best_us > 0 && point.copy_us > 0 ? fmt::format("{:.3f}", point.copy_us / best_us) : ""});
   }
-  return html_table("Bytes per second, against a copy of as many bytes",
+  return html_table("Bytes per second, compared with a copy of the same bytes",
                     {{"kernel"},
                      {"problem"},
                      {"bytes", true},
@@ -193,7 +193,7 @@ std::string best_table(const TaskSummary& task) {
         task, *right[i], task.gained && right[i]->config == task.winner.config ? "winner" : fmt::format("{}", i + 1)));
   if (rows.empty()) return "<p>No configuration was right.</p>\n";
   std::string html = "<h3>The best configurations</h3>\n";
-  html += html_table("Ratio: of the heuristic's time. What was measured with more samples stands first.",
+  html += html_table("Ratio to the heuristic's time. Configurations with more samples come first.",
                      {{"place"},
                       {"time", true, true},
                       {"ratio", true},

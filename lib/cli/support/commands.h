@@ -38,21 +38,21 @@ struct LayoutRequest {
   std::vector<std::string> settings;
   std::string target;  // empty: that of --device, else sm_90a
   std::string tile;    // a shape; empty: all
-  int line = 0;        // of the source; 0: all
+  int line = 0;        // line of the source; 0: all
   std::string by = "element";
   bool whole = false;
   std::string variant = "aligned";
 };
 int layout(const Globals& globals, const LayoutRequest& request);
 
-// `ligerdsl cache`: the disk cache.
+// Request of `ligerdsl cache`, the disk cache.
 struct CacheRequest {
-  std::string to;  // trim: the size to keep; empty: the limit
+  std::string to;  // trim: size to keep; empty: the limit
   bool dry_run = false;
   std::string file;                  // warm: descriptions; "-" for stdin
-  std::vector<std::string> targets;  // warm: of lines without one; empty: --device
-  std::string ptx = "9.0";           // warm: of lines without one, for GPUs that are not here
-  int multiprocessors = 132;         // likewise
+  std::vector<std::string> targets;  // warm: for lines without a target; empty: --device
+  std::string ptx = "9.0";           // warm: for lines without one and a GPU that is not present
+  int multiprocessors = 132;         // warm: the same
 };
 int cache_ls(const Globals& globals);
 int cache_verify(const Globals& globals);
@@ -70,46 +70,47 @@ struct RunRequest {
 int run(const Globals& globals, const RunRequest& request);
 
 struct BenchRequest {
-  std::string kernel;  // empty: the sets
+  std::string kernel;  // empty: sets
   std::vector<std::string> settings;
-  std::vector<std::string> inputs;  // name=FILE.npy, of a kernel
-  std::vector<std::string> sets;    // and models; empty: the standard set
-  std::vector<int64_t> rows;        // of the sets' cases, each in turn; empty: as they say
-  bool list = false;                // only say what would be measured
-  std::vector<std::string> axes;    // of a kernel: H=1024:16384*2
-  std::string vs;                   // a --json of an earlier run to compare with; empty: none
-  double tolerance = 5;             // percent that a case may take longer than earlier
-  std::string plot;                 // an SVG or PNG file; empty: none
+  std::vector<std::string> inputs;  // name=FILE.npy, with a kernel
+  std::vector<std::string> sets;    // sets and models; empty: the standard set
+  std::vector<int64_t> rows;        // for cases of sets, each case with every one; empty: their own
+  bool list = false;                // list the cases without measuring
+  std::vector<std::string> axes;    // with a kernel: H=1024:16384*2
+  std::string vs;                   // --json file of an earlier run to compare with; empty: none
+  double tolerance = 5;             // percent by which a case may be slower than before
+  std::string plot;                 // SVG or PNG file; empty: none
   bool warm = false;
   double budget_ms = 300;
-  double copy_bytes = 0;  // of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
+  double copy_bytes = 0;  // size of the copy that is the ceiling; 0: 2 GiB on a GPU, 256 MiB on a CPU
 };
 int bench(const Globals& globals, const BenchRequest& request);
 
 struct TuneRequest {
-  std::string kernel;  // empty: the sets
+  std::string kernel;  // empty: sets
   std::vector<std::string> settings;
   std::vector<std::string> sets;
-  bool all = false;                     // every set
-  std::vector<int64_t> rows;            // of the sets' cases; empty: as they say
-  std::vector<std::string> check_with;  // settings of the call that outputs are checked on; empty: chosen
+  bool all = false;                     // tune every set
+  std::vector<int64_t> rows;            // for cases of sets; empty: their own
+  std::vector<std::string> check_with;  // settings of the call whose outputs are checked; empty: chosen
   std::string strategy = "guided";
   uint64_t seed = 0;
   double budget_seconds = 600;
-  double timeout_seconds = 20;  // of a trial; longer where the heuristic is slow
-  int64_t max_evals = 200;      // of each kernel
-  int jobs = 0;                 // compilers at a time; 0: one per core
-  Bits bits = Bits::row;        // the most that a configuration may change in the results
-  std::string store;            // of trials; empty: in the user's data folder
+  double timeout_seconds = 20;  // per trial; longer if the heuristic is slow
+  int64_t max_evals = 200;      // per kernel
+  int jobs = 0;                 // number of parallel compilers; 0: one per core
+  Bits bits = Bits::row;        // largest change of results that a configuration may cause
+  std::string store;            // file of trials; empty: in the user's data folder
   bool resume = false;
-  std::string export_to;  // a table; empty: none
-  std::string report;     // a page; empty: none
+  std::string export_to;  // table; empty: none
+  std::string report;     // HTML page; empty: none
 };
 int tune(const Globals& globals, const TuneRequest& request);
-// What `tune` starts for the device.
+// Runs the worker process that `tune` starts for the device.
 int tune_worker(const Globals& globals);
 
-// The store where none is named, in the user's data folder. Throws Failure (kUsage) where there is no such folder.
+// Returns the default store in the user's data folder. Throws Failure (kUsage) if there is no such
+// folder.
 std::string default_store();
 
 struct ReportRequest {
@@ -119,7 +120,7 @@ struct ReportRequest {
 };
 int report(const Globals& globals, const ReportRequest& request);
 
-// `ligerdsl table`: tables of tuned kernels.
+// Request of `ligerdsl table`, tables of tuned kernels.
 struct TableRequest {
   std::vector<std::string> files;
   std::string output;

@@ -15,13 +15,13 @@ namespace {
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
 struct sigaction before[3];
-int ends[2] = {-1, -1};  // of a pipe: a handler writes the signal's number
+int ends[2] = {-1, -1};  // pipe to which the handler writes the signal's number
 volatile sig_atomic_t came = 0;
 const struct sigaction at_once {};  // SIG_DFL
 
 void note(int signal) {
   const int error = errno;
-  if (came) sigaction(signal, &at_once, nullptr), raise(signal);  // when this handler returns
+  if (came) sigaction(signal, &at_once, nullptr), raise(signal);  // takes effect when this handler returns
   came = 1;
   const auto number = static_cast<unsigned char>(signal);
   [[maybe_unused]] const ssize_t put = write(ends[1], &number, 1);

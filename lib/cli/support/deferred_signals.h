@@ -1,12 +1,13 @@
-// Ctrl-C while there is something to clean up.
+// Handling of Ctrl-C while there is something to clean up.
 #pragma once
 
 namespace ligerdsl::cli {
 
-// While an object lives, SIGINT, SIGTERM and SIGHUP do not end the command at once: descriptor() becomes readable, the
-// work unwinds, and the destructor lets the signal do what it would have done. Make it before what has to be cleaned
-// up. A second signal ends the command at once, whatever hangs. A signal that is ignored (nohup) stays ignored. One
-// object at a time.
+// While an object lives, SIGINT, SIGTERM and SIGHUP do not end the command at once. Instead
+// descriptor() becomes readable, the work unwinds, and the destructor raises the signal again. A
+// second signal ends the command at once, even if the work hangs. An ignored signal (nohup) stays
+// ignored.
+// Make the object before anything that needs cleanup. At most one may exist.
 class DeferredSignals {
  public:
   DeferredSignals();

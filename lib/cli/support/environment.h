@@ -1,4 +1,4 @@
-// Devices and the compiler, as the command's options name them.
+// Devices and the compiler that the command's options name.
 #pragma once
 
 #include <memory>
@@ -11,32 +11,32 @@
 
 namespace ligerdsl::cli {
 
-// LIGERDSL_COMPILER, else the library beside libligerdsl in the folder that the command was installed with. Throws
-// Failure.
+// Opens LIGERDSL_COMPILER, or the library that is installed with the command. Throws Failure.
 std::shared_ptr<runtime::CompilerLibrary> open_compiler();
 
-// The device that --device names. Throws Failure with kUsage.
+// Returns the device that --device names. Throws Failure (kUsage).
 runtime::DeviceConfig device_config(const std::string& device);
 
-// --device, --threads and the compiler.
+// Returns --device and --threads, with the compiler opened.
 runtime::DeviceConfig device_config(const Globals& globals);
 
-// As the environment says.
+// Returns the options of the environment.
 lib::ContextOptions context_options();
 
-// The context of --device. Throws Failure with kNoDevice or kUsage.
+// Opens the context of --device. Throws Failure (kNoDevice or kUsage).
 lib::ContextRef open_context(const Globals& globals);
 
-// A CPU that plans are made for and nothing runs on; its compiler is opened where tables of tuned kernels name CPUs.
+// Returns a CPU for plans that are not run. Opens its compiler only if there are tables of tuned
+// kernels, which may name CPUs.
 runtime::DeviceConfig unused_cpu(const Globals& globals);
 
-// Of --device; only a GPU is opened for it.
+// Returns the target of --device. Opens the device only if it is a GPU.
 Target target_of(const Globals& globals);
 
-// What --target may be.
+// Returns the names that --target accepts.
 std::vector<std::string> target_names();
 
-// "cpu", "sm_90a", ...: what to compile for without having the device.
+// Returns the compile options for "cpu", "sm_90a" ..., without the device.
 program::CompileOptions options_for_target(const std::string& target);
 
 }  // namespace ligerdsl::cli

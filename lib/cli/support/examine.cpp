@@ -69,7 +69,8 @@ std::string usage_text(const runtime::CacheFolder& folder) {
                      format_bytes(static_cast<double>(given > 0 ? given : runtime::kDefaultCacheLimit)));
 }
 
-// The line in which a program says its version: the one that names a release (NVIDIA's tools), else the first.
+// Returns the line with a program's version: the one with "release " (NVIDIA's tools), or the
+// first.
 std::string version_line(const std::string& output) {
   std::istringstream lines(output);
   std::string first, line;
@@ -99,7 +100,6 @@ Finding examine_program(const std::string& name, const std::string& use, const s
 
 }  // namespace
 
-// The file that a name without a slash stands for, or nothing.
 std::string find_program(const std::string& name) {
   const char* variable = std::getenv("PATH");
   const std::string folders = variable ? variable : "";
@@ -116,7 +116,7 @@ Finding try_out(const std::string& subject, bool needed, const std::function<std
   try {
     return {subject, State::works, look(), needed, ""};
   } catch (const std::exception& error) {
-    return {subject, State::absent, error.what(), needed, ""};  // the libraries' messages say what to do
+    return {subject, State::absent, error.what(), needed, ""};  // messages of libraries include the remedy
   }
 }
 
@@ -150,11 +150,12 @@ Finding examine_compile_worker(const runtime::CompilerLibrary& compiler) {
   const std::string text =
       fmt::format("\"{}\", {} s and {} per compile{}", path, isolation.seconds,
                   isolation.megabytes > 0 ? fmt::format("{} MiB", isolation.megabytes) : "any amount of memory",
-                  used ? "" : "; not used, for LIGERDSL_COMPILE is thread");
+                  used ? "" : "; not used, because LIGERDSL_COMPILE is thread");
   if (is_program(path)) return {"worker", State::works, text, used, ""};
-  return {"worker", State::absent,
-          fmt::format("{}: {}", text, access(path.c_str(), F_OK) == 0 ? "it is no program" : "it is not there"), used,
-          "install it beside the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
+  return {
+      "worker", State::absent,
+      fmt::format("{}: {}", text, access(path.c_str(), F_OK) == 0 ? "it is not a program" : "it does not exist"), used,
+      "install it next to the compiler library, name it in LIGERDSL_COMPILE_WORKER, or set LIGERDSL_COMPILE=thread"};
 }
 
 Finding examine_cblas() {

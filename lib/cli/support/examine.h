@@ -1,4 +1,5 @@
-// What `ligerdsl doctor` looks at beside devices: the disk cache, libraries and programs that are found at run time.
+// Checks of `ligerdsl doctor` other than devices: the disk cache, and libraries and programs that
+// are found at run time.
 #pragma once
 
 #include <functional>
@@ -14,28 +15,29 @@ struct Finding {
 
   std::string subject;
   State state;
-  std::string text;    // what was found, or why it does not work
-  bool needed = true;  // where it does not work, the library does not either
-  std::string remedy;  // what to do; empty where it works
+  std::string text;    // what was found, or the error
+  bool needed = true;  // the library does not work without it
+  std::string remedy;  // what to do; empty if it works
 };
 
-// The finding of something that throws when it does not work.
+// Returns the finding of a check that throws if its subject does not work.
 Finding try_out(const std::string& subject, bool needed, const std::function<std::string()>& look);
 
-// Used as the library would: opened (and created), and a file of the size of an entry written, read and removed.
+// Checks the cache as the library uses it: opens it, creates it if needed, and writes, reads and
+// removes a file of an entry's size.
 Finding examine_cache();
 
-// The program that LIGERDSL_COMPILE=process starts.
+// Checks the program that LIGERDSL_COMPILE=process starts.
 Finding examine_compile_worker(const runtime::CompilerLibrary& compiler);
 
-// What multiplies matrices.
+// Check the libraries that multiply matrices.
 Finding examine_cblas();
 Finding examine_cublaslt();
 
-// The program's path, found in PATH; empty: there is none.
+// Returns the program's path in PATH, or "".
 std::string find_program(const std::string& name);
 
-// Programs of PATH that a command uses: ptxas, cuobjdump, gnuplot.
+// Checks programs in PATH that commands use: ptxas, cuobjdump, gnuplot.
 std::vector<Finding> examine_programs();
 
 }  // namespace ligerdsl::cli

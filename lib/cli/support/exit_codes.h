@@ -1,4 +1,4 @@
-// Every exit code of the command with what it means: --help and the manual have this list.
+// Exit codes of the command and their meanings, as --help and the manual list them.
 #pragma once
 
 #include <utility>
@@ -8,7 +8,7 @@
 
 namespace ligerdsl::cli {
 
-// An addition to ExitCode: `bench --vs` was given a run on another device, driver or number of threads.
+// Adds to ExitCode: `bench --vs` got a run on another device, driver or number of threads.
 inline constexpr int kNotComparable = 5;
 
 const std::vector<std::pair<int, const char*>>& exit_codes();

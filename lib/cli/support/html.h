@@ -1,4 +1,4 @@
-// Parts of an HTML page.
+// Builds parts of an HTML page.
 #pragma once
 
 #include <string>
@@ -7,15 +7,16 @@
 
 namespace ligerdsl::cli {
 
-// Text of any origin, as text: of an element or of a quoted attribute.
+// Escapes text of any origin for an element or a quoted attribute.
 std::string html_text(std::string_view text);
 
 struct HtmlColumn {
-  std::string title;  // text
+  std::string title;  // plain text
   bool numeric = false;
-  bool minor = false;  // a narrow page may leave it out
+  bool minor = false;  // omitted on a narrow page
 };
-// Cells are HTML. Each has its column's title, so that a style can show a row as a card. Classes name a style.
+// Returns a table. Cells are HTML. Each has its column's title, so that a style can show a row as a
+// card. `classes` names styles.
 std::string html_table(const std::string& caption, const std::vector<HtmlColumn>& columns,
                        const std::vector<std::vector<std::string>>& rows, const std::string& classes = "");
 

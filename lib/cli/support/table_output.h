@@ -1,4 +1,4 @@
-// A table of tuned kernels as a command writes it.
+// Output of a table of tuned kernels.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace ligerdsl::cli {
 
-// To a file, at once (tune::write_table), or to standard output (is_standard_output).
+// Replaces a file atomically (tune::write_table), or prints to standard output
+// (is_standard_output).
 void write_tuned_table(const std::string& path, const tune::TableEntries& entries);
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,5 @@
-// `ligerdsl table`: tables of tuned kernels, listed, merged, and proved again on this machine.
+// `ligerdsl table` lists and merges tables of tuned kernels, and imports entries that are gains on
+// this machine.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -6,8 +7,8 @@
 
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/deferred_signals.h"
-#include "lib/cli/support/distortions.h"
 #include "lib/cli/support/table_output.h"
+#include "lib/cli/support/timing_hazards.h"
 #include "lib/cli/tune/tune_device.h"
 #include "lib/cli/tune/tune_tasks.h"
 #include "lib/tune/summary.h"
@@ -44,7 +45,7 @@ Problems problems_of(const Json& entry) {
   return problems;
 }
 
-// Entries that are tried on this device.
+// Tries entries on this device.
 class Importer {
  public:
   Importer(const Globals& globals, const DeferredSignals& signals)
@@ -54,14 +55,15 @@ class Importer {
         time_(signals, kTimeoutSeconds, kUnlimitedSeconds),
         device_(globals, time_) {}
 
-  // The key that plans of this device ask for instead of that of another.
+  // Returns the key with this device in place of another.
   std::string key_here(const std::string& key) const {
     const std::string here = lib::tuned_key("", 0, "", described());
     return key.substr(0, key.find(" @ ")) + here.substr(here.find(" @ "));
   }
 
-  // Why this entry is not taken; empty: it is right here and a gain (tune::no_gain). Its times become those of here.
-  // `refuted`: because the device said so (tune::is_refuted).
+  // Measures the entry here. Returns the reason why it is not imported, or "" if it is right and a
+  // gain (tune::no_gain). In that case its times become those of this device. Sets `refuted` if the
+  // measurement refutes it (tune::is_refuted).
   std::string prove(const std::string& key, Json* entry, bool* refuted);
 
  private:
@@ -70,8 +72,9 @@ class Importer {
     return {about.at("arch"), about.at("units"), about.at("model")};
   }
 
-  // What is measured for an entry must be what its key is looked up for: a table that was edited, or another meaning of
-  // an operation's settings, would have a configuration taken that was never tried.
+  // Returns why the entry's problems do not belong to its key, or "". Without this check an edited
+  // table, or a changed meaning of settings, could import a configuration that was never tried for
+  // its key.
   std::string mismatch(const std::string& key, const std::string& operation, const Problems& problems) const {
     if (problems.empty()) return "it names no problem to measure (\"problems\")";
     for (const auto& settings : problems) {
@@ -158,8 +161,8 @@ int table_merge(const Globals& globals, const TableRequest& request) {
 
 namespace {
 
-// What an import brings to a table. There, an entry of the same configuration was tried again; another one stays where
-// it gains more.
+// Result of an import. It replaces or removes an entry of the same configuration, which was tried
+// again. Another entry stays if it gains more.
 struct Imported {
   tune::TableEntries taken, refuted;
 
@@ -181,10 +184,10 @@ struct Imported {
 }  // namespace
 
 int table_import(const Globals& globals, const TableRequest& request) {
-  refuse_distortions("table import");
+  refuse_timing_hazards("table import");
   const tune::TableEntries given = read_table(request.files.front());
   const bool printed = is_standard_output(request.output);
-  if (!printed) tune::entries_to_update(request.output);  // a file that cannot be, before anything is measured
+  if (!printed) tune::entries_to_update(request.output);  // reports an unusable file before anything is measured
   const DeferredSignals signals;
   Imported imported;
   Json refused = Json::array();

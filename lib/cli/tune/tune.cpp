@@ -1,7 +1,7 @@
-// `ligerdsl tune`: tries configurations of kernels, keeps every trial, and exports those that won.
+// `ligerdsl tune` tries configurations of kernels, stores every trial, and exports the winners.
 //
-// This process has no context of the device: a worker (tune_worker.cpp) runs what may hang or crash, and compilers run
-// beside it, into the disk cache that the worker loads from.
+// This process has no context of the device. A worker (tune_worker.cpp) runs what may hang or
+// crash. Compilers run in parallel and fill the disk cache, from which the worker loads.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <unistd.h>
@@ -16,8 +16,8 @@
 #include "lib/cli/report/report_page.h"
 #include "lib/cli/support/commands.h"
 #include "lib/cli/support/deferred_signals.h"
-#include "lib/cli/support/distortions.h"
 #include "lib/cli/support/gnuplot.h"
+#include "lib/cli/support/timing_hazards.h"
 #include "lib/cli/tune/tune_device.h"
 #include "lib/cli/tune/tune_export.h"
 #include "lib/cli/tune/tune_search.h"
@@ -37,7 +37,7 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// What is tried, and how it goes: a line that is written over on a terminal, else a line now and then.
+// Shows the progress on stderr: on one line of a terminal, else as a line now and then.
 class Progress {
  public:
   explicit Progress(const Globals& globals) : quiet_(globals.quiet), line_(!globals.quiet && isatty(STDERR_FILENO)) {}
@@ -88,13 +88,14 @@ std::string fates_text(const TuneWinner& won) {
   return text;
 }
 
-// The driver assembles in a fraction of the time that compiling takes, and each process of it holds memory of the GPU.
+// Assembling takes a fraction of the time of compiling, and each process that does it holds GPU
+// memory.
 int assemblers_for(const Globals& globals, int compilers) {
   constexpr int kCompilersOfOne = 4, kMost = 4;
   return globals.device == "cpu" ? 0 : std::clamp(compilers / kCompilersOfOne, 1, kMost);
 }
 
-// One run of `tune`: the tasks that it searches, and their results.
+// One run of `tune`: its tasks and their results.
 struct TuneRun {
   const Globals& globals;
   const TuneRequest& request;
@@ -123,14 +124,14 @@ struct TuneRun {
     TuneDevice device(globals, time);
     const int compilers =
         request.jobs > 0 ? request.jobs : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-    // Started after the device: the driver makes one context at a time, however many processes ask.
+    // Started after the device, because the driver creates contexts one at a time.
     tune::WorkerPool assemblers(worker_arguments(globals), assemblers_for(globals, compilers), request.timeout_seconds,
                                 time.search().descriptor());
     std::vector<TuneTask> tasks;
     try {
       tasks = tune_tasks(globals, request, authors, device.description(), time.search().descriptor());
     } catch (const std::exception&) {
-      time.require_going_on();  // a compile that was stopped is no fault of the kernel
+      time.require_going_on();  // a stopped compile is not the kernel's fault
       throw;
     }
     const TuneSearch how{request,    time,      device,
@@ -149,7 +150,7 @@ struct TuneRun {
         ++not_begun;
       } catch (const Failure& failure) {
         if (tasks.size() == 1 || failure.code == kNoDevice) throw;
-        progress.clear();  // of many searches one that cannot be, as where memory is short, does not cost the others
+        progress.clear();  // one failed search, as for too little memory, does not end the others
         note(tasks[i], failure.what());
       }
     }
@@ -176,8 +177,9 @@ struct TuneRun {
                        {"tried", won.tried},
                        {"seconds", won.seconds}});
     if (won.cut)
-      print_error(fmt::format("{} {}: the budget ended before the finals did; what was not measured is no winner",
-                              task.operation, problems_text(task)));
+      print_error(
+          fmt::format("{} {}: the budget ended before the finals did; a configuration that was not measured cannot win",
+                      task.operation, problems_text(task)));
     table.add(task, won);
   }
 
@@ -204,8 +206,8 @@ int tune(const Globals& globals, const TuneRequest& request) {
   if (request.kernel.empty() && request.sets.empty() && !request.all)
     throw Failure(kUsage, "tune: name a kernel, --set or --model, or --all");
   if (!request.kernel.empty() && (!request.sets.empty() || request.all || !request.rows.empty()))
-    throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is of the sets");
-  refuse_distortions("tune");
+    throw Failure(kUsage, "tune: name a kernel or sets of shapes, not both; --rows is for sets");
+  refuse_timing_hazards("tune");
   const std::string store_path = request.store.empty() ? default_store() : request.store;
   if (is_standard_output(request.export_to) && globals.json == "-")
     throw Failure(kUsage, "tune: --export and --json are both for standard output; name a file for one of them");
@@ -219,7 +221,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
         throw Failure(kUsage, fmt::format("tune: {} and {} are both {}; name two files", option, other, file));
     }
   }
-  TableExport table(request.export_to);  // a file that cannot be, before the search
+  TableExport table(request.export_to);  // reports an unusable file before the search
   tune::Store store(store_path);
   std::map<std::string, Trial> known;
   if (request.resume) {
@@ -237,7 +239,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
     TuneTime time(signals, request.timeout_seconds, request.budget_seconds);
     run.all(authors, time, progress);
   } catch (const std::exception&) {
-    if (!signals.arrived()) throw;  // Stopped, or what a signal broke off
+    if (!signals.arrived()) throw;  // Stopped, or an error that a signal caused
     progress.clear();
     print_error(fmt::format("interrupted: every trial is in \"{}\"; --resume goes on from there", store.path()));
   }
@@ -246,7 +248,7 @@ int tune(const Globals& globals, const TuneRequest& request) {
     print_table(globals, {"kernel", "problems", "heuristic", "best", "best / heuristic", "configuration", "trials"},
                 run.rows);
   const bool written = table.finish(globals);
-  // What was tried is worth a page after Ctrl-C, too.
+  // The page is written after Ctrl-C too.
   if (!request.report.empty() && !run.trials.empty())
     write_file(request.report, report_page(tune::summarize(run.trials)));
   write_json(globals, {{"store", store.path()},

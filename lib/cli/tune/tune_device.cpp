@@ -55,7 +55,7 @@ Json TuneDevice::attempt(const Attempt& attempt) {
   const auto answer = ask({{"try", what}}, attempt.seconds, attempt.stop);
   if (answer.outcome == WorkerProcess::Outcome::answered) {
     if (!answer.json.contains("error")) return answer.json;
-    worker_.reset();  // an error that every later call would meet too, as after an illegal address on a GPU
+    worker_.reset();  // later calls would fail too, as after an illegal address on a GPU
     return {{"fate", name(Fate::crash)}, {"reason", answer.json["error"]}};
   }
   const bool late = answer.outcome == WorkerProcess::Outcome::timed_out;
@@ -74,7 +74,7 @@ WorkerProcess::Answer TuneDevice::ask(const Json& question, double seconds, cons
   return answer;
 }
 
-// A worker that ended may have been the victim of something else, so one more is asked.
+// Asks a second worker if the first one ended, because another process may have caused that.
 Json TuneDevice::must_answer(const Json& question, const std::string& what, const TimedStop& stop) {
   const double seconds = time_.opening_seconds();
   auto answer = ask(question, seconds, stop);

@@ -1,4 +1,4 @@
-// The worker of a device, as `ligerdsl tune` asks it (tune_worker.cpp): started again when it is gone.
+// Client of the worker process of a device (tune_worker.cpp), which it starts again after a crash.
 #pragma once
 
 #include <memory>
@@ -13,34 +13,36 @@
 
 namespace ligerdsl::cli {
 
-// The command that starts a worker.
+// Returns the command that starts a worker.
 std::vector<std::string> worker_arguments(const Globals& globals);
 
-// Every function throws Stopped after a signal and BudgetOver when the time that it was given is over.
+// Every function throws Stopped after a signal, and BudgetOver when its time is over.
 class TuneDevice {
  public:
-  // Throws Failure with the worker's reason and exit code, as kNoDevice.
+  // Throws Failure with the worker's reason and exit code, for example kNoDevice.
   TuneDevice(const Globals& globals, const TuneTime& time);
 
-  // "arch", "units", "model", "driver", "ptx".
+  // Returns "arch", "units", "model", "driver" and "ptx" of the device.
   const Json& description() const { return description_; }
 
-  // Data and answers for these problems; seconds of one sample of the heuristic on all of them. Throws Failure for
-  // settings that do not fit, and for a worker that twice ended before it had opened them, or hangs.
+  // Makes data and expected answers for these problems. Returns the seconds of one sample of the
+  // heuristic on all of them. Throws Failure for settings that do not fit, and for a worker that
+  // hangs or ends twice.
   double open(const TuneProblems& problems);
-  // What copies take beside the problems that are open: "bytes" and "copy_us" of a copy of as many, by problem, and
-  // "copy_gb_per_s" of a large one of "copy_bytes". Null where they cannot be measured, as where memory is short.
+  // Returns times of copies: by open problem "bytes" and "copy_us" of a copy of the same bytes, and
+  // "copy_gb_per_s" of a large one of "copy_bytes". Returns null if they cannot be measured, for
+  // example for lack of memory.
   Json ceilings();
 
   struct Attempt {
     const MetaValues& config;
     int samples;
-    bool give_up;    // after a few samples that say that the configuration is much slower
-    double seconds;  // after which it hangs
+    bool give_up;    // stops after a few samples if the configuration is much slower
+    double seconds;  // after which it counts as hanging
     const TimedStop& stop;
   };
-  // "fate", "reason", and "us", "heuristic_us", "ratio" of what was measured. A worker that ends is the
-  // configuration's fault.
+  // Returns "fate" and "reason", and "us", "heuristic_us" and "ratio" if it was measured. If the
+  // worker ends, the configuration is blamed.
   Json attempt(const Attempt& attempt);
 
  private:
@@ -51,7 +53,7 @@ class TuneDevice {
   const TuneTime& time_;
   std::vector<std::string> arguments_;
   std::unique_ptr<tune::WorkerProcess> worker_;
-  std::string opened_;  // what is open, in words
+  std::string opened_;  // text of the open problems
   Json description_, open_, large_copy_;
 };
 

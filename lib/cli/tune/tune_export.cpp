@@ -18,7 +18,7 @@ std::string TableExport::entry_of(const TuneTask& task, const Json& device) cons
     const auto found = entries.find(lib::tuned_key(task.kernel, task.version, task.options, tune::device_of(device)));
     return found == entries.end() ? "" : found->second.at("config").get<std::string>();
   } catch (const std::exception&) {
-    return "";  // what is wrong with the file, writing says
+    return "";  // writing reports what is wrong with the file
   }
 }
 
@@ -37,7 +37,7 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
   const auto there = entries->find(result.key);
   const bool same = there != entries->end() && there->second.at("config") == result.was;
   if (result.entry) {
-    // Of another tuner that was at it at the same time: neither knew of the other's.
+    // Another tuner wrote this entry during the search, and neither knew of the other's.
     const double ratio = there == entries->end() || same ? 0 : there->second.value("ratio", 0.0);
     if (ratio > 0 && ratio < result.entry->at("ratio")) {
       outcome->not_written.emplace_back(
@@ -56,7 +56,7 @@ void TableExport::apply(const Result& result, tune::TableEntries* entries, Outco
   }
 }
 
-// False where the results are still to be written.
+// Returns false if the results are not written yet.
 bool TableExport::write() {
   Outcome outcome = outcome_;
   size_t count = 0;
@@ -102,7 +102,7 @@ void TableExport::say(const Globals& globals) const {
                                 counted(std::ssize(outcome_.written), "entry", "entries"), outcome_.removed.size(),
                                 outcome_.not_written.size(), entries_));
   for (const std::string& line : lines) {
-    if (printed_)  // standard output is the table
+    if (printed_)  // standard output has the table
       print_error(line);
     else
       print_text(printable(line) + "\n");

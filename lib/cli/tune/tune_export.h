@@ -1,4 +1,5 @@
-// What `tune --export` makes of a table: entries of winners, those that go, and why others are not written.
+// Updates a table for `tune --export`: writes entries of winners, removes refuted ones, and reports
+// why others are not written.
 #pragma once
 
 #include <optional>
@@ -15,31 +16,32 @@ namespace ligerdsl::cli {
 
 class TableExport {
  public:
-  // `path`: of a table, or standard output (is_standard_output), or empty: none. Throws runtime::Error for a file that
-  // is no table or cannot be one.
+  // `path` is a table, standard output (is_standard_output), or empty for no export. Throws
+  // runtime::Error for a file that is not a table or cannot be written.
   explicit TableExport(std::string path);
 
   bool is_printed() const { return printed_; }
-  // When this descriptor becomes readable, the table is no longer waited for while another process has locked it.
+  // While another process has locked the table, the wait ends when this descriptor becomes
+  // readable.
   void stop_waiting_at(int descriptor) { stop_ = descriptor; }
-  // The configuration that the table has for a task now; empty: none.
+  // Returns the configuration that the table has for a task, or "".
   std::string entry_of(const TuneTask& task, const Json& device) const;
-  // What came of a search goes into the table at once. That it cannot be written is said once, and tried again with the
-  // next.
+  // Writes the result of a search into the table at once. A failed write is reported once and tried
+  // again with the next result.
   void add(const TuneTask& task, const TuneWinner& won);
-  // Prints the table, or says what was written. False where something could not be.
+  // Prints the table, or prints what was written. Returns false if a write failed.
   bool finish(const Globals& globals);
-  Json json() const;  // null where there is no export
+  Json json() const;  // null without --export
 
  private:
-  // A search's result that is not in the table yet.
+  // Result of a search that is not in the table yet.
   struct Result {
     std::string key;
-    std::string was;            // the configuration that the table had when the search began
-    std::optional<Json> entry;  // none: the heuristic won
+    std::string was;            // configuration in the table when the search began
+    std::optional<Json> entry;  // none if the heuristic won
     std::string refuted, reason;
   };
-  using Reasons = std::vector<std::pair<std::string, std::string>>;  // of keys
+  using Reasons = std::vector<std::pair<std::string, std::string>>;  // keys and reasons
   struct Outcome {
     std::vector<std::string> written;
     Reasons removed, not_written;
@@ -53,8 +55,8 @@ class TableExport {
   int stop_ = -1;
   std::vector<Result> left_;
   Outcome outcome_;
-  size_t entries_ = 0;   // that the table holds
-  std::string failure_;  // of the last write
+  size_t entries_ = 0;   // number of entries in the table
+  std::string failure_;  // error of the last write
 };
 
 }  // namespace ligerdsl::cli

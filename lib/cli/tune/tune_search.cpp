@@ -31,7 +31,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSamples = 5, kSemifinalSamples = 15, kFinalSamples = 45;
 constexpr size_t kSemifinalists = 8, kFinalists = 3;
-constexpr double kFewSamplesNoise = 1.03;  // a problem that is slower by more than this is so with many samples, too
+constexpr double kFewSamplesNoise = 1.03;  // a problem that is slower by more than this is slower with many samples too
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -57,7 +57,7 @@ class Search {
     try {
       search();
     } catch (const BudgetOver&) {
-      // The finals have time of their own.
+      // The finals have reserved time.
     }
     TuneWinner won = finals();
     won.seconds = seconds_since(began_);
@@ -70,8 +70,9 @@ class Search {
     std::future<Json> done;  // seconds
   };
 
-  // Seconds of `count` trials that succeed: their measuring, and the mean overhead of the trials that succeeded so far.
-  // The overhead of failed trials does not count: a timeout takes long, and the finals hold none.
+  // Returns the expected seconds of `count` successful trials: their measuring, plus the mean
+  // overhead of successful trials so far. Overhead of failed trials is not counted: timeouts are
+  // long, and finals have none.
   double trial_seconds(size_t count, double samples) const {
     const double beside = succeeded_ == 0 ? 0 : overhead_ / static_cast<double>(succeeded_);
     return static_cast<double>(count) * (2 * sample_seconds_ * samples + beside);
@@ -83,15 +84,17 @@ class Search {
            trial_seconds(1 + std::min(semifinalists, kFinalists), kFinalSamples);
   }
 
-  // The search leaves its finals the time that they will take, at most half of the budget.
+  // Returns true when the rest of the budget is needed for the finals, which may take half of the
+  // budget at most.
   bool over() const {
     const double budget = std::max(budget_ / 2, budget_ - finals_seconds());
     how_.time.search_until(tune::Deadline::after(budget - seconds_since(began_)));
     return how_.time.search().passed();
   }
 
-  // Configurations may differ in what means nothing together with the rest, or on this device. What cannot be built is
-  // new: compiling it says why.
+  // Returns true if the configuration builds programs that were not built yet. Fields may have no
+  // effect in combination or on this device. A configuration that cannot be built counts as new;
+  // its compile reports why.
   bool is_new(const Config& config) {
     try {
       return built_.insert(runtime::sha256(task_.built(task_.space.values(config)))).second;
@@ -100,7 +103,8 @@ class Search {
     }
   }
 
-  // Compiling runs ahead of measuring by as many as there are compilers; who is done first is measured first.
+  // Compiles ahead of measuring, as far as there are compilers, and measures in the order in which
+  // compiles end.
   void search() {
     std::list<Compiling> compiling;
     while (!over()) {
@@ -121,7 +125,7 @@ class Search {
     }
   }
 
-  // What the table has, where this search may try it.
+  // Returns the table's configuration if it is in the space of this search.
   static std::optional<Config> entry_of(const TuneTask& task) {
     if (task.entry.empty()) return std::nullopt;
     try {
@@ -131,7 +135,8 @@ class Search {
     }
   }
 
-  // What the table has is first: with what a longer search found, a short one begins.
+  // Proposes the table's configuration first, so that a short search begins with the result of a
+  // longer one.
   std::vector<Config> next() {
     if (!next_) return strategy_->next(1);
     return {*std::exchange(next_, std::nullopt)};
@@ -162,7 +167,7 @@ class Search {
     return {{"compile", compile}, {"assemble", seconds_since(began) - compile}};
   }
 
-  // Into the disk cache, so that the worker which measures only loads.
+  // Assembles into the disk cache, so that the measuring worker only loads.
   void assemble(const MetaValues& values) const {
     using Outcome = tune::WorkerProcess::Outcome;
     const auto answer = how_.assemblers.ask(
@@ -183,7 +188,7 @@ class Search {
       seconds = compiled.done.get();
     } catch (const std::exception& error) {
       refused = error.what();
-      how_.time.require_going_on();  // a compile that was stopped is no trial
+      how_.time.require_going_on();  // a stopped compile is not a trial
       if (how_.time.search().passed()) throw BudgetOver();
     }
     const Trial trial =
@@ -205,8 +210,8 @@ class Search {
                           std::max(0.0, budget_ - seconds_since(began_))));
   }
 
-  // Measures the best again with more samples, and the heuristic against itself, which says what is noise. Throws
-  // BudgetOver where the rest does not fit into the budget.
+  // Measures the best configurations again with more samples, and the heuristic against itself to
+  // find the noise. Throws BudgetOver if the rest does not fit into the budget.
   void measure_again() {
     heuristic_ = final_trial(task_.space.heuristic(), kFinalSamples);
     std::vector<std::pair<double, Config>> best(ranking_.begin(), ranking_.end());
@@ -248,7 +253,7 @@ class Search {
     return std::move(won_);
   }
 
-  // A trial that cannot end within the budget is not begun.
+  // Does not begin a trial that cannot end within the budget.
   Trial final_trial(const Config& config, int samples) {
     if (trial_seconds(1, samples) > how_.time.whole().left()) throw BudgetOver();
     return attempt(config, samples, how_.time.whole());
@@ -256,7 +261,8 @@ class Search {
 
   static std::string fault_of(const Trial& trial) { return fmt::format("{}: {}", name(trial.fate), trial.reason); }
 
-  // The heuristic won. That noise hides a gain does not say that the entry has none: it goes where it is slower.
+  // Decides about the table's entry after the heuristic won. An entry is refuted only if it is
+  // slower; a gain may hide in noise.
   void judge_entry() {
     if (!entry_ || !won_.refuted.empty()) return;
     const bool ranked =
@@ -306,7 +312,7 @@ class Search {
     return keep(std::move(trial));
   }
 
-  // The heuristic is measured as often as the candidate.
+  // Twice the samples, because the heuristic is measured alternately with the candidate.
   double measuring_seconds(int samples) const { return sample_seconds_ * 2 * samples; }
 
   Trial attempt(const Config& config, int samples, const TimedStop& stop, const Json& built_seconds = Json::object()) {
@@ -315,7 +321,7 @@ class Search {
       how_.trials.push_back(known->second);
       return known->second;
     }
-    // Finalists were fast before: if one is not now, the machine is busy.
+    // Finalists were fast before. If one is slow now, the machine is busy.
     const bool give_up = samples == kSamples;
     const auto began = Clock::now();
     const Json answer = how_.device.attempt({.config = task_.space.values(config),
@@ -344,7 +350,7 @@ class Search {
   const TuneSearch& how_;
   const TuneTask& task_;
   double budget_;
-  double sample_seconds_ = 0;  // of the heuristic on all problems, cold caches and all
+  double sample_seconds_ = 0;  // one sample of the heuristic on all problems with cold caches
   Json ceiling_;
   Clock::time_point began_;
   std::unique_ptr<tune::Strategy> strategy_;
@@ -352,10 +358,10 @@ class Search {
   std::multimap<double, Config> ranking_;
   std::set<runtime::Digest> built_;
   std::map<Config, Trial> last_;
-  std::optional<Trial> heuristic_;           // against itself, in the finals
+  std::optional<Trial> heuristic_;           // measured against itself in the finals
   std::multimap<double, Config> finalists_;  // by cost
-  double overhead_ = 0;                      // seconds of the successful trials without their measuring
-  int64_t succeeded_ = 0;                    // trials of this run
+  double overhead_ = 0;                      // seconds of successful trials minus their measuring
+  int64_t succeeded_ = 0;                    // successful trials of this run
   TuneWinner won_;
 };
 

@@ -1,4 +1,4 @@
-// The search of one task: which configuration is fastest, trial by trial.
+// The search of one task for its fastest configuration.
 #pragma once
 
 #include <cstdint>
@@ -18,28 +18,28 @@ struct TuneWinner {
   tune::Trial trial;
   int64_t tried = 0;
   std::map<tune::Fate, int64_t> fates;
-  double seconds = 0;     // of data, answers, trials and finals
+  double seconds = 0;     // for data, answers, trials and finals
   bool cut = false;       // the budget ended before the finals did
-  bool heuristic = true;  // nothing is a gain over it
-  std::string no_gain;    // of the best of the rest, why not; empty: nothing else was right
-  std::string
-      refuted;  // why the table's entry goes: tried again, it was not right or slower; empty: that was not found
+  bool heuristic = true;  // no configuration is a gain over the heuristic
+  std::string no_gain;    // why the best other configuration is no gain; empty: none was right
+  std::string refuted;    // why the table's entry is removed (wrong or slower when tried again); empty: it is not
 };
 
 struct TuneSearch {
   const TuneRequest& request;
   TuneTime& time;
   TuneDevice& device;
-  tune::WorkerPool& assemblers;  // none: who loads assembles
-  int compilers;                 // at a time
+  tune::WorkerPool& assemblers;  // count 0: the worker assembles when it loads
+  int compilers;                 // number of parallel compilers
   tune::Store& store;
-  std::vector<tune::Trial>& trials;                 // of this run, with those that were known, as they come
-  const std::map<std::string, tune::Trial>& known;  // by key: not measured again
-  std::function<void(const std::string&)> show;     // how it goes, after every trial
+  std::vector<tune::Trial>& trials;                 // of this run in order, including known ones
+  const std::map<std::string, tune::Trial>& known;  // by key; not measured again
+  std::function<void(const std::string&)> show;     // shows the progress after every trial
 };
 
-// `budget_seconds` is this task's share, its finals included; it ends what it does not fit. Throws Stopped, what the
-// store and TuneDevice::open() throw, and BudgetOver where the whole budget ended before the task was opened.
+// Searches one task. `budget_seconds` is the task's share including the finals; a step that does
+// not fit is omitted. Throws Stopped, what the store and TuneDevice::open() throw, and BudgetOver
+// if the whole budget ends before the task is opened.
 TuneWinner search(const TuneSearch& how, const TuneTask& task, double budget_seconds);
 
 }  // namespace ligerdsl::cli

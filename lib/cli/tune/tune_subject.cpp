@@ -19,13 +19,14 @@ namespace {
 
 using tune::Fate;
 
-constexpr size_t kGuard = 4096;               // bytes on either side of a tensor
-constexpr uint8_t kNanByte = 0xff;            // of a pattern that is a NaN of every float type
-constexpr double kMostChecked = 4 << 20;      // bytes that a checked problem moves, if rows can be left out
-constexpr size_t kMostRestored = 64 << 20;    // bytes of an input that are looked at after each run
-constexpr double kMostInterpreted = 1 << 22;  // bytes of the arguments of a loaded kernel that is checked
+constexpr size_t kGuard = 4096;               // bytes before and after a tensor
+constexpr uint8_t kNanByte = 0xff;            // this byte repeated is a NaN in every float type
+constexpr double kMostChecked = 4 << 20;      // bytes that a checked problem moves, if it can have fewer rows
+constexpr size_t kMostRestored = 64 << 20;    // bytes of an input that are compared after each run
+constexpr double kMostInterpreted = 1 << 22;  // bytes of arguments of a loaded kernel that is checked
 
-// Bytes of an output that were found right: most configurations round alike, and the same bytes are not compared again.
+// Caches bytes of outputs that were right. Most configurations round equally, so equal bytes need
+// no second comparison.
 class RightAnswers {
  public:
   bool contain(const std::string& bytes) const {
@@ -43,7 +44,7 @@ class RightAnswers {
   size_t bytes_ = 0;
 };
 
-// Memory beside guards that no tensor is.
+// A workspace with guards before and after it.
 class GuardedWorkspace {
  public:
   GuardedWorkspace(const lib::ContextRef& context, size_t bytes)
@@ -81,7 +82,8 @@ std::vector<std::string> with_setting(std::vector<std::string> settings, const s
   return settings;
 }
 
-// The problem with so many of its rows, and with as many of what is counted in its rows: the rows of all shards.
+// Returns the problem with `count` rows. Sizes that are multiples of the rows, like the rows of all
+// shards, are scaled too.
 std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::string> settings, const char* rows,
                                    int64_t count) {
   const lib::OpInfo& info = whole.info();
@@ -97,8 +99,9 @@ std::vector<std::string> with_rows(const OpInstance& whole, std::vector<std::str
   return with_setting(std::move(settings), rows, count);
 }
 
-// Settings of problems to check: some rows only, and more of them, of the problem that has most. What the rows are called
-// differs. Where an operation takes no such number of rows, the next settings of a list may do: those that divide its own.
+// Returns alternative settings of two problems to check: with few rows, and with more rows of the
+// largest problem. The letter of the rows differs by operation. If an operation rejects a number of
+// rows, the next settings of the list have another divisor of the problem's rows.
 std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::OpInfo& info,
                                                                     const TuneProblems& problems) {
   if (!problems.check_with.empty()) return {{problems.check_with}};
@@ -134,9 +137,9 @@ std::vector<std::vector<std::vector<std::string>>> checked_settings(const lib::O
   return chosen;
 }
 
-constexpr int kCandidates = 2;  // that have memory at a time: the heuristic's and the one that is tried
+constexpr int kCandidates = 2;  // that have memory at the same time: the heuristic's and the one that is tried
 
-// Memory of tensors, and of workspaces for so many candidates.
+// Returns the bytes of a problem's tensors and of workspaces for `candidates` candidates.
 double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>& settings,
                         const lib::ContextRef& context, int candidates, size_t guard) {
   OpInstance instance(info, settings);
@@ -144,7 +147,7 @@ double bytes_of_problem(const lib::OpInfo& info, const std::vector<std::string>&
   return instance.bytes_to_allocate(*instance.plan(context), candidates, guard);
 }
 
-// Memory that is too little is an error before any is taken.
+// Fails for too little free memory before any is allocated.
 void require_memory(const lib::ContextRef& context, const TuneProblems& problems, double needed) {
   const auto free = static_cast<double>(context->device().free_memory());
   if (needed <= free) return;
@@ -159,7 +162,7 @@ void require_memory(const lib::ContextRef& context, const TuneProblems& problems
                   format_bytes(static_cast<double>(device.memory_bytes)), count == 1 ? "" : "fewer or "));
 }
 
-// A problem with its memory and what its outputs should be.
+// A problem with its memory and its expected outputs.
 struct CheckedProblem {
   OpInstance instance;
   TensorBytes before;
@@ -175,7 +178,7 @@ struct CheckedProblem {
   }
 };
 
-// The first of the settings whose sizes the operation takes together, and the memory that they take.
+// Returns the first settings that the operation accepts, and the bytes that they need.
 std::pair<std::vector<std::string>, double> checked_problem(const lib::OpInfo& info,
                                                             const std::vector<std::vector<std::string>>& settings,
                                                             const lib::ContextRef& context) {
@@ -231,8 +234,8 @@ class OpCandidate final : public TunedCandidate {
     GuardedWorkspace workspace(context_, call.workspace_bytes);
     workspace.poison();
     call.workspace = workspace.data();
-    // What a run leaves in outputs and workspace must not be seen by the next. One that updates its inputs has no
-    // second run of the same answer.
+    // The second run must not depend on what the first left in outputs and workspace. A problem
+    // that updates its inputs runs once, because a second run has another result.
     const bool updates =
         std::any_of(instance.slots().begin(), instance.slots().end(), [](const OpInstance::Slot& slot) {
           return slot.info && slot.info->direction != lib::Direction::in &&
@@ -256,8 +259,8 @@ class OpCandidate final : public TunedCandidate {
   static Fault result(CheckedProblem& problem, const GuardedWorkspace& workspace) {
     const OpInstance& instance = problem.instance;
     if (const std::string slot = instance.broken_guard(); !slot.empty())
-      return {Fate::guard, "it wrote beside " + slot};
-    if (workspace.broken()) return {Fate::guard, "it wrote beside the workspace"};
+      return {Fate::guard, "it wrote outside of " + slot};
+    if (workspace.broken()) return {Fate::guard, "it wrote outside of the workspace"};
     for (const OpInstance::Slot& slot : instance.slots()) {
       const bool written = slot.info && slot.info->direction != lib::Direction::in;
       if (!written) {
@@ -346,7 +349,7 @@ class AuthorCandidate final : public TunedCandidate {
   Fault check() override {
     checked_->write_initial(poisoned_);
     const auto& arguments = checked_->call().arguments();
-    bool updates = false;  // what it reads: a second run has another answer
+    bool updates = false;  // it updates memory that it reads, so a second run has another result
     for (size_t i = 0; i < arguments.size(); ++i) updates |= arguments[i].written && !poisoned_[i];
     for (int runs = updates ? 1 : 2; runs > 0; --runs) {
       checked_->launch(nullptr);
@@ -364,7 +367,7 @@ class AuthorCandidate final : public TunedCandidate {
  private:
   Fault result() const {
     if (const std::string name = checked_->broken_guard(); !name.empty())
-      return {Fate::guard, "it wrote beside " + name};
+      return {Fate::guard, "it wrote outside of " + name};
     const auto& arguments = checked_->call().arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (!arguments[i].written) continue;
@@ -383,7 +386,7 @@ class AuthorCandidate final : public TunedCandidate {
   std::vector<std::unique_ptr<AuthorInstance>> instances_;
 };
 
-// Of all arguments that are memory.
+// Returns the bytes of all arguments in memory.
 double bytes_of(const AuthorCall& call) {
   double bytes = 0;
   for (const AuthorArgument& argument : call.arguments()) {
@@ -393,7 +396,7 @@ double bytes_of(const AuthorCall& call) {
   return bytes;
 }
 
-// The oracle is the kernel as it stands without any choice, interpreted in float64.
+// The oracle is the kernel with its default configuration, interpreted in float64.
 class AuthorSubject final : public TuneSubject {
  public:
   AuthorSubject(const lib::ContextRef& context, const AnyKernel& kernel, const TuneProblems& problems)
@@ -438,7 +441,7 @@ class AuthorSubject final : public TuneSubject {
   TuneProblems problems_;
   std::vector<std::string> check_with_;
   Evaluations expected_;
-  std::vector<bool> poisoned_;  // by argument: written, and not read before
+  std::vector<bool> poisoned_;  // by argument: written, but its initial value is not read
 };
 
 }  // namespace

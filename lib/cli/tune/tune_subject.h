@@ -1,4 +1,5 @@
-// What a tuner's worker tries configurations of: a kernel with data, the float64 answer, and guards around its memory.
+// Subject of a tuner's worker: a kernel with data, the float64 answer, and guards around its
+// memory.
 #pragma once
 
 #include <memory>
@@ -13,19 +14,19 @@
 
 namespace ligerdsl::cli {
 
-// A configuration that is loaded, on all problems.
+// A loaded configuration, for all problems.
 class TunedCandidate {
  public:
   virtual ~TunedCandidate() = default;
-  // On the device, with every output and workspace filled with NaNs before: "" where the outputs are right and nothing
-  // else was written.
+  // Runs the check problem with outputs and workspace filled with NaNs. Returns Fate::ok if outputs
+  // are right and nothing else was written.
   struct Fault {
     tune::Fate fate = tune::Fate::ok;
     std::string text;
   };
   virtual Fault check() = 0;
   virtual size_t problems() const = 0;
-  // Queues the problem once.
+  // Returns work that queues the problem once.
   virtual runtime::Work work(size_t problem) = 0;
   virtual std::vector<const lib::Launcher*> launchers() const = 0;
 };
@@ -33,21 +34,22 @@ class TunedCandidate {
 class TuneSubject {
  public:
   virtual ~TuneSubject() = default;
-  // Settings of the problems that outputs are compared on.
+  // Returns the settings of the problems whose outputs are compared.
   virtual std::vector<std::string> checked() const = 0;
-  // Of one call, by problem; 0 where arithmetic bounds it.
+  // Returns the bytes of one call by problem, 0 if arithmetic bounds it.
   virtual std::vector<double> bytes_moved() const = 0;
-  // Throws what compiling and loading throw.
+  // Loads a configuration. Throws what compiling and loading throw.
   virtual std::unique_ptr<TunedCandidate> load(const MetaValues& config) = 0;
 };
 
 struct TuneProblems {
   std::string kernel;
-  std::vector<std::vector<std::string>> settings;  // by problem; one configuration serves them all
-  std::vector<std::string> check_with;             // settings of the problem that outputs are checked on; empty: chosen
+  std::vector<std::vector<std::string>> settings;  // by problem; all share one configuration
+  std::vector<std::string> check_with;             // settings of the problem whose outputs are checked; empty: chosen
 };
 
-// A kernel of --load, or an operation. Throws Failure (kUsage) for settings that do not fit it.
+// Makes the subject of a kernel of --load, or of an operation. Throws Failure (kUsage) for settings
+// that do not fit it.
 std::unique_ptr<TuneSubject> make_tune_subject(const lib::ContextRef& context, const AuthorKernels& authors,
                                                const TuneProblems& problems);
 

@@ -22,7 +22,8 @@ namespace {
 
 using Settings = std::vector<std::string>;
 
-// "H=4096,8192 N=64" to two lists of settings; "y=64:0..3,128:0..3" too: each value is whole.
+// Expands "H=4096,8192 N=64" to two lists of settings. Each value keeps its interval:
+// "y=64:0..3,128:0..3" has two values.
 std::vector<Settings> sweep(const Settings& settings) {
   std::vector<Settings> all = {{}};
   for (const std::string& setting : settings) {
@@ -62,8 +63,8 @@ std::vector<BenchCase> cases_of(const Globals& globals, const TuneRequest& reque
   return cases;
 }
 
-// For the device that the worker described, which this process does not open. Where compiles run in processes, one may
-// take so many seconds, and `stop` ends it.
+// Makes contexts that compile for the worker's device, which this process does not open. If
+// compiles run in processes, a compile may take `seconds`, and the descriptor `stop` ends it.
 class Compilers {
  public:
   Compilers(const Globals& globals, const Json& device, double seconds, int stop)
@@ -104,7 +105,7 @@ std::string digest_of_files(const std::vector<std::string>& files) {
   return files.empty() ? "" : runtime::hex(hash.finish());
 }
 
-// More threads of an SM that wait for memory at a time are better, until there are enough.
+// Predicts a relative time. More threads per SM hide more memory latency, up to kEnoughThreads.
 double predicted(const Target& target, const MetaValues& config) {
   if (!target.is_gpu()) return 1;
   const auto number = [&](const char* name, double missing) {
@@ -240,7 +241,7 @@ std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& requ
     try {
       add(which);
     } catch (const NothingToChoose&) {
-      if (!request.kernel.empty()) throw;  // a set has such operations too
+      if (!request.kernel.empty()) throw;  // a set may contain such operations
     }
   }
   return tasks;

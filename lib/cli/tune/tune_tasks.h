@@ -1,4 +1,4 @@
-// What `ligerdsl tune` searches: kernels whose configuration is asked for, with the problems that one serves.
+// Tasks of `ligerdsl tune`: a kernel with a configuration, and the problems that share it.
 #pragma once
 
 #include <functional>
@@ -12,26 +12,27 @@
 namespace ligerdsl::cli {
 
 struct TuneTask {
-  std::string operation;  // or a kernel of --load: what is run
-  std::string kernel;     // whose configuration is searched; a table's key has it
+  std::string operation;  // or kernel of --load, which is run
+  std::string kernel;     // kernel whose configuration is searched, as in keys of tables
   int version = 1;
-  std::string options;  // of the kernel: what a table's key has
+  std::string options;  // of the kernel, as in keys of tables
   std::vector<std::vector<std::string>> problems;
   std::vector<std::string> check_with;
-  std::string loaded;      // digests of the files of --load
-  std::string entry = {};  // the configuration that the table has which is exported to: tried first; empty: none
+  std::string loaded;      // digest of the files of --load
+  std::string entry = {};  // configuration in the table of --export, which is tried first; empty: none
   tune::Space space;
-  // Of what is built: equal text, equal code and launches.
+  // Returns a text of the kernel that is built: equal texts mean equal code and launches.
   std::function<std::string(const MetaValues&)> built;
-  // Into the disk cache, from any thread. Throws what compiling throws.
+  // Compiles into the disk cache, on any thread. Throws what compiling throws.
   std::function<void(const MetaValues&)> compile;
-  // A time of some unit, from what a launch says before anything is compiled.
+  // Predicts a relative time from launch settings, before anything is compiled.
   std::function<double(const tune::Config&)> predicted;
 };
 
-// Settings may hold lists, H=4096,8192: each combination is a problem. Problems of one kernel with equal options, as
-// those that differ in their rows, are one task. `device` is what the worker says of it; when the descriptor `stop` becomes
-// readable, compiles that run end. Throws Failure (kUsage) for a kernel without a configuration to choose.
+// Returns the tasks. Settings may be lists, H=4096,8192; each combination is a problem. Problems of
+// one kernel with equal options, for example those that differ only in rows, form one task.
+// `device` is the worker's description. When the descriptor `stop` becomes readable, running
+// compiles end. Throws Failure (kUsage) for a kernel without a configuration.
 std::vector<TuneTask> tune_tasks(const Globals& globals, const TuneRequest& request, const AuthorKernels& authors,
                                  const Json& device, int stop);
 

@@ -1,5 +1,5 @@
-// The time that `ligerdsl tune` has: --timeout bounds each step of a worker, and the end of --budget, like a signal,
-// stops all of them.
+// Time limits of `ligerdsl tune`: --timeout bounds each step of a worker. The end of --budget, or a
+// signal, stops all steps.
 #pragma once
 
 #include <exception>
@@ -9,12 +9,12 @@
 
 namespace ligerdsl::cli {
 
-// A signal came while a worker was asked.
+// Thrown if a signal came while a worker was asked.
 struct Stopped : std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
-// The time for a step was over before the step was done; the step itself may be all right.
+// Thrown if the time of a step was over before the step ended. The step itself may be right.
 struct BudgetOver : std::exception {
   const char* what() const noexcept override { return "the budget is over"; }
 };
@@ -41,13 +41,14 @@ class TuneTime {
   TuneTime(const DeferredSignals& signals, double timeout_seconds, double budget_seconds);
 
   double timeout_seconds() const { return timeout_seconds_; }
-  // For data, float64 answers and the heuristic's own run, or for opening the device.
+  // Seconds for opening the device, or for data, float64 answers and the heuristic's own run.
   double opening_seconds() const;
-  // For a configuration that takes so long to measure when it is as fast as the heuristic.
+  // Seconds for a trial of a configuration that takes `measuring_seconds` to measure if it is as
+  // fast as the heuristic.
   double trial_seconds(double measuring_seconds) const;
 
-  const TimedStop& whole() const { return whole_; }    // until the end of the budget
-  const TimedStop& search() const { return search_; }  // until the finals of the task have to begin
+  const TimedStop& whole() const { return whole_; }    // ends with the budget
+  const TimedStop& search() const { return search_; }  // ends when the finals of the task must begin
   void search_until(tune::Deadline until) { search_.set(earlier(until, end_)); }
 
   // Throws Stopped after a signal and BudgetOver at the end of the budget.

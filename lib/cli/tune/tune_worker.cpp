@@ -1,14 +1,22 @@
-// `ligerdsl tune-worker`: tries configurations for `ligerdsl tune`, which starts it. Messages are JSON, a line each.
+// `ligerdsl tune-worker` tries configurations for `ligerdsl tune`, which starts it. Messages are
+// JSON, one per line.
 //
-//   {"assemble": {"kernel": K, "settings": [...], "config": {...}}}          -> {}, with its machine code in the disk cache
-//   {"hello": {}}                                                            -> {"arch": "sm_90a", "units": 132, ...}
-//   {"open": {"kernel": K, "settings": [[...], ...], "check_with": [...]}}  -> {"sample_seconds": 0.1, of the heuristic on all
-//                                                                               "checked": ["H=64 N=3", ...]}
-//   {"copies": "large"}                                                      -> {"copy_bytes": ..., "copy_gb_per_s": ...}
-//   {"copies": "problems"}                                                   -> {"bytes": [...], "copy_us": [...]}
-//   {"try": {"config": {...}, "samples": 5, "give_up": true}}                -> {"fate": "ok", "us": [...], ...}
-//
-// What went wrong with a question itself is {"error": text, "code": exit code}.
+// Questions and their answers:
+// - {"assemble": {"kernel": K, "settings": [...], "config": {...}}}
+//   {}, when the machine code is in the disk cache.
+// - {"hello": {}}
+//   {"arch": "sm_90a", "units": 132, ...}
+// - {"open": {"kernel": K, "settings": [[...], ...], "check_with": [...]}}
+//   {"sample_seconds": 0.1, "checked": ["H=64 N=3", ...]}: seconds of one sample of the heuristic
+//   on all problems, and the settings that are checked.
+// - {"copies": "large"}
+//   {"copy_bytes": ..., "copy_gb_per_s": ...}
+// - {"copies": "problems"}
+//   {"bytes": [...], "copy_us": [...]}
+// - {"try": {"config": {...}, "samples": 5, "give_up": true}}
+//   {"fate": "ok", "us": [...], ...}
+// - An invalid question
+//   {"error": text, "code": exit code}
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/prctl.h>
@@ -33,11 +41,12 @@ namespace {
 
 using tune::Fate;
 
-// After a few samples a candidate that took so much longer than the heuristic's in each of them is given up.
+// A candidate that took this factor longer than the heuristic in each of the first samples is given
+// up.
 constexpr double kHopeless = 1.5;
 constexpr int kFirstSamples = 3;
 
-// Seconds that the parts of a trial take.
+// Measures the seconds of each part of a trial.
 class Laps {
  public:
   void lap(const char* part) {
@@ -151,8 +160,8 @@ class Worker {
     return answer;
   }
 
-  // Returns the geometric mean over problems of the candidate's least time over the heuristic's: what else a busy
-  // machine does makes some samples longer and none shorter.
+  // Returns the geometric mean over problems of the candidate's least time divided by the
+  // heuristic's. A busy machine makes some samples longer and none shorter.
   double measure(TunedCandidate& candidate, int samples, Json* answer) {
     Json us = Json::array(), heuristic_us = Json::array();
     double logs = 0, least_logs = 0;
@@ -193,7 +202,8 @@ class Worker {
   std::unique_ptr<TunedCandidate> heuristic_;
 };
 
-// Answers have the standard output that the worker began with; what a library of --load prints goes to stderr.
+// Writes answers to the worker's original standard output. Prints of libraries of --load go to
+// stderr.
 class Answers {
  public:
   Answers() : file_(fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3)) { dup2(STDERR_FILENO, STDOUT_FILENO); }
@@ -215,9 +225,9 @@ int tune_worker(const Globals& globals) {
     if (!worker) worker = std::make_unique<Worker>(globals);
   };
   try {
-    start();  // before there is a question: it takes a while on a GPU
+    start();  // before the first question, because it takes a while on a GPU
   } catch (const std::exception&) {
-    // The first question meets it again.
+    // The first question reports the error.
   }
   for (std::string line; std::getline(std::cin, line);) {
     try {

@@ -14,24 +14,27 @@ namespace {
 using kernels::ceil_div;
 using kernels::round_up;
 
-constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every matrix library's tile
-constexpr int64_t kRowAlign = 128;    // bytes between rows of logits: aligned rows whatever the vocabulary
-constexpr int64_t kBlockRows = 8192;  // under a block of the vocabulary, where twice as many are too many
-constexpr int64_t kRowNumbers = 4;    // of a row of exponentials: base, again, factor, smooth
-constexpr int64_t kCounted = 4;       // of a chunk
-constexpr int64_t kTileBuffers = 2;   // of tiles of rows: places, counted
-constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be rounded up to the workspace's alignment
+constexpr int64_t kChunkAlign = 128;  // rows or columns: a multiple of every matrix library's tiles
+constexpr int64_t kRowAlign = 128;    // bytes: alignment of rows of logits
+constexpr int64_t kBlockRows = 8192;  // rows per block of the vocabulary, if there are over 16,384
+constexpr int64_t kRowNumbers = 4;    // per row of exponentials: base, again, factor, smooth
+constexpr int64_t kCounted = 4;       // values of `counted` per chunk
+constexpr int64_t kTileBuffers = 2;   // per tile of rows: places, counted
+constexpr int64_t kChunkBuffers = 3;  // logits, x, d_x: each may be padded
 constexpr int64_t kTargetBuffers = 2;
-// Of a chunk of exponentials: each of its tiles of rows reads all of its labels.
+// Rows per chunk of exponentials, because each of its tiles of rows reads all labels.
 constexpr int64_t kMostRows = 32768;
-constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes of a block of the weight: 8,192 classes of 4,096 columns
-constexpr int64_t kWeightShare = 8;                  // or this part of the room that a limit leaves, if that is less
-constexpr int64_t kMostBlock = 8192;                 // classes of a block of exponentials
-constexpr int64_t kChunkSizes = 16;                  // of chunks that are compared
-// In terms of a product's depth, of which a GPU's multiprocessors do 100 in a microsecond: what its begin and end take, and to read
-// and write a byte of every element of the tiles that they make at the same time.
+constexpr int64_t kWeightBlock = int64_t{64} << 20;  // bytes per block of the weight
+constexpr int64_t kWeightShare = 8;                  // divisor of the limit's room for a block
+constexpr int64_t kMostBlock = 8192;                 // classes per block of exponentials
+constexpr int64_t kChunkSizes = 16;                  // number of chunk sizes that are compared
+// Time is measured in k-elements of one wave of tiles; a GPU does about 100 of them in a
+// microsecond.
+//
+// kLaunchDepth: start and end of a matmul. kAddDepth: reading and writing one byte of each element
+// of c.
 constexpr int64_t kLaunchDepth = 256, kAddDepth = 128;
-constexpr double kAgain = 1.1;  // of the flop that are made again: their products are smaller
+constexpr double kRecomputeCost = 1.1;  // factor of recomputed flop: their matmuls are smaller
 
 int64_t aligned(int64_t bytes) {
   return round_up(bytes, static_cast<int64_t>(kWorkspaceAlign));
@@ -60,10 +63,10 @@ int64_t LinearChunks::tiles() const {
 
 int64_t LinearChunks::bytes_of_row() const {
   const int64_t logits = stores_logits() ? logits_stride() * (o_.target_cols > 0 ? 2 : 1) * size_of_logit() : 0;
-  const int64_t elements = (d_is_apart() ? logits_stride() : 0) + (converts() ? o_.cols + o_.target_cols : 0);
+  const int64_t elements = (has_separate_d() ? logits_stride() : 0) + (converts() ? o_.cols + o_.target_cols : 0);
   int64_t numbers = adds_up_d_x() ? o_.cols : 0;
   if (o_.tile_columns > 0) numbers += kRowNumbers;
-  const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // a tile has rows enough
+  const int64_t of_place = o_.tile_columns > 0 ? 1 : 0;  // places, tile_at: under 4 bytes per row
   return logits + elements * size_of(o_.product_type) + numbers * size_of(DType::f32) +
          std::max(bytes_of_numbers(), bytes_of_scaled_x()) + of_place;
 }
@@ -72,7 +75,7 @@ int64_t LinearChunks::bytes_of_numbers() const {
   return o_.tile_columns > 0 ? o_.tile_numbers * tiles() * size_of(DType::f32) : 0;
 }
 
-// Classes of a block of the weight. `fixed`: bytes that others take whatever the chunk.
+// Returns the classes of a block of the weight. `fixed`: bytes that do not depend on the chunk.
 int64_t LinearChunks::weight_block(int64_t fixed) const {
   const int64_t room = std::max<int64_t>(o_.max_workspace_bytes - fixed, 0);
   const int64_t bytes = std::min(kWeightBlock, room / kWeightShare);
@@ -80,18 +83,19 @@ int64_t LinearChunks::weight_block(int64_t fixed) const {
   return std::clamp(classes, std::min(kChunkAlign, o_.classes), o_.classes);
 }
 
-// f32 sums of a 16-bit d_weight: where several products are added, or products are not of its type.
-int64_t LinearChunks::sums_of(int64_t rows, int64_t chunk) const {
+// Returns the elements of the f32 accumulator of a 16-bit d_weight. It is needed if several matmuls
+// add to d_weight, or if matmuls do not have its dtype.
+int64_t LinearChunks::d_weight_accumulator(int64_t rows, int64_t chunk) const {
   const bool needed = o_.with_d_weight && o_.d_weight_type != DType::f32 && (converts() || chunk < rows);
   return needed ? o_.classes * o_.cols : 0;
 }
 
-LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t d_weight_sums,
+LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_bytes, int64_t accumulator,
                                  int64_t x_rows) const {
   LinearLayout l;
   l.chunk = chunk;
   l.logits_stride = logits_stride();
-  l.add_up_d_weight = d_weight_sums > 0;
+  l.add_up_d_weight = accumulator > 0;
   l.add_up_d_x = adds_up_d_x();
   l.weight_rows = weight_rows_;
   const auto take = [&](int64_t elements, DType type) {
@@ -114,7 +118,7 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.class_factor = take(smoothing * o_.classes, DType::f32);
   for (size_t* const sums : {&l.weight_sums, &l.x_sums}) *sums = take(smoothing * o_.cols, DType::f32);
   l.part_sums = take(smoothing * o_.smoothing_parts * o_.cols, DType::f32);
-  // What follows depends on the chunk.
+  // The parts below depend on the chunk.
   l.logits = take(logits_bytes, DType::i8);
   l.tiles = tiles();
   const int64_t exponentials = o_.tile_columns > 0 ? chunk : 0;
@@ -127,41 +131,41 @@ LinearLayout LinearChunks::place(int64_t rows, int64_t chunk, int64_t logits_byt
   l.d_x = take(adds_up_d_x() ? chunk * o_.cols : 0, DType::f32);
   l.weight = take(copies_weight() && rows > 0 ? weight_rows_ * o_.cols : 0, type);
   l.target_logits = take(o_.target_cols > 0 ? logits_bytes : 0, DType::i8);
-  l.d_logits = d_is_apart() ? take(chunk * logits_stride(), type) : l.logits;
+  l.d_logits = has_separate_d() ? take(chunk * logits_stride(), type) : l.logits;
   l.target_x = take(converts() ? chunk * o_.target_cols : 0, type);
   l.target_weight = take(copies_weight() && rows > 0 ? o_.classes * o_.target_cols : 0, type);
-  l.d_weight = take(d_weight_sums, DType::f32);
+  l.d_weight = take(accumulator, DType::f32);
   l.d_bias = take(o_.with_d_bias && o_.d_bias_type != DType::f32 ? o_.classes : 0, DType::f32);
   l.scaled_x = l.bytes;
   for (int64_t i = 0; i < o_.tile_numbers; ++i)
     l.of_tiles[static_cast<size_t>(i)] = take(exponentials * l.tiles, DType::f32);
   l.bytes = std::max(l.bytes, l.scaled_x + static_cast<size_t>(aligned(chunk * bytes_of_scaled_x())));
-  if (o_.in_blocks)  // one block, of a tile at least
-    l.block_shift = std::bit_width(static_cast<uint64_t>(std::max(o_.classes, o_.tile_columns) - 1));
+  // One block with at least one tile.
+  if (o_.in_blocks) l.block_shift = std::bit_width(static_cast<uint64_t>(std::max(o_.classes, o_.tile_columns) - 1));
   return l;
 }
 
-// As many rows as the limit leaves room for, spread evenly over the chunks.
+// Returns the most rows for which the limit has room, spread evenly over the chunks.
 int64_t LinearChunks::chunk_by_workspace(int64_t rows, bool by_vocabulary) const {
   const bool limited = o_.max_workspace_bytes > 0;
-  // By default numbers of tiles come on top of the logits' share.
+  // The default budget is for logits. Tile statistics come on top of it.
   const bool whole = limited || !stores_logits() || o_.tile_columns == 0;
   const int64_t of_x = !by_vocabulary && copies_x_of_chunk() ? o_.cols * size_of(o_.product_type) : 0;
   const int64_t of_row = (whole ? bytes_of_row() : logits_stride() * size_of(o_.product_type)) + of_x;
-  const int64_t always = by_vocabulary ? 0 : sums_of(rows, rows);
-  const int64_t sums = by_vocabulary ? 0 : (sums_of(rows, 1) - always) * size_of(DType::f32);  // when the batch is cut
+  const int64_t always = by_vocabulary ? 0 : d_weight_accumulator(rows, rows);
+  const int64_t sums = by_vocabulary ? 0 : (d_weight_accumulator(rows, 1) - always) * size_of(DType::f32);
   const int64_t most_rows = o_.tile_columns > 0 ? kMostRows : rows;
-  // The default does not count a gradient apart, a quarter of both logits.
-  int64_t room = kDefaultLogits + (d_is_apart() ? kDefaultLogits / 4 : 0);
+  // The default budget for f32 logits grows by a quarter for their separate gradient.
+  int64_t room = kDefaultLogits + (has_separate_d() ? kDefaultLogits / 4 : 0);
   if (limited) {
     room = o_.max_workspace_bytes - signed_bytes(place(rows, 0, 0, always).bytes) -
-           (kChunkBuffers + (d_is_apart() ? 1 : 0) + (o_.target_cols > 0 ? kTargetBuffers : 0) +
+           (kChunkBuffers + (has_separate_d() ? 1 : 0) + (o_.target_cols > 0 ? kTargetBuffers : 0) +
             (o_.tile_columns > 0 ? kRowNumbers + kTileBuffers + o_.tile_numbers + 1 : 0)) *
                signed_bytes(kWorkspaceAlign);
     if (rows <= most_rows && rows * of_row <= room) return rows;
     room -= sums;
   } else if (rows <= most_rows && rows * of_row <= room + sums) {
-    return rows;  // cutting would save less than the sums take
+    return rows;  // division would save less than the accumulators take
   }
   const int64_t most = std::clamp<int64_t>(room / of_row, 1, std::min(rows, most_rows));
   if (most == rows) return rows;
@@ -180,10 +184,11 @@ int64_t LinearChunks::chunk_of(int64_t rows) const {
 LinearLayout LinearChunks::by_rows(int64_t rows) const {
   const int64_t chunk = chunk_of(rows);
   const int64_t logits = stores_logits() ? chunk * logits_stride() * size_of_logit() : 0;
-  return place(rows, chunk, logits, sums_of(rows, chunk), copies_x_of_chunk() ? chunk : 0);
+  return place(rows, chunk, logits, d_weight_accumulator(rows, chunk), copies_x_of_chunk() ? chunk : 0);
 }
 
-// All rows under every block where that leaves blocks of many columns: then each is one product, and needs no sums.
+// Returns the layout by blocks of the vocabulary. It takes all rows per block if that leaves blocks
+// of many columns, because then each block is one matmul and needs no accumulator.
 LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   const int64_t chunk = chunk_by_workspace(rows, true);
   const int64_t size = size_of(o_.product_type);
@@ -191,7 +196,7 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   LinearLayout block;
   int64_t logits = 0, sums = 0, x = 0;
   for (int64_t most = rows <= 2 * kBlockRows ? rows : kBlockRows; most > 0; most /= 2) {
-    block.block_rows = converts() ? std::min(most, chunk) : most;  // x is converted where a chunk's is
+    block.block_rows = converts() ? std::min(most, chunk) : most;  // x is converted per chunk
     block.add_up_d_weight = o_.d_weight_type != DType::f32 && (converts() || block.block_rows < rows);
     const int64_t of_column = block.block_rows * size + (block.add_up_d_weight ? o_.cols * 4 : 0);
     x = copies_x_of_block() ? aligned(block.block_rows * o_.cols * size) : 0;
@@ -212,19 +217,22 @@ LinearLayout LinearChunks::by_vocabulary(int64_t rows) const {
   return l;
 }
 
-// What a product takes, in terms of the depth of a product that fills the device once.
-int64_t LinearChunks::time_of(int64_t rows, int64_t columns, int64_t depth) const {
+// Returns the time of a matmul, in k-elements of one wave of tiles.
+int64_t LinearChunks::matmul_time(int64_t rows, int64_t columns, int64_t depth) const {
   const int64_t tiles = ceil_div(rows, o_.tile_rows) * ceil_div(columns, o_.tile_columns);
   return ceil_div(tiles, o_.tiles_at_once) * depth + kLaunchDepth;
 }
 
-// Blocks of the size, and a chunk of the rows, that take least time. Rows of d are made again behind x times its factors, where
-// d_weight has no room for them. rows: of the batch of so many.
+// Returns the layout with the block size and chunk rows that take the least time. `rows` are the
+// first rows of `of_batch`. If d_weight has no room for d of the rows that are computed again, it
+// is in the workspace, after the scaled x.
 LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   const int64_t size = size_of(o_.product_type), fixed = signed_bytes(place(of_batch, 0, 0, 0).bytes);
-  const int64_t buffers = kRowNumbers + kTileBuffers + o_.tile_numbers + kChunkBuffers;  // each rounded up
+  // Each buffer is rounded up.
+  const int64_t buffers = kRowNumbers + kTileBuffers + o_.tile_numbers + kChunkBuffers;
   const int64_t room = o_.max_workspace_bytes - fixed - buffers * signed_bytes(kWorkspaceAlign);
-  const int64_t most = std::min(rows, most_in_d_weight()), numbers = bytes_of_numbers(), scaled = bytes_of_scaled_x();
+  const int64_t most = std::min(rows, max_rows_in_d_weight()), numbers = bytes_of_numbers(),
+                scaled = bytes_of_scaled_x();
   const int64_t of_both = bytes_of_row() - std::max(numbers, scaled) - logits_stride() * size;
   const int64_t add = kAddDepth * size_of(o_.d_weight_type);
   InDWeight best;
@@ -237,20 +245,20 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
       if (more > 0 && fit < std::min(more, o_.tile_rows)) continue;
       const int64_t parts = more > 0 ? ceil_div(more, fit) : 0;
       const int64_t again = parts > 0 ? std::min(fit, round_up(ceil_div(more, parts), o_.tile_rows)) : 0;
-      const int64_t between = most_in_d_weight() - chunk;
+      const int64_t between = max_rows_in_d_weight() - chunk;
       const int64_t narrow = parts <= 1 ? 0 : between > 0 ? std::min(blocks, ceil_div(more, between)) : blocks;
       const auto first_pass = [&](int64_t part) {
-        return static_cast<double>(time_of(part, o_.classes, o_.cols) + time_of(part, o_.cols, o_.classes));
+        return static_cast<double>(matmul_time(part, o_.classes, o_.cols) + matmul_time(part, o_.cols, o_.classes));
       };
       const auto second_pass = [&](int64_t part) {
-        return static_cast<double>(time_of(part, columns, o_.cols) + time_of(columns, o_.cols, part + add));
+        return static_cast<double>(matmul_time(part, columns, o_.cols) + matmul_time(columns, o_.cols, part + add));
       };
       const auto all = [](int64_t total, int64_t each, const auto& time) {
         const double whole = each > 0 ? static_cast<double>(total / each) * time(each) : 0;
         return each > 0 && total % each > 0 ? whole + time(total % each) : whole;
       };
       const double time = all(rows, chunk, first_pass) +
-                          static_cast<double>(blocks) * static_cast<double>(time_of(columns, o_.cols, chunk)) +
+                          static_cast<double>(blocks) * static_cast<double>(matmul_time(columns, o_.cols, chunk)) +
                           static_cast<double>(narrow) * all(more, again, second_pass) +
                           static_cast<double>(blocks - narrow) * all(more, more, second_pass);
       if (time < least) best = {columns, chunk, again}, least = time;
@@ -263,7 +271,7 @@ LinearLayout LinearChunks::in_d_weight(int64_t rows, int64_t of_batch) const {
   l.columns = l.block_stride = best.columns;
   l.block_shift = std::countr_zero(static_cast<uint64_t>(best.columns));
   l.block_rows = best.again;
-  l.rows_between = most_in_d_weight() - best.chunk;
+  l.rows_between = max_rows_in_d_weight() - best.chunk;
   l.again_logits = l.scaled_x + static_cast<size_t>(aligned(best.chunk * scaled));
   l.bytes = std::max(l.bytes, l.again_logits + static_cast<size_t>(aligned(best.again * best.columns * size)));
   return l;
@@ -279,19 +287,21 @@ int64_t LinearChunks::chunk_at(const LinearLayout& l, int64_t rows, int64_t firs
   return std::min(l.chunk, rows - first);
 }
 
-// The chunks of `whole` for what as many rows as d_weight and the workspace hold leave.
+// Returns `whole` with the first rows computed first: those whose exponentials d_weight and the
+// workspace hold.
 LinearLayout LinearChunks::with_rows_in_front(const LinearLayout& whole, int64_t rows) const {
   LinearLayout l = whole;
-  l.rows_in_front = in_d_weight(std::min(rows, most_in_d_weight()), rows).chunk;
+  l.rows_in_front = in_d_weight(std::min(rows, max_rows_in_d_weight()), rows).chunk;
   if (l.rows_in_front > 0) l.bytes = std::max(l.bytes, in_front(l, rows).bytes);
   return l;
 }
 
-// Beside the six flop of V H of each row, and in terms of two for all: those of a row that is multiplied again are two more, and the
-// sums of a chunk take what the flop of few_rows / 3 do.
-double LinearChunks::more_time(const LinearLayout& l, int64_t rows) const {
+// Returns the time beyond 6 V H flop per row, in units of 2 V H flop per row. A row that is
+// computed again takes one unit. Adding a chunk to d_weight takes as long as the 6 V H flop of
+// few_rows / 3 rows.
+double LinearChunks::extra_time(const LinearLayout& l, int64_t rows) const {
   const auto of = [](int64_t a, int64_t b) { return static_cast<double>(a) / static_cast<double>(b); };
-  if (l.in_d_weight) return kAgain * of(rows - l.chunk, rows);
+  if (l.in_d_weight) return kRecomputeCost * of(rows - l.chunk, rows);
   return of(ceil_div(rows - l.rows_in_front, l.chunk) * o_.few_rows, rows);
 }
 
@@ -305,11 +315,11 @@ LinearLayout LinearChunks::best(int64_t rows, bool d_weight_is_free) const {
   if (o_.in_blocks && d_weight_is_free) {
     const LinearLayout inside = in_d_weight(rows, rows);
     LinearLayout best = whole;
-    double least = whole.chunk < o_.few_rows ? std::numeric_limits<double>::infinity() : more_time(whole, rows);
+    double least = whole.chunk < o_.few_rows ? std::numeric_limits<double>::infinity() : extra_time(whole, rows);
     const auto compare = [&](const LinearLayout& other) {
-      if (const double time = more_time(other, rows); time <= least) best = other, least = time;
+      if (const double time = extra_time(other, rows); time <= least) best = other, least = time;
     };
-    // Sums of 16 bits would be rounded for every chunk.
+    // A 16-bit d_weight would be rounded for each chunk.
     if (o_.d_weight_type == DType::f32)
       if (const LinearLayout both = with_rows_in_front(whole, rows); both.rows_in_front > 0) compare(both);
     if (inside.bytes > 0) compare(inside);

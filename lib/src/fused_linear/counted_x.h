@@ -1,5 +1,5 @@
-// x as d_weight = d^T x takes it. Rows that are ignored may hold anything: their d is 0, but 0 * NaN is NaN. So the product
-// takes a copy of x that has zeros in these rows.
+// Copy of x for d_weight = d^T x. Ignored rows of x may hold NaN. Their d is 0, but 0 * NaN is NaN.
+// So the copy has zeros in these rows.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,8 @@ namespace ligerdsl::lib {
 
 class CountedX {
  public:
-  // Indices in a call's table of views: x as the caller has it, x as products take it, and the rows' labels.
+  // Indices in a call's table of views: the caller's x, the copy that matmuls read, and the rows'
+  // labels.
   struct Views {
     int given, taken, labels;
   };
@@ -30,13 +31,14 @@ class CountedX {
           step(context, views, rows, kernels::clear_ignored_rows(context.machine(), type, rows.cols, rows.label_type));
   }
 
-  // The same copy in another type.
+  // Returns the step that makes the copy in another dtype.
   static std::optional<KernelStep> convert(Context& context, const Views& views, const Rows& rows, DType from,
                                            DType to) {
     return step(context, views, rows, kernels::counted_rows(context.machine(), from, to, rows.cols, rows.label_type));
   }
 
-  // Writes the view `taken`. If it is x itself, its ignored rows become zeros and the others are not touched.
+  // Writes the view `taken`. If it is x itself, its ignored rows become zeros and the others are
+  // unchanged.
   void run(const BoundTensor* views, int64_t rows, runtime::Stream stream) const {
     const bool in_place = clear_ && views[views_.taken].data == views[views_.given].data;
     (in_place ? *clear_ : copy_).run(views, nullptr, rows, stream);

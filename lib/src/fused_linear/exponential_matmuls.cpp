@@ -4,8 +4,8 @@ namespace ligerdsl::lib::head {
 
 using runtime::Product;
 
-// Of others there is none where the first block holds all classes.
-void ExponentialProducts::select(const LinearLayout& layout, int64_t count, Views* views) const {
+// If the first block holds all classes, other_blocks has no blocks.
+void ExponentialMatmuls::select(const LinearLayout& layout, int64_t count, Views* views) const {
   if (!in_blocks_) return;
   Views& v = *views;
   const BoundTensor& logits = v.chunk.logits;
@@ -21,7 +21,7 @@ void ExponentialProducts::select(const LinearLayout& layout, int64_t count, View
                                  .present = true};
 }
 
-void ExponentialProducts::select_block(int64_t block, int64_t columns, Views* views) const {
+void ExponentialMatmuls::select_block(int64_t block, int64_t columns, Views* views) const {
   Views& v = *views;
   v.chunk.logits = v.exponentials.first_block;
   const int64_t elements = v.exponentials.first_block.dims[0] * v.exponentials.first_block.dims[1];
@@ -29,19 +29,19 @@ void ExponentialProducts::select_block(int64_t block, int64_t columns, Views* vi
   v.chunk.logits.dims[1] = columns;
 }
 
-void ExponentialProducts::multiply(const Call& call, Product product, const BoundTensor& a, const BoundTensor& b,
-                                   const KernelMatmul::Factors& factors, bool add, const BoundTensor& c) const {
+void ExponentialMatmuls::multiply(const Call& call, Product product, const BoundTensor& a, const BoundTensor& b,
+                                  const KernelMatmul::Factors& factors, bool add, const BoundTensor& c) const {
   products_.multiply_with(product, matrix(a), matrix(b), factors, add, matrix(c), call.stream);
 }
 
-KernelMatmul::Factors ExponentialProducts::factors_of_d_x(const Views& v, bool smooths) const {
+KernelMatmul::Factors ExponentialMatmuls::factors_of_d_x(const Views& v, bool smooths) const {
   KernelMatmul::Factors factors{.row_scale = &v.exponentials.factor, .places = &v.exponentials.places};
   if (smooths) factors.outer_rows = &v.smoothing.of_rows, factors.outer_cols = &v.smoothing.weight_sums;
   return factors;
 }
 
 // Only the first block's part of d_x is rounded before the other blocks add to it, and it is small.
-void ExponentialProducts::multiply_d_x(const Call& call, const LinearLayout& layout, bool add, const Views& v) const {
+void ExponentialMatmuls::multiply_d_x(const Call& call, const LinearLayout& layout, bool add, const Views& v) const {
   const BoundTensor &weight = v.block.weight, &d_x = v.gradients.d_x;
   const KernelMatmul::Factors factors = factors_of_d_x(v, smooths_ && !add);
   if (!in_blocks_) return multiply(call, Product::nn, v.chunk.logits, weight, factors, add, d_x);
@@ -54,14 +54,14 @@ void ExponentialProducts::multiply_d_x(const Call& call, const LinearLayout& lay
                        call.stream);
 }
 
-void ExponentialProducts::multiply_d_weight(const Call& call, const Views& v, bool add) const {
+void ExponentialMatmuls::multiply_d_weight(const Call& call, const Views& v, bool add) const {
   const BoundTensor depth = rows_of(v.exponentials.counted, 0, 2);
   KernelMatmul::Factors factors{.depth = &depth};
   if (smooths_) factors.outer_rows = &v.smoothing.class_factor, factors.outer_cols = &v.smoothing.x_sums;
   multiply(call, Product::tn, v.chunk.logits, v.exponentials.scaled_x, factors, add, v.gradients.d_weight);
 }
 
-void ExponentialProducts::add_rows(const Call& call, const Views& v, bool add) const {
+void ExponentialMatmuls::add_rows(const Call& call, const Views& v, bool add) const {
   multiply(call, Product::tn, v.chunk.logits, v.chunk.x, {.depth = &v.exponentials.all_depth}, add,
            v.gradients.d_weight);
   if (x_is_given_)

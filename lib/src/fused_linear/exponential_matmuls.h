@@ -1,5 +1,5 @@
-// The gradients of a chunk whose logits are not stored: products of its exponentials, which lie as a matrix, or in blocks of
-// classes of which d_weight's memory holds all but the first.
+// Gradients of a chunk whose logits are not stored: matmuls of its exponentials. These are one
+// matrix, or blocks of classes, all but the first of which are in d_weight's memory.
 #pragma once
 
 #include "lib/src/fused_linear/linear_plan.h"
@@ -8,10 +8,10 @@
 
 namespace ligerdsl::lib::head {
 
-class ExponentialProducts {
+class ExponentialMatmuls {
  public:
-  // smooths: the products add what smoothing does.
-  ExponentialProducts(const KernelMatmul& products, const Desc& d, DType type, bool smooths, bool in_blocks)
+  // smooths: the matmuls add the terms of label smoothing.
+  ExponentialMatmuls(const KernelMatmul& products, const Desc& d, DType type, bool smooths, bool in_blocks)
       : products_(products),
         classes_(d.n_classes),
         type_(type),
@@ -19,16 +19,18 @@ class ExponentialProducts {
         in_blocks_(in_blocks),
         x_is_given_(dtype_of(d.dtype) == type) {}
 
-  // The views of a chunk of `count` rows that show its blocks, where it has some.
+  // Sets the views of the blocks of a chunk of `count` rows, if there are blocks.
   void select(const LinearLayout& layout, int64_t count, Views* views) const;
-  // v.chunk.logits becomes the block's exponentials, of its first `columns` classes.
+  // Sets v.chunk.logits to the exponentials of the first `columns` classes of a block.
   void select_block(int64_t block, int64_t columns, Views* views) const;
 
-  // d_x [+]= f (e w), of the classes that v.chunk.logits and v.block.weight show, or of all blocks.
+  // Computes d_x [+]= f (e w) for the classes of v.chunk.logits and v.block.weight, or for all
+  // blocks.
   void multiply_d_x(const Call& call, const LinearLayout& layout, bool add, const Views& views) const;
-  // d_weight [+]= e^T (f x).
+  // Computes d_weight [+]= e^T (f x).
   void multiply_d_weight(const Call& call, const Views& views, bool add) const;
-  // d_weight [+]= d^T x of rows whose gradient v.chunk.logits is, with zeros in ignored rows of x.
+  // Computes d_weight [+]= d^T x for the rows whose gradient is v.chunk.logits, with zeros in
+  // ignored rows of x.
   void add_rows(const Call& call, const Views& views, bool add) const;
 
  private:

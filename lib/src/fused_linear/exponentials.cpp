@@ -82,7 +82,8 @@ void HeadExponentials::run(const Call& call, const LinearLayout& layout, const H
   label_logits_->run(view_table(v), nullptr, count, call.stream);
   multiply(call, layout, weight, *exponentials_, v);
   overflows_->run(view_table(v), nullptr, count, call.stream);
-  multiply(call, layout, weight, *again_, v);  // of rows that could not be held
+  // Computes the rows again whose first base was not in range.
+  multiply(call, layout, weight, *again_, v);
   const Numbers numbers{first, 0, layout.block_shift};
   rows_->run(view_table(v), numbers.data(), count, call.stream);
 }
@@ -128,7 +129,8 @@ void HeadExponentials::multiply_blocks(const Call& call, const LinearLayout& lay
   multiply_part({of_first, classes_ - of_first}, views.exponentials.other_blocks);
 }
 
-// chunk.logits and block.weight are those of `classes`, which begin at tile `first_tile` of a row.
+// chunk.logits and block.weight have the columns `classes`, which begin at tile `first_tile` of a
+// row.
 void HeadExponentials::multiply_classes(const Call& call, const Part& classes, int64_t first_tile,
                                         const LinearLayout& layout, const KernelStep& product,
                                         const Views& views) const {

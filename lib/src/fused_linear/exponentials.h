@@ -1,4 +1,5 @@
-// The first product of a head whose logits are not stored: exponentials of a chunk, and what they make of its rows.
+// First matmul of an lm_head whose logits are not stored: a chunk's exponentials and the results of
+// its rows.
 #pragma once
 
 #include <optional>
@@ -15,12 +16,14 @@ class HeadExponentials {
 
   int64_t tile_rows() const { return tiles_.tile_m; }
   int64_t tile_columns() const { return tiles_.tile_n; }
-  int64_t tile_numbers() const { return static_cast<int64_t>(numbers_.size()); }  // that a tile leaves of a row
+  // Values per row that a tile stores.
+  int64_t tile_numbers() const { return static_cast<int64_t>(numbers_.size()); }
 
-  // Of a chunk whose other views are selected, from row `first` of the batch on: exponentials, the rows' results and
-  // factors.
+  // Computes a chunk's exponentials, and the results and gradient factor of each row. `first` is
+  // its first row in the batch; the other views of the chunk are set.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first, Views* views) const;
-  // v.exponentials.scaled_x, which d_weight is made of: the rows of x times their factors. It stands where tiles left their numbers.
+  // Computes v.exponentials.scaled_x, the rows of x times their factor, for d_weight. It overwrites
+  // the tile statistics.
   void scale_x(const Call& call, const LinearLayout& layout, Views* views) const;
 
   void add_launchers(std::vector<const Launcher*>* all) const;
@@ -37,7 +40,7 @@ class HeadExponentials {
   DType type_;
   kernels::MatmulConfig tiles_;
   bool in_blocks_;
-  std::vector<BoundTensor Views::TileStatistics::*> numbers_;  // that a tile leaves of a row
+  std::vector<BoundTensor Views::TileStatistics::*> numbers_;  // those that the options need
   std::optional<KernelStep> row_tiles_, label_logits_, exponentials_, overflows_, again_, rows_, scaled_x_;
 };
 

@@ -37,7 +37,7 @@ FusedLinearCrossEntropy::FusedLinearCrossEntropy(const ContextRef& context, cons
   else
     make_cross_entropy();
   make_columns();
-  make_sums();
+  make_d_bias();
   make_conversions();
 }
 
@@ -48,8 +48,8 @@ int64_t FusedLinearCrossEntropy::rows(const Call& call) const {
   check_reduced(call, op::dim_Z, "z_loss", per_row, rows);
   check_reduced(call, op::dim_R, "accuracy", per_row, rows);
   check_reduced(call, op::dim_G, "d_loss", per_row, rows);
-  check_rows_apart("x", call.tensors[op::k_x]);
-  check_rows_apart("weight", call.tensors[op::k_weight]);
+  check_rows_disjoint("x", call.tensors[op::k_x]);
+  check_rows_disjoint("weight", call.tensors[op::k_weight]);
   return rows;
 }
 
@@ -62,8 +62,8 @@ std::string FusedLinearCrossEntropy::refusal(int64_t rows) const {
 size_t FusedLinearCrossEntropy::workspace_bytes(int64_t rows) const {
   const LinearLayout layout = chunks_.layout(rows);
   check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0 && d_.chunking == LIGERDSL_CHUNKING_WORKSPACE,
-              "; with d_weight in f32, or d_x apart from x, its sums need less");
-  return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // whatever the strides of d_weight
+              "; an f32 d_weight, or a d_x that does not overwrite x, needs less");
+  return std::max(layout.bytes, chunks_.layout(rows, true).bytes);  // for any strides of d_weight
 }
 
 void FusedLinearCrossEntropy::prepare(int64_t rows) const {
@@ -154,7 +154,7 @@ std::vector<ProductKind> FusedLinearCrossEntropy::product_kinds() const {
 
 int64_t FusedLinearCrossEntropy::tile_rows() const {
   const kernels::LinearCrossEntropyOptions options = linear_options(false);
-  return kernels::linear_product(context_->machine(), options).config.tile_m;
+  return kernels::linear_matmul(context_->machine(), options).config.tile_m;
 }
 
 void FusedLinearCrossEntropy::prepare_chunks(int64_t rows, const LinearLayout& layout) const {

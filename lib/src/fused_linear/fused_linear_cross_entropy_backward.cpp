@@ -1,4 +1,5 @@
-// fused_linear_cross_entropy without its losses: fields and tensors of one name mean the same in both.
+// fused_linear_cross_entropy without its losses. Fields and tensors of the same name mean the same
+// in both.
 #include <cstring>
 #include <string_view>
 
@@ -17,7 +18,7 @@ template <class Table>
 const auto& named(const Table& table, std::string_view name) {
   for (const auto& entry : table)
     if (entry.name == name) return entry;
-  fail(Status::internal_error, std::string(name) + " is not of fused_linear_cross_entropy");
+  fail(Status::internal_error, std::string(name) + " is not a field or tensor of fused_linear_cross_entropy");
 }
 
 WholeDesc whole_desc(const Desc& d) {
@@ -68,7 +69,7 @@ class FusedLinearCrossEntropyBackward final : public OpPlan {
 
   bool per_row_;
   std::unique_ptr<OpPlan> gradients_;
-  std::vector<ptrdiff_t> places_;  // among the tensors of fused_linear_cross_entropy
+  std::vector<ptrdiff_t> places_;  // indices in the tensors of fused_linear_cross_entropy
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Runs the gradient of the weight block by block of the vocabulary.
+// Computes the gradient of the weight block by block of the vocabulary.
 #include <algorithm>
 
 #include "lib/src/fused_linear/fused_linear_cross_entropy_plan.h"
@@ -31,10 +31,10 @@ void FusedLinearCrossEntropy::run_block_in_place(const Call& call, const LinearL
   const int64_t first_column = block * layout.columns, rows = layout.rows,
                 columns = std::min(layout.columns, d_.n_classes - first_column),
                 kept = v.exponentials.first_block.dims[0];
-  exponential_products_->select_block(block, columns, &v);
+  exponential_matmuls_->select_block(block, columns, &v);
   v.smoothing.class_factor = rows_of(v.smoothing.class_factor, first_column, columns);
   select_block(call, layout, first_column, columns, &v);
-  exponential_products_->multiply_d_weight(call, v, false);
+  exponential_matmuls_->multiply_d_weight(call, v, false);
   const LinearChunks::Again again = LinearChunks::again_at(layout, block);
   std::byte* const behind = v.exponentials.other_blocks.data + block * kept * layout.columns * size_of(product_type_);
   add_rows(call, layout, first_column, again.in_d_weight ? behind : call.workspace + layout.again_logits, again.rows,
@@ -72,7 +72,7 @@ void FusedLinearCrossEntropy::add_rows(const Call& call, const LinearLayout& lay
     if (convert_x_) convert_x_->run(view_table(v), nullptr, count, call.stream);
     if (counted_x_) {
       v.chunk.x = x_in_workspace(call, layout, count);
-      // A copy of all rows serves every block.
+      // A copy of all rows is used for all blocks.
       if (first_column == 0 || at_once < rows) counted_x_->run(view_table(v), count, call.stream);
     }
     if (gradients_) {
@@ -81,8 +81,8 @@ void FusedLinearCrossEntropy::add_rows(const Call& call, const LinearLayout& lay
       multiply_logits(call, layout, first_column, v);
       run_columns(call, v, {first, first_column});
     }
-    if (exponential_products_)
-      exponential_products_->add_rows(call, v, add || first > 0);
+    if (exponential_matmuls_)
+      exponential_matmuls_->add_rows(call, v, add || first > 0);
     else
       multiply(call, layout, Product::tn, v.chunk.logits, v.chunk.x, add || first > 0, v.gradients.d_weight);
   }

@@ -114,8 +114,8 @@ void FusedLinearCrossEntropy::multiply_d_x(const Call& call, const LinearLayout&
   weight_.for_pieces(call, layout, 0, d_.n_classes, views, [&](const Part& piece, Views& v) {
     v.chunk.logits = columns_of(views.chunk.logits, piece.first, piece.size);
     const bool add = piece.first > 0;
-    if (exponential_products_)
-      exponential_products_->multiply_d_x(call, layout, add, v);
+    if (exponential_matmuls_)
+      exponential_matmuls_->multiply_d_x(call, layout, add, v);
     else
       multiply(call, layout, Product::nn, v.chunk.logits, v.block.weight, add, v.gradients.d_x);
   });
@@ -134,7 +134,7 @@ void FusedLinearCrossEntropy::run_chunk(const Call& call, const LinearLayout& la
   v.rows.z_loss = rows_of(v.batch.row_z_loss, first, count);
   v.rows.accuracy = rows_of(v.batch.row_accuracy, first, count);
   v.rows.predictions = rows_of(call.tensors[op::k_predictions], first, count);
-  if (exponential_products_) exponential_products_->select(layout, count, views);
+  if (exponential_matmuls_) exponential_matmuls_->select(layout, count, views);
 
   if (convert_x_) convert_x_->run(view_table(v), nullptr, count, call.stream);
   count_x(call, layout, count, &v);
@@ -151,8 +151,8 @@ void FusedLinearCrossEntropy::run_chunk(const Call& call, const LinearLayout& la
     if (smoothing_) smoothing_->sum_x(call, v);
   }
   if (d_.d_weight_dtype != 0 && !layout.by_vocabulary) {
-    if (exponential_products_)
-      exponential_products_->multiply_d_weight(call, v, add);
+    if (exponential_matmuls_)
+      exponential_matmuls_->multiply_d_weight(call, v, add);
     else
       multiply(call, layout, Product::tn, v.chunk.logits, v.chunk.x, add, v.gradients.d_weight);
   }

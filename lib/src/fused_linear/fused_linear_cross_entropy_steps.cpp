@@ -32,7 +32,7 @@ void FusedLinearCrossEntropy::make_exponentials() {
   const kernels::LinearCrossEntropyOptions options = linear_options(chunks_.may_go_by_vocabulary());
   exponentials_.emplace(*context_, d_, options);
   if (smooths()) smoothing_.emplace(*context_, d_, options, options.head_type);
-  exponential_products_.emplace(*products_.kernels, d_, product_type_, smoothing_.has_value(), options.in_blocks);
+  exponential_matmuls_.emplace(*products_.kernels, d_, product_type_, smoothing_.has_value(), options.in_blocks);
   LinearChunkOptions chunks = chunk_options_of(matmul_->workspace_bytes());
   chunks.tile_columns = exponentials_->tile_columns(), chunks.tile_numbers = exponentials_->tile_numbers();
   if (smoothing_) chunks.smoothing_parts = smoothing_->parts();
@@ -48,7 +48,7 @@ void FusedLinearCrossEntropy::make_gradients() {
 
 void FusedLinearCrossEntropy::make_cross_entropy() {
   const kernels::CrossEntropyOptions options = kernel_options(d_, product_type_, chunks_.may_go_by_vocabulary());
-  // Without logits nothing of it has a schedule to choose.
+  // Without stored logits the schedule of cross-entropy is not tuned.
   const kernels::Operation operation = exponentials_ ? kernels::cross_entropy_kernel(context_->machine(), options)
                                                      : configured(context_, kernels::cross_entropy_kernel, options);
   for (const kernels::Step& recorded : operation.steps) {
@@ -107,7 +107,7 @@ void FusedLinearCrossEntropy::make_columns() {
                                  {"bias", LIGERDSL_VIEW(batch.bias)}}});
 }
 
-void FusedLinearCrossEntropy::make_sums() {
+void FusedLinearCrossEntropy::make_d_bias() {
   if (d_.d_bias_dtype == 0) return;
   const auto machine = context_->machine();
   const StepNames names{.views = {{"d_bias", LIGERDSL_VIEW(gradients.d_bias)},

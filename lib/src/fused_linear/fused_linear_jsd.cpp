@@ -1,17 +1,21 @@
-// Fused linear Jensen-Shannon divergence: chunk by chunk, two products make the student's and the teacher's logits, one
-// kernel turns the student's into their gradient in place, two products turn that into the gradients of weight and x.
+// Fused linear Jensen-Shannon divergence. For each chunk of rows, two matmuls compute the student's
+// and the teacher's logits. One kernel replaces the student's logits by their gradient. Two matmuls
+// compute from it the gradients of weight and x.
 //
-//   counts over all labels, where there are any
-//   for every chunk of rows:
-//     z = x w^T;  t = target_x target_w^T;  d = d(loss)/dz, and the rows' losses;  d_w += d^T x;  d_x = d w
+//   count the labels, if there are any
+//   for each chunk of rows:
+//     z = x w^T;  t = target_x target_w^T
+//     losses of the rows;  d = d(loss)/dz
+//     d_w += d^T x;  d_x = d w
 //   loss = sum of the rows' losses
 //
-// d_weight comes before d_x, so that d_x may overwrite x. The memory of d_x first holds the copy of x that d^T x takes
-// (counted_x.h).
+// d_weight comes before d_x, so that d_x may overwrite x. The memory of d_x first holds the copy of
+// x that d^T x reads (counted_x.h).
 //
-// Logits are f32 whatever the operands' type: the divergence is a difference of what depends on both logits, which
-// rounded ones spoil. d is rounded once, to the products' type. If that is f32, d overwrites z. On a CPU
-// products are f32: x, target_x, both weights and d_x of other types are converted on the way.
+// Logits are f32 whatever the operands' dtype. The divergence is a difference of functions of both
+// logits, which rounding would spoil. d is rounded once, to the matmuls' dtype; if that is f32, d
+// overwrites z. On a CPU matmuls are f32: x, target_x, both weights and d_x of other dtypes are
+// converted.
 #include <array>
 #include <optional>
 
@@ -32,8 +36,8 @@ using runtime::Matrix;
 using runtime::Product;
 
 struct Views {
-  // Set once a call. `*_given` and `*_wanted` are the caller's; the others are the same memory, or copies in the type of the
-  // matmuls and f32 sums.
+  // Set once a call. `*_given` and `*_wanted` are the caller's. The others are the same memory,
+  // copies in the matmuls' dtype, or f32 accumulators.
   struct Batch {
     BoundTensor weight_given, weight, target_weight_given, target_weight;
     BoundTensor labels, d_loss, counts, row_loss, loss;
@@ -91,7 +95,7 @@ LinearChunkOptions chunk_options(const Desc& d, DType product_type, int64_t few_
           .d_weight_type = dtype_of(d.d_weight_dtype),
           .product_workspace = product_workspace,
           .few_rows = few_rows,
-          .keeps_x = false,  // the second pass that this allows is cross-entropy's
+          .keeps_x = false,  // only cross-entropy has the second pass
           .whole_weight = true,
           .chunk_rows = d.chunk_rows,
           .max_workspace_bytes = d.max_workspace_bytes};
@@ -120,7 +124,7 @@ class FusedLinearJsd final : public OpPlan {
     for (const auto& [name, tensor] :
          {std::pair("x", op::k_x), std::pair("weight", op::k_weight), std::pair("target_x", op::k_target_x),
           std::pair("target_weight", op::k_target_weight)})
-      check_rows_apart(name, call.tensors[tensor]);
+      check_rows_disjoint(name, call.tensors[tensor]);
     return call.sizes[op::dim_N];
   }
 
@@ -132,11 +136,11 @@ class FusedLinearJsd final : public OpPlan {
   size_t workspace_bytes(int64_t rows) const override {
     const LinearLayout layout = chunks_.layout(rows);
     check_limit(layout, rows, d_.max_workspace_bytes, d_.chunk_rows == 0,
-                "; with d_weight in f32 its sums need no workspace");
+                "; an f32 d_weight needs no accumulator in the workspace");
     return layout.bytes;
   }
 
-  // Tensors of the caller are taken to be contiguous and to begin at multiples of 256 bytes, as they mostly do.
+  // Assumes that the caller's tensors are contiguous and 256-byte aligned, as most are.
   void prepare(int64_t rows) const override {
     if (rows == 0) return;
     const LinearLayout layout = chunks_.layout(rows);
@@ -201,7 +205,8 @@ class FusedLinearJsd final : public OpPlan {
  private:
   using Step = std::optional<KernelStep>;
 
-  // The launches of the divergence: the one that takes logits runs on every chunk, the others on all rows.
+  // The divergence's steps: the one that reads logits runs on each chunk, the others once on all
+  // rows.
   void make_divergence() {
     const auto operation = configured(context_, kernels::logit_divergence_kernel, kernel_options(d_, product_type_));
     for (const kernels::Step& recorded : operation.steps) {
@@ -245,7 +250,7 @@ class FusedLinearJsd final : public OpPlan {
                           .d_weight_type = dtype_of(d_.d_weight_dtype)});
   }
 
-  // d^T x sees zeros in ignored rows of x.
+  // d^T x reads zeros in ignored rows of x.
   void make_conversions() {
     const bool zeros = d_.d_weight_dtype != 0 && d_.label_dtype != 0;
     const CountedX::Views views{LIGERDSL_VIEW(chunk.x_given), LIGERDSL_VIEW(chunk.x), LIGERDSL_VIEW(chunk.labels)};
@@ -273,7 +278,7 @@ class FusedLinearJsd final : public OpPlan {
     if (!d_.accumulate) zero_d_weight_ = zero_step(*context_, wanted, d_.n_cols, LIGERDSL_VIEW(batch.d_weight_wanted));
   }
 
-  // A copy in the workspace, of the type of products, if there is one.
+  // Returns the copy in the workspace, in the matmuls' dtype, or `given` if there is none.
   BoundTensor copy_of(const Call& call, const BoundTensor& given, size_t at) const {
     return convert_x_ ? make_view(call.workspace + at, product_type_, given.dims[0], given.dims[1], given.dims[1])
                       : given;
@@ -343,7 +348,7 @@ class FusedLinearJsd final : public OpPlan {
     if (round_d_x_) round_d_x_->run(view_table(v), nullptr, count, call.stream);
   }
 
-  // Sums of nothing.
+  // Writes the results of a call without rows.
   void without_rows(const Views& views, const Call& call) const {
     if (finish_) finish_->run(view_table(views), nullptr, 0, call.stream);
     if (zero_d_weight_) zero_d_weight_->run(view_table(views), nullptr, d_.n_classes, call.stream);
@@ -358,7 +363,7 @@ class FusedLinearJsd final : public OpPlan {
   Step count_, rows_, finish_;
   Step convert_weight_, convert_target_weight_, convert_x_, convert_target_x_, round_d_x_, round_d_weight_;
   Step zero_d_weight_;
-  std::optional<CountedX> counted_x_;  // where convert_x_ makes no zeros
+  std::optional<CountedX> counted_x_;  // if convert_x_ does not write the zeros
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// The second product of a head whose logits are not stored: their gradient, from the rows' log-sum-exps.
+// Second matmul of an lm_head whose logits are not stored: it computes their gradient from the
+// rows' lse.
 #pragma once
 
 #include <optional>
@@ -11,13 +12,13 @@ namespace ligerdsl::lib::head {
 
 class HeadGradients {
  public:
-  // reports: labels that are no class.
+  // reports: report labels that are not a class.
   HeadGradients(Context& context, const Desc& d, const kernels::LinearCrossEntropyOptions& options, bool reports);
 
-  // Of rows whose label's logits no one made.
+  // Computes the label's logit of rows for which no earlier step did.
   void find_label_logits(Views* views, const Call& call) const;
-  // v.chunk.logits, of the rows from `first` of the batch on that are selected, and of the classes from first_column on, become
-  // their gradient.
+  // Writes the gradient of the selected rows to v.chunk.logits. `first` is their first row in the
+  // batch, and first_column the first class.
   void run(const Call& call, const LinearLayout& layout, const HeadWeight& weight, int64_t first, int64_t first_column,
            const Views& views) const;
 

@@ -1,5 +1,5 @@
-// What plans share that go from x and a weight to a loss: matrices as kernels and products see them, views of the
-// caller's tensors, of the workspace, and of parts of both; checks, and steps between products.
+// Shared parts of plans that compute a loss from x and a weight: matrices and views of the caller's
+// tensors and of the workspace, checks, and conversions between matmuls.
 #pragma once
 
 #include <algorithm>
@@ -26,7 +26,7 @@ inline BoundTensor make_vector(std::byte* data, DType type, int64_t size) {
   return {.data = data, .dims = {size}, .strides = {1}, .rank = 1, .dtype = type, .present = true};
 }
 
-// A vector as one row.
+// Returns a vector as one row.
 inline BoundTensor as_row(const BoundTensor& vector) {
   return make_view(vector.data, vector.dtype, 1, vector.dims[0], vector.dims[0]);
 }
@@ -48,8 +48,8 @@ inline runtime::Matrix matrix(const BoundTensor& t) {
   return {t.data, t.dtype, t.dims[0], t.dims[1], t.dims[0] > 1 ? t.strides[0] : t.dims[1]};
 }
 
-// Products read whole rows: they may not overlap, as those of a broadcast or sliding view do.
-inline void check_rows_apart(const char* name, const BoundTensor& t) {
+// Matmuls read whole rows, which must not overlap as rows of a broadcast or sliding view do.
+inline void check_rows_disjoint(const char* name, const BoundTensor& t) {
   if (t.dims[0] <= 1 || t.strides[0] >= t.dims[1]) return;
   fail(Status::invalid_shape, std::string("`") + name + "`: expected a row stride of at least " +
                                   std::to_string(t.dims[1]) + ", got " + std::to_string(t.strides[0]) +
@@ -58,35 +58,37 @@ inline void check_rows_apart(const char* name, const BoundTensor& t) {
 
 inline constexpr int64_t kMostPadding = 128;  // elements between a row of logits and the next
 
-// Products take strides of 32 bits.
+// Matmuls take 32-bit strides.
 inline void check_product_width(const char* name, int64_t width) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max() - kMostPadding;
   if (width > kMost)
     fail(Status::invalid_shape, std::string("`") + name + "`: expected at most " + std::to_string(kMost) +
-                                    " for matrix products, got " + std::to_string(width));
+                                    " for matmuls, got " + std::to_string(width));
 }
 
-// What a layout computes with stays below the largest workspace when all logits do; matrix libraries count in 32 bits.
+// Refuses calls whose sizes could overflow. The sizes that a layout computes stay below the largest
+// workspace if the logits of all rows do. Matrix libraries count in 32 bits.
 inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
-  constexpr int64_t kMostBytes = 4;  // of an element in the workspace
-  if (rows > kMost) return "matrix products take at most " + std::to_string(kMost) + " rows; split the call";
-  // On a CPU rows of x, d_x and x times its factors are copies, and the weight and the sums of its gradient beside them.
-  // Numbers of tiles of at least 128 columns take less than a sixteenth of the logits and a few more.
+  constexpr int64_t kMostBytes = 4;  // per element of the workspace
+  if (rows > kMost) return "matmuls take at most " + std::to_string(kMost) + " rows; split the call";
+  // On a CPU x, d_x and the scaled x are copied per row. The weight and the accumulator of its
+  // gradient are copied too. Statistics of tiles with at least 128 columns take less than a
+  // sixteenth of the logits.
   const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding + kernels::Count(cols) * 3;
   return refuse_workspace((kernels::Count(classes) * cols * 2 + of_row * rows) * kMostBytes);
 }
 
-// `chosen`: the library chose the chunks. `hint`: what else would need less.
+// `chosen`: the library chose the chunks. `hint`: how the caller can reduce the workspace.
 inline void check_limit(const LinearLayout& layout, int64_t rows, int64_t limit, bool chosen, const char* hint) {
   if (limit == 0 || layout.bytes <= static_cast<size_t>(limit)) return;
   fail(Status::invalid_argument,
        "`max_workspace_bytes`: expected at least " + std::to_string(layout.bytes) + " for " + std::to_string(rows) +
-           (chosen ? " rows, even with chunks of one row, got " : " rows in the chunks that were asked for, got ") +
+           (chosen ? " rows, even with chunks of one row, got " : " rows with the requested chunks, got ") +
            std::to_string(limit) + (layout.add_up_d_weight ? hint : ""));
 }
 
-// Between two views of a table, whatever rows they have.
+// Returns a step that converts between two views of a table with any number of rows.
 inline std::optional<KernelStep> convert_step(Context& context, DType from, DType to, int64_t cols, int in, int out) {
   return std::make_optional<KernelStep>(context, kernels::convert_rows(context.machine(), from, to, cols).steps[0],
                                         StepNames{.views = {{"in", in}, {"out", out}}});
@@ -96,13 +98,14 @@ inline std::optional<KernelStep> zero_step(Context& context, DType type, int64_t
                                         StepNames{.views = {{"out", out}}});
 }
 
-// Rows below which adding a chunk's part to d_weight, 8 V H bytes, takes longer than a product, 2 C V H flop: on a GPU
-// of 190 flop per byte, on a CPU of about 16.
+// Rows per chunk below which adding to d_weight, 8 V H bytes, takes longer than a matmul, 2 C V H
+// flop. A GPU does about 190 flop per byte, a CPU about 16.
 inline int64_t few_rows(const kernels::Machine& machine) {
   return machine.is_gpu() ? 768 : 64;
 }
 
-// Some of `total` things taken `each` at a time: the first ones, the next, which may be aligned less, and the last.
+// Distinct parts of `total` things taken `each` at a time, for preparation: the first one, the
+// second one, which may be less aligned, and the last one.
 struct Part {
   int64_t first, size;
 };
@@ -111,7 +114,8 @@ inline std::array<Part, 3> parts(int64_t total, int64_t each) {
   return {Part{0, std::min(each, total)}, {second, std::min(each, total - second)}, {last, total - last}};
 }
 
-// Rows of a contiguous tensor of the caller, or a copy that begins with them. Only its alignment counts.
+// Returns rows of a contiguous tensor of the caller, or of a copy that begins with them. Only the
+// alignment of the address matters.
 inline runtime::Matrix rows_at(DType type, const Part& part, int64_t cols, bool copy) {
   const int64_t offset = copy ? 0 : part.first * cols * size_of(type);
   return {reinterpret_cast<void*>(static_cast<uintptr_t>(offset)), type, part.size, cols, cols};

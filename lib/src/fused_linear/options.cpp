@@ -8,7 +8,7 @@ void check_types(const Desc& d) {
   if (d.dtype == LIGERDSL_F32 && d.weight_dtype != 0 && d.weight_dtype != LIGERDSL_F32)
     fail(Status::invalid_dtype, std::string("`weight_dtype`: expected f32 where x is f32, got ") +
                                     dtype_name(d.weight_dtype) +
-                                    ": products are of the dtype of x; convert x to that of the weight");
+                                    ": matmuls have the dtype of x; convert x to the dtype of the weight");
   check_f32_or("weight_dtype", d.weight_dtype, d.dtype);
   check_f32_or("bias_dtype", d.bias_dtype, d.dtype);
   check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);

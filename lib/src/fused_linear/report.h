@@ -1,4 +1,4 @@
-// How a fused head goes, in words.
+// Facts about a call of a fused lm_head as text, for `explain`.
 #pragma once
 
 #include "lib/src/fused_linear/chunks.h"
@@ -6,20 +6,20 @@
 
 namespace ligerdsl::lib {
 
-// What becomes of logits where a gradient needs something of their size.
+// Form in which the workspace stores logits if a gradient needs them.
 enum class LogitsAs { logits, exponentials, gradient };
 
-// What a layout does not say.
+// Properties of a call that its layout does not contain.
 struct HeadReport {
-  bool own_products;  // by the library's own kernels
-  bool or_own;        // those of a library, or its own where none is found
+  bool own_products;  // the library's own kernels multiply
+  bool or_own;        // a matrix library multiplies, or own kernels if none is found
   LogitsAs kept;
   bool with_d_x, with_d_weight, with_d_bias;
   bool from_lse;
   DType product_type;
   int64_t classes, cols;
-  int64_t target_cols = 0;  // not 0: logits of a target are made of so many columns, too
-  int64_t tile_rows = 0;    // not 0: tiles of so many rows none of which counts are left out
+  int64_t target_cols = 0;  // not 0: columns H of a target, whose logits are also computed
+  int64_t tile_rows = 0;    // not 0: tiles of this many rows without a counted row are skipped
 };
 
 std::vector<Fact> facts_of(const HeadReport& report, const LinearLayout& layout, int64_t rows);

@@ -1,4 +1,5 @@
-// What label smoothing adds to the gradients of a head whose logits are not stored (kernels/fused_linear/linear_smoothing.h).
+// Terms of label smoothing in the gradients of an lm_head whose logits are not stored
+// (kernels/fused_linear/linear_smoothing.h).
 #pragma once
 
 #include <optional>
@@ -16,7 +17,8 @@ class HeadSmoothing {
 
   int64_t parts() const { return parts_; }
 
-  // Computes smoothing.class_factor, and smoothing.weight_sums if d_x is wanted, once a call. block.weight_given is the whole weight.
+  // Computes smoothing.class_factor, and smoothing.weight_sums if d_x is wanted, once a call.
+  // block.weight_given is the whole weight.
   void sum_weight(const Call& call, const LinearLayout& layout, Views* views) const;
   // Computes smoothing.x_sums of a chunk from chunk.x and smoothing.of_rows.
   void sum_x(const Call& call, const Views& views) const;

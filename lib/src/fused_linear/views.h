@@ -1,4 +1,5 @@
-// Memory that the steps of a fused linear cross-entropy read and write: views of the caller's tensors and of the workspace.
+// Memory that the steps of a fused linear cross-entropy read and write: views of the caller's
+// tensors and of the workspace.
 #pragma once
 
 #include <array>
@@ -11,20 +12,20 @@ namespace ligerdsl::lib::head {
 
 using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
 
-// Views of a call. Batch is set once a call; the others are set for the chunk or block at work.
+// Views of a call. Batch is set once a call; the others are set for the current chunk or block.
 struct Views {
   // Tensors of all rows.
   struct Batch {
-    BoundTensor labels, weight, bias,
-        class_weight;  // weight: in the type of the matmuls, or as given if its copy is one of blocks
+    // The weight is in the matmuls' dtype, or the caller's if it is converted in blocks.
+    BoundTensor labels, weight, bias, class_weight;
     BoundTensor lse, label_logit, entropy, row_loss, row_z_loss, row_accuracy;
     BoundTensor loss, z_loss, accuracy, counts, error;
   } batch;
 
   // Rows [first, first + count) of the batch.
   struct Chunk {
-    BoundTensor logits;   // of all classes or of a block, then their gradient
-    BoundTensor x_given;  // as the caller has it
+    BoundTensor logits;   // of all classes or of a block; later their gradient
+    BoundTensor x_given;  // the caller's
     BoundTensor x;        // in the type of the matmuls
     BoundTensor labels, d_loss, d_entropy;
   } chunk;
@@ -39,7 +40,8 @@ struct Views {
     BoundTensor weight_given, weight, bias, class_weight;
   } block;
 
-  // `*_wanted` are the caller's. The others are the same memory, or f32 sums that are rounded to it at the end.
+  // `*_wanted` are the caller's. The others are the same memory, or f32 accumulators rounded to it
+  // at the end.
   struct Gradients {
     BoundTensor d_x, d_x_wanted, d_weight, d_weight_wanted, d_bias, d_bias_wanted;
     BoundTensor d_bias_row;  // d_bias as one row
@@ -47,19 +49,19 @@ struct Views {
 
   // Memory of a chunk whose logits are not stored (kernels/fused_linear/linear_cross_entropy.h).
   struct Exponentials {
-    BoundTensor first_block, other_blocks;  // exponentials of each block of classes
-    BoundTensor base;                       // what the exponents of a row are relative to
+    BoundTensor first_block, other_blocks;  // exponentials per block of classes
+    BoundTensor base;                       // base of each row's exponents
     BoundTensor again;                      // 1 for rows whose exponentials are computed again
-    BoundTensor places, tile_at, counted;   // order of the tiles of rows (kernels/matmul/row_tiles.h)
+    BoundTensor places, tile_at, counted;   // order of row tiles (kernels/matmul/row_tiles.h)
     BoundTensor all_depth;                  // `counted` as if every row counted
-    BoundTensor factor;                     // of a row, from its exponentials to its gradient
+    BoundTensor factor;                     // per row: converts exponentials to the gradient
     BoundTensor scaled_x;                   // x times factor
   } exponentials;
 
   // Partial results of each row, one per tile of classes.
   struct TileStatistics {
     BoundTensor sums, tops, bests, deviations, moments;
-  } tiles, block_tiles;  // of all tiles, of those of the block at work
+  } tiles, block_tiles;  // of all tiles; of the tiles of the current block
 
   // Terms of label smoothing (kernels/fused_linear/linear_smoothing.h).
   struct Smoothing {
@@ -67,11 +69,11 @@ struct Views {
   } smoothing;
 };
 
-// Numbers of a step.
+// Numbers that a step takes.
 enum Number : int { kFirstRow, kFirstColumn, kBlockShift, kNumbers };
 using Numbers = std::array<int64_t, kNumbers>;
 
-// Names of the views and numbers of kernels that go from logits, or their exponentials, to results.
+// Names of views and numbers of the kernels that compute results from logits or their exponentials.
 inline StepNames row_names() {
   return {.views = {{"loss", LIGERDSL_VIEW(rows.loss)},
                     {"z_loss", LIGERDSL_VIEW(rows.z_loss)},
@@ -105,7 +107,8 @@ inline StepNames row_names() {
                     {"e_others", LIGERDSL_VIEW(exponentials.other_blocks)}}};
 }
 
-// A step whose views `names` names; scalars are the description's, or the call's numbers.
+// Returns a step with the given names of views. Its scalars come from the descriptor or from the
+// call's numbers.
 inline std::optional<KernelStep> head_step(Context& context, const Desc& d, const kernels::Step& recorded,
                                            StepNames names) {
   names.constants = {{"label_smoothing", d.label_smoothing},

@@ -1,5 +1,6 @@
-// The head's weight as products take it. One of another type is converted on the way: all of it once a call, or block by
-// block of its rows where the workspace has no room for all; a product then becomes one for each block.
+// The lm_head's weight in the matmuls' dtype. A weight of another dtype is converted once a call.
+// If the workspace has no room for all of it, it is converted block by block of its rows, and each
+// matmul is split into one per block.
 #pragma once
 
 #include <algorithm>
@@ -37,8 +38,8 @@ class HeadWeight {
     convert_->run(view_table(v), nullptr, classes_, call.stream);
   }
 
-  // Calls body(piece, v) for each piece of the classes [first, first + count): v is a copy of `views` in which block.weight has
-  // the rows of the piece in the type of the matmuls.
+  // Calls body(piece, v) for each piece of the classes [first, first + count). v is a copy of
+  // `views` in which block.weight has the rows of the piece, in the matmuls' dtype.
   template <class Body>
   void for_pieces(const Call& call, const LinearLayout& layout, int64_t first, int64_t count, const Views& views,
                   Body body) const {

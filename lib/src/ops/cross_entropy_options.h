@@ -7,19 +7,6 @@
 
 namespace ligerdsl::lib {
 
-inline kernels::Reduction reduction_of(int32_t reduction) {
-  switch (reduction) {
-    case LIGERDSL_REDUCTION_NONE:
-      return kernels::Reduction::none;
-    case LIGERDSL_REDUCTION_SUM:
-      return kernels::Reduction::sum;
-    case LIGERDSL_REDUCTION_BATCHMEAN:
-      return kernels::Reduction::batchmean;
-    default:
-      return kernels::Reduction::mean;
-  }
-}
-
 // Throws where the loss is not wanted, and nothing else is.
 template <class Desc>
 void check_without_loss(const Desc& d, bool others) {

@@ -1,7 +1,7 @@
 // Divergences of rows: which of their formulas a description means, and losses that have an element of each.
 #include "kernels/divergence/divergence.h"
 
-#include "lib/src/ops/cross_entropy_options.h"
+#include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
 
@@ -39,26 +39,18 @@ void check_contiguous(const Call& call, int tensor, const char* name) {
                                   std::to_string(t.strides[0]) + "; make the tensor contiguous");
 }
 
-template <class Desc>
-std::unique_ptr<OpPlan> divergence_plan(const ContextRef& context, const OpInfo& info, const Desc& d,
-                                        kernels::DivergenceOptions options, const Names& names,
-                                        OperationPlan::Bindings bindings) {
-  options.cols = d.n_cols;
-  options.type = dtype_of(d.dtype);
-  options.target_type = dtype_of(d.target_dtype);
-  options.reduction = reduction_of(d.reduction);
-  options.with_loss = d.without_loss == 0;
-  options.loss_type = dtype_of(d.loss_dtype);
-  options.with_gradient = d.with_d_input != 0;
-  options.with_d_loss = d.with_d_loss != 0;
-  options.d_loss_type = dtype_of(d.d_loss_dtype);
+void check_wanted(const kernels::DivergenceOptions& options) {
   if (!options.with_loss && !options.with_gradient)
     fail(Status::invalid_argument,
          "`without_loss`: expected 0 where d_input is not wanted, got 1; pass loss, d_input or both");
   if (options.with_d_loss && !options.with_gradient)
     fail(Status::invalid_argument, "`with_d_loss`: expected 0 without d_input, got 1; it multiplies d_input alone");
+}
+
+void adjust_losses(const kernels::DivergenceOptions& options, const Names& names, OperationPlan::Bindings* bindings) {
+  check_wanted(options);
   const bool each = options.reduction == kernels::Reduction::none;
-  bindings.rows = [=, cols = options.cols](const Call& call) {
+  bindings->rows = [=, cols = options.cols](const Call& call) {
     const int64_t rows = call.sizes[names.rows];
     check_reduced(call, names.losses, "loss", each, rows * cols);
     check_reduced(call, names.gradients, "d_loss", each, rows * cols);
@@ -66,14 +58,8 @@ std::unique_ptr<OpPlan> divergence_plan(const ContextRef& context, const OpInfo&
     if (each) check_contiguous(call, names.d_loss, "d_loss");
     return rows;
   };
-  if (each && options.with_loss) bindings.views.push_back(by_rows("loss", names.loss, names.rows, options.cols));
-  if (each && options.with_d_loss) bindings.views.push_back(by_rows("d_loss", names.d_loss, names.rows, options.cols));
-  return plan_of(context, info, d, configured(context, kernels::divergence_kernel, options), std::move(bindings));
-}
-
-template <class Desc>
-kernels::DivergenceOptions with_labels(const Desc& d, Divergence kind) {
-  return {.kind = kind, .has_labels = d.label_dtype != 0, .label_type = dtype_of(d.label_dtype, DType::i64)};
+  if (each && options.with_loss) bindings->views.push_back(by_rows("loss", names.loss, names.rows, options.cols));
+  if (each && options.with_d_loss) bindings->views.push_back(by_rows("d_loss", names.d_loss, names.rows, options.cols));
 }
 
 Divergence jsd_of(float beta) {
@@ -82,24 +68,22 @@ Divergence jsd_of(float beta) {
 
 }  // namespace
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_kl_div_desc_t& d) {
+void adjust(const ligerdsl_kl_div_desc_t& d, kernels::DivergenceOptions& options, OperationPlan::Bindings& bindings) {
   namespace op = kl_div;
-  return divergence_plan(context, op::info(), d, {.kind = d.log_target ? Divergence::forward_kl : Divergence::kl},
-                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss}, {.numbers = {{"eps", d.eps}}});
+  options.kind = d.log_target ? Divergence::forward_kl : Divergence::kl;
+  adjust_losses(options, {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss}, &bindings);
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_jsd_desc_t& d) {
+void adjust(const ligerdsl_jsd_desc_t& d, kernels::DivergenceOptions& options, OperationPlan::Bindings& bindings) {
   namespace op = jsd;
-  return divergence_plan(context, op::info(), d, with_labels(d, jsd_of(d.beta)),
-                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss},
-                         {.numbers = {{"beta", d.beta}}, .integers = {{"ignore_index", d.ignore_index}}});
+  options.kind = jsd_of(d.beta);
+  adjust_losses(options, {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss}, &bindings);
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_tvd_desc_t& d) {
+void adjust(const ligerdsl_tvd_desc_t&, kernels::DivergenceOptions& options, OperationPlan::Bindings& bindings) {
   namespace op = tvd;
-  return divergence_plan(context, op::info(), d, with_labels(d, Divergence::tvd),
-                         {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss},
-                         {.integers = {{"ignore_index", d.ignore_index}}});
+  options.kind = Divergence::tvd;
+  adjust_losses(options, {op::dim_N, op::dim_L, op::dim_G, op::k_loss, op::k_d_loss}, &bindings);
 }
 
 }  // namespace ligerdsl::lib

@@ -1,3 +1,4 @@
+// Embeddings: a second table of positions, and a table in shards.
 #include "kernels/embedding/embedding.h"
 
 #include "lib/src/ops/support.h"
@@ -5,11 +6,6 @@
 namespace ligerdsl::lib {
 
 namespace {
-
-void check_positions(bool given, int64_t positions, const char* tensor) {
-  if (given && positions < 1)
-    fail(Status::invalid_shape, std::string("`n_positions`: expected at least 1 with ") + tensor + ", got 0");
-}
 
 // Checks that a shard lies in the table; true if it is one.
 template <class Desc>
@@ -36,51 +32,27 @@ void check_whole(bool shard, bool positions, const char* tensor) {
 
 }  // namespace
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_forward_desc_t& d) {
-  const bool shard = is_shard(d);
-  check_whole(shard, d.with_position_weight != 0, "position_weight");
-  OperationPlan::Bindings bindings;
-  if (shard) bindings.integers = {{"first_row", d.first_row}, {"total_rows", d.total_rows}};
-  bindings.rows = size_of_call(embedding_forward::dim_N);
-  bindings.renamed = {{"table", "weight"}, {"position_table", "position_weight"}};
-  check_positions(d.with_position_weight, d.n_positions, "position_weight");
-  const kernels::EmbeddingOptions options{.cols = d.n_cols,
-                                          .vocabulary = d.n_rows,
-                                          .type = dtype_of(d.dtype),
-                                          .index_type = dtype_of(d.index_dtype),
-                                          .positions = d.with_position_weight ? d.n_positions : 0,
-                                          .shard = shard};
-  return plan_of(context, embedding_forward::info(), d, configured(context, kernels::embedding_forward_kernel, options),
-                 std::move(bindings));
+void adjust(const ligerdsl_embedding_forward_desc_t& d, kernels::EmbeddingOptions& options,
+            OperationPlan::Bindings& bindings) {
+  const bool positions = d.with_position_weight != 0;
+  options.shard = is_shard(d);
+  check_whole(options.shard, positions, "position_weight");
+  options.positions = positions ? d.n_positions : 0;
+  if (options.shard) bindings.integers = {{"first_row", d.first_row}, {"total_rows", d.total_rows}};
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_embedding_backward_desc_t& d) {
-  check_gradient("d_weight_dtype", d.d_weight_dtype, d.dtype, d.accumulate);
+void adjust(const ligerdsl_embedding_backward_desc_t& d, kernels::EmbeddingOptions& options,
+            OperationPlan::Bindings& bindings) {
   const bool positions = d.d_position_weight_dtype != 0;
   if (positions && d.accumulate_positions && d.d_position_weight_dtype != LIGERDSL_F32)
     fail(Status::invalid_dtype,
          std::string("`d_position_weight_dtype`: expected f32 with `accumulate_positions`, got ") +
              dtype_name(d.d_position_weight_dtype));
   check_gradient("d_position_weight_dtype", d.d_position_weight_dtype, d.dtype, 0);
-  check_positions(positions, d.n_positions, "d_position_weight");
-  const bool shard = is_shard(d);
-  check_whole(shard, positions, "d_position_weight");
-  OperationPlan::Bindings bindings;
-  if (shard) bindings.integers = {{"first_row", d.first_row}};
-  bindings.rows = size_of_call(embedding_backward::dim_N);
-  bindings.renamed = {{"d_table", "d_weight"}, {"d_position_table", "d_position_weight"}};
-  const kernels::EmbeddingOptions options{.cols = d.n_cols,
-                                          .vocabulary = d.n_rows,
-                                          .type = dtype_of(d.dtype),
-                                          .index_type = dtype_of(d.index_dtype),
-                                          .d_table_type = dtype_of(d.d_weight_dtype),
-                                          .accumulate = d.accumulate != 0,
-                                          .positions = positions ? d.n_positions : 0,
-                                          .d_position_type = dtype_of(d.d_position_weight_dtype),
-                                          .accumulate_positions = d.accumulate_positions != 0,
-                                          .shard = shard};
-  return plan_of(context, embedding_backward::info(), d,
-                 configured(context, kernels::embedding_backward_kernel, options), std::move(bindings));
+  options.shard = is_shard(d);
+  check_whole(options.shard, positions, "d_position_weight");
+  options.positions = positions ? d.n_positions : 0;
+  if (options.shard) bindings.integers = {{"first_row", d.first_row}};
 }
 
 }  // namespace ligerdsl::lib

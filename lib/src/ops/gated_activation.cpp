@@ -1,4 +1,6 @@
-// SwiGLU and GeGLU. The fused layout is the same kernel on the two halves of one tensor.
+// SwiGLU and GeGLU. If gate and up are one tensor, the kernels take its halves.
+#include "kernels/elementwise/gated_activation.h"
+
 #include "kernels/core/elementwise_schedule.h"
 #include "lib/src/ops/halves.h"
 
@@ -8,61 +10,38 @@ namespace {
 
 using Bindings = OperationPlan::Bindings;
 
-Bindings forward_bindings(int rows, bool fused, int gate_up, int64_t width) {
-  Bindings bindings;
-  bindings.rows = size_of_call(rows);
-  if (fused) {
-    bindings.views = {half_row("gate", "gate_up", gate_up, 0, width), half_row("up", "gate_up", gate_up, 1, width)};
-  }
-  return bindings;
-}
-
-Bindings backward_bindings(int rows, bool fused, bool in_place, int gate_up, int d_gate_up, int64_t width) {
-  Bindings bindings = forward_bindings(rows, fused, gate_up, width);
-  if (fused) {
-    const char* gradient = in_place ? "gate_up" : "d_gate_up";
-    bindings.views.push_back(half_row("d_gate", gradient, d_gate_up, 0, width));
-    bindings.views.push_back(half_row("d_up", gradient, d_gate_up, 1, width));
-  }
-  return bindings;
+template <class Desc>
+void bind_halves(const Desc& d, int gate_up, Bindings* bindings) {
+  if (!d.fused) return;
+  bindings->views = {half_row("gate", "gate_up", gate_up, 0, d.n_cols),
+                     half_row("up", "gate_up", gate_up, 1, d.n_cols)};
 }
 
 template <class Desc>
-Bindings with_multipliers(Bindings bindings, const Desc& d) {
-  bindings.numbers = {{"gate_multiplier", d.gate_multiplier}, {"down_multiplier", d.down_multiplier}};
-  return bindings;
-}
-
-template <class Desc>
-kernels::GatedOptions options_of(const Desc& d) {
-  return {.cols = d.n_cols, .type = dtype_of(d.dtype)};
+void bind_halves(const Desc& d, int gate_up, int d_gate_up, Bindings* bindings) {
+  if (!d.fused) return;
+  bind_halves(d, gate_up, bindings);
+  const char* gradient = d.in_place ? "gate_up" : "d_gate_up";
+  bindings->views.push_back(half_row("d_gate", gradient, d_gate_up, 0, d.n_cols));
+  bindings->views.push_back(half_row("d_up", gradient, d_gate_up, 1, d.n_cols));
 }
 
 }  // namespace
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_forward_desc_t& d) {
-  namespace op = swiglu_forward;
-  return plan_of(context, op::info(), d, configured(context, kernels::swiglu_forward_kernel, options_of(d)),
-                 with_multipliers(forward_bindings(op::dim_N, d.fused, op::k_gate_up, d.n_cols), d));
+void adjust(const ligerdsl_swiglu_forward_desc_t& d, kernels::GatedOptions&, Bindings& bindings) {
+  bind_halves(d, swiglu_forward::k_gate_up, &bindings);
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_swiglu_backward_desc_t& d) {
-  namespace op = swiglu_backward;
-  return plan_of(
-      context, op::info(), d, configured(context, kernels::swiglu_backward_kernel, options_of(d)),
-      with_multipliers(backward_bindings(op::dim_N, d.fused, d.in_place, op::k_gate_up, op::k_d_gate_up, d.n_cols), d));
+void adjust(const ligerdsl_swiglu_backward_desc_t& d, kernels::GatedOptions&, Bindings& bindings) {
+  bind_halves(d, swiglu_backward::k_gate_up, swiglu_backward::k_d_gate_up, &bindings);
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_geglu_forward_desc_t& d) {
-  namespace op = geglu_forward;
-  return plan_of(context, op::info(), d, configured(context, kernels::geglu_forward_kernel, options_of(d)),
-                 forward_bindings(op::dim_N, d.fused, op::k_gate_up, d.n_cols));
+void adjust(const ligerdsl_geglu_forward_desc_t& d, kernels::GatedOptions&, Bindings& bindings) {
+  bind_halves(d, geglu_forward::k_gate_up, &bindings);
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_geglu_backward_desc_t& d) {
-  namespace op = geglu_backward;
-  return plan_of(context, op::info(), d, configured(context, kernels::geglu_backward_kernel, options_of(d)),
-                 backward_bindings(op::dim_N, d.fused, d.in_place, op::k_gate_up, op::k_d_gate_up, d.n_cols));
+void adjust(const ligerdsl_geglu_backward_desc_t& d, kernels::GatedOptions&, Bindings& bindings) {
+  bind_halves(d, geglu_backward::k_gate_up, geglu_backward::k_d_gate_up, &bindings);
 }
 
 }  // namespace ligerdsl::lib

@@ -12,7 +12,7 @@ using Derived = OperationPlan::Bindings::Derived;
 constexpr int64_t kMostOfGroup = int64_t{1} << 30;  // elements: positions within a group have 32 bits
 
 template <class Desc>
-kernels::GroupNormOptions common_options(const Desc& d) {
+void check_groups(const Desc& d) {
   if (d.n_channels % d.n_groups != 0)
     fail(Status::invalid_shape, "`n_groups`: expected a divisor of n_channels = " + std::to_string(d.n_channels) +
                                     ", got " + std::to_string(d.n_groups));
@@ -20,13 +20,6 @@ kernels::GroupNormOptions common_options(const Desc& d) {
     fail(Status::invalid_shape, "`n_positions`: expected groups of at most 2^30 elements, got " +
                                     std::to_string(d.n_channels / d.n_groups) + " channels of " +
                                     std::to_string(d.n_positions) + "; use more groups");
-  kernels::GroupNormOptions options;
-  options.channels = d.n_channels;
-  options.groups = d.n_groups;
-  options.positions = d.n_positions;
-  options.type = dtype_of(d.dtype);
-  options.weight_type = dtype_of(d.weight_dtype);
-  return options;
 }
 
 // A tensor [batch, C, S] in other dimensions, batches any number of elements apart.
@@ -70,41 +63,27 @@ Derived statistics(const char* name, int tensor, int64_t groups) {
 
 }  // namespace
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_group_norm_forward_desc_t& d) {
+void adjust(const ligerdsl_group_norm_forward_desc_t& d, kernels::GroupNormOptions& options,
+            OperationPlan::Bindings& bindings) {
   namespace op = group_norm_forward;
-  check_bias_dtype(d);
-  kernels::GroupNormOptions options = common_options(d);
-  options.with_mean = d.with_mean != 0;
-  options.with_rstd = d.with_rstd != 0;
-  options.without_bias = d.bias_dtype == 0;
-  OperationPlan::Bindings bindings{.numbers = {{"eps", d.eps}}, .rows = size_of_call(op::dim_N)};
+  check_groups(d);
   const std::vector<int64_t> rows{d.n_groups, options.row()};
   bindings.views = {channels("x", op::k_x, "x", options, rows), channels("y", op::k_y, "y", options, rows)};
   if (d.with_mean) bindings.views.push_back(statistics("mean", op::k_mean, d.n_groups));
   if (d.with_rstd) bindings.views.push_back(statistics("rstd", op::k_rstd, d.n_groups));
-  return plan_of(context, op::info(), d, configured(context, kernels::group_norm_forward_kernel, options),
-                 std::move(bindings));
 }
 
-std::unique_ptr<OpPlan> make_plan(const ContextRef& context, const ligerdsl_group_norm_backward_desc_t& d) {
+void adjust(const ligerdsl_group_norm_backward_desc_t& d, kernels::GroupNormOptions& options,
+            OperationPlan::Bindings& bindings) {
   namespace op = group_norm_backward;
-  check_without_d_x(d.without_d_x, d.d_weight_dtype != 0 || d.d_bias_dtype != 0);
-  kernels::GroupNormOptions options = common_options(d);
-  options.want_d_weight = d.d_weight_dtype != 0 || d.d_bias_dtype != 0;
-  if (options.want_d_weight && d.d_weight_dtype == 0) options.gradients = kernels::LayerNormGradients::bias;
-  if (options.want_d_weight && d.d_bias_dtype == 0) options.gradients = kernels::LayerNormGradients::weight;
-  options.d_weight_type = gradients_dtype(d);
-  options.accumulate = d.accumulate != 0;
-  options.without_d_x = d.without_d_x != 0;
-  OperationPlan::Bindings bindings{.rows = size_of_call(op::dim_N)};
+  check_groups(d);
+  set_wanted_gradients(d, &options);
   const int64_t of_group = options.channels_of_group();
   const std::vector<int64_t> tiles = options.positions == 1 ? std::vector<int64_t>{d.n_groups, 1, of_group}
                                                             : std::vector<int64_t>{d.n_groups, of_group, d.n_positions};
   bindings.views = {channels("d_y", op::k_d_y, "d_y", options, tiles), channels("x", op::k_x, "x", options, tiles),
                     statistics("mean", op::k_mean, d.n_groups), statistics("rstd", op::k_rstd, d.n_groups)};
   if (!d.without_d_x) bindings.views.push_back(channels("d_x", op::k_d_x, d.in_place ? "d_y" : "d_x", options, tiles));
-  return plan_of(context, op::info(), d, configured(context, kernels::group_norm_backward_kernel, options),
-                 std::move(bindings));
 }
 
 }  // namespace ligerdsl::lib

@@ -1,11 +1,14 @@
-// What the operations of this folder share: description fields in the kernels' terms.
+// Functions that generated and written plans call: options of kernels from fields of descriptors, checks, numbers of a call.
 #pragma once
 
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <vector>
 
 #include "kernels/core/config.h"
+#include "kernels/core/reduction.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "lib/src/structs.h"
@@ -21,19 +24,55 @@ inline DType dtype_of(int32_t code, DType otherwise = DType::f32) {
   return type;
 }
 
-// f32, or that of another tensor; 0 where neither is set.
+inline kernels::Reduction reduction_of(int32_t reduction) {
+  switch (reduction) {
+    case LIGERDSL_REDUCTION_NONE:
+      return kernels::Reduction::none;
+    case LIGERDSL_REDUCTION_SUM:
+      return kernels::Reduction::sum;
+    case LIGERDSL_REDUCTION_BATCHMEAN:
+      return kernels::Reduction::batchmean;
+    default:
+      return kernels::Reduction::mean;
+  }
+}
+
+// The type of a kernel's options.
+template <class Options, class Config>
+Options kernel_options(const kernels::ConfiguredKernel<Options, Config>&);
+template <class Options>
+Options kernel_options(const kernels::FixedKernel<Options>&);
+template <const auto& kernel>
+using OptionsOf = decltype(kernel_options(kernel));
+
+// Converts a field of a descriptor to the type of a kernel's option.
+inline void set(DType& option, int32_t code, DType otherwise = DType::f32) {
+  option = dtype_of(code, otherwise);
+}
+inline void set(kernels::Reduction& option, int32_t field) {
+  option = reduction_of(field);
+}
+inline void set(int64_t& option, int64_t field) {
+  option = field;
+}
+template <class Field>
+void set(bool& option, Field field) {
+  option = field != Field{};
+}
+template <class Enum>
+requires std::is_enum_v<Enum>
+void set(Enum& option, int32_t field) {
+  option = static_cast<Enum>(field);
+}
+
+// Fails if a dtype is neither 0, nor f32, nor that of another tensor.
 inline void check_f32_or(const char* name, int32_t got, int32_t other) {
   if (got == 0 || got == LIGERDSL_F32 || got == other) return;
   fail(Status::invalid_dtype,
        std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
 }
 
-// Rows are the value of one size.
-inline OperationPlan::Number size_of_call(int symbol) {
-  return [symbol](const Call& call) { return call.sizes[symbol]; };
-}
-
-// A parameter's gradient is f32 or of the parameter's dtype, and accumulates in f32 only.
+// Fails if a gradient is neither f32 nor of its parameter's dtype, or accumulates in another dtype than f32.
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter, int32_t accumulate) {
   if (gradient == 0) return;
   check_f32_or(name, gradient, parameter);
@@ -43,7 +82,7 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
-// The one dtype of those gradients of parameters that are wanted, as the parameters have one.
+// Returns the dtype of the wanted gradients of parameters with one dtype. Fails if the gradients differ.
 inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_t>> gradients, int32_t parameter,
                              int32_t accumulate) {
   const std::pair<const char*, int32_t>* first = nullptr;
@@ -58,22 +97,49 @@ inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_
   }
   return first ? dtype_of(first->second) : DType::f32;
 }
-// Of d_weight and d_bias.
-template <class Desc>
-DType gradients_dtype(const Desc& d) {
-  return gradients_dtype({{"d_weight_dtype", d.d_weight_dtype}, {"d_bias_dtype", d.d_bias_dtype}}, d.weight_dtype,
-                         d.accumulate);
+
+// Sets the options of a backward that makes d_weight, d_bias or both.
+template <class Desc, class Options>
+void set_wanted_gradients(const Desc& d, Options* options) {
+  using Gradients = decltype(options->gradients);
+  options->want_d_weight = d.d_weight_dtype != 0 || d.d_bias_dtype != 0;
+  if (options->want_d_weight && d.d_weight_dtype == 0) options->gradients = Gradients::bias;
+  if (options->want_d_weight && d.d_bias_dtype == 0) options->gradients = Gradients::weight;
 }
 
-// A bias that is there is of the weight's dtype.
-template <class Desc>
-void check_bias_dtype(const Desc& d) {
-  if (d.bias_dtype == 0 || d.bias_dtype == d.weight_dtype) return;
-  fail(Status::invalid_dtype, std::string("`bias_dtype`: expected that of weight, ") + dtype_name(d.weight_dtype) +
-                                  ", or 0, got " + dtype_name(d.bias_dtype));
+// Fails if a field is neither 0 nor the dtype of the tensor `name`.
+inline void check_same_dtype(const char* field, int32_t got, int32_t expected, const char* name) {
+  if (got == 0 || got == expected) return;
+  fail(Status::invalid_dtype, std::string("`") + field + "`: expected that of " + name + ", " + dtype_name(expected) +
+                                  ", or 0, got " + dtype_name(got));
 }
 
-// A norm's backward makes d_x, gradients of parameters, or both.
+// Fails if the gradient of a parameter is wanted, and the parameter is not given.
+inline void check_has_parameter(const char* field, int32_t gradient, int32_t parameter, const char* name) {
+  if (gradient && !parameter)
+    fail(Status::invalid_argument, std::string("`") + field + "`: expected 0, because there is no " + name);
+}
+
+// Fails if a size of a tensor that is given is 0.
+inline void check_given(const char* field, int64_t size, int32_t given, const char* tensor) {
+  if (given && size < 1)
+    fail(Status::invalid_shape, std::string("`") + field + "`: expected at least 1 with " + tensor + ", got 0");
+}
+
+// Fails if a causal matrix has no rows.
+inline void check_queries(int32_t causal, int64_t queries) {
+  if (causal && queries < 1)
+    fail(Status::invalid_shape, "`n_queries`: expected at least 1 with `causal`, got " + std::to_string(queries));
+}
+
+// Fails if an output would be added to and would overwrite an input.
+inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const char* output, const char* inputs) {
+  if (accumulate && in_place)
+    fail(Status::invalid_argument, std::string("`in_place`: expected 0 with `accumulate`, got 1; what ") + output +
+                                       " is added to cannot be " + inputs + " as well");
+}
+
+// Fails if a backward would make neither d_x nor a gradient of a parameter.
 inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with_d_sum = 0) {
   if (without_d_x && !parameters)
     fail(Status::invalid_argument,
@@ -84,13 +150,58 @@ inline void check_without_d_x(int32_t without_d_x, bool parameters, int32_t with
          "`with_d_sum`: expected 0 without d_x, got 1; d_sum is added to d_x alone, so pass both or neither");
 }
 
-// One element, or one per row: factors, and outputs that a reduction shrinks.
+// ---- Numbers of a call ------------------------------------------------------------------------------------------
+
+// Returns the function that reads one size of a call.
+inline OperationPlan::Number size_of_call(int symbol) {
+  return [symbol](const Call& call) { return call.sizes[symbol]; };
+}
+
+// Fails if a tensor has neither one element nor, with `per_row`, one per row.
 inline void check_reduced(const Call& call, int symbol, const char* name, bool per_row, int64_t rows) {
   const int64_t got = call.sizes[symbol], expected = per_row ? rows : 1;
   if (got < 0 || got == expected) return;
   fail(Status::invalid_shape,
        std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " + std::to_string(got));
 }
+
+// Returns the function that counts the rows of a call, and checks that its `reduced` tensors fit them.
+inline OperationPlan::Number rows_with_reduced(int symbol, bool per_row,
+                                               std::vector<std::pair<int, const char*>> reduced) {
+  return [symbol, per_row, reduced = std::move(reduced)](const Call& call) {
+    const int64_t rows = call.sizes[symbol];
+    for (const auto& [size, name] : reduced) check_reduced(call, size, name, per_row, rows);
+    return rows;
+  };
+}
+
+// Returns the function that counts the rows of a call. Causal rows must make whole matrices.
+inline OperationPlan::Number rows_of_queries(int symbol, bool causal, int64_t queries) {
+  return [symbol, causal, queries](const Call& call) {
+    const int64_t rows = call.sizes[symbol];
+    if (causal && rows % queries != 0)
+      fail(Status::invalid_shape, "causal: expected a multiple of n_queries = " + std::to_string(queries) +
+                                      " rows, got " + std::to_string(rows));
+    return rows;
+  };
+}
+
+template <class Args>
+const Args& args_of(const Call& call) {
+  return *static_cast<const Args*>(call.args);
+}
+
+// Returns the function that reads a number of a call.
+template <class Args>
+std::function<float(const Call&)> value_of(float Args::*member) {
+  return [member](const Call& call) { return args_of<Args>(call).*member; };
+}
+template <class Args>
+OperationPlan::Number value_of(int64_t Args::*member) {
+  return [member](const Call& call) { return args_of<Args>(call).*member; };
+}
+
+// ---- Schedules --------------------------------------------------------------------------------------------------
 
 template <class Options, class Config>
 class KernelQuestion final : public ConfigQuestion {
@@ -135,6 +246,12 @@ kernels::Operation configured(const ContextRef& context, const kernels::Configur
       configs->changed(std::make_shared<KernelQuestion<Options, Config>>(machine, kernel, options));
   if (changed.empty()) return kernel(machine, options);
   return kernel.build(machine, options, kernel.chosen(machine, options, changed));
+}
+
+template <class Options>
+kernels::Operation configured(const ContextRef& context, const kernels::FixedKernel<Options>& kernel,
+                              const Options& options) {
+  return kernel(context->machine(), options);
 }
 
 template <class Desc>

@@ -1,4 +1,4 @@
-// The oracles themselves: each gradient against central differences of its forward, in float64.
+// Tests of the oracles: each gradient against central differences of its forward, in float64.
 #include <functional>
 
 #include "kernels/oracle/attention.h"
@@ -21,7 +21,7 @@ double dot(const Values& a, const Values& b) {
   return sum;
 }
 
-// Is `gradient` the gradient of f at x?
+// Checks that `gradient` is the gradient of f at x.
 void check_gradient(const std::function<double(const Values&)>& f, Values x, const Values& gradient) {
   constexpr double h = 1e-5;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -98,7 +98,7 @@ TEST(Oracle, Activations) {
     check_gradient([&](const Values& v) { return dot(activation_oracle(kind, v), d_y); }, x,
                    activation_gradient_oracle(kind, d_y, x));
   }
-  for (double u : {-3.0, -0.5, 1.0, 4.0})  // the textbook's form
+  for (double u : {-3.0, -0.5, 1.0, 4.0})  // textbook form
     EXPECT_NEAR(activation_oracle(ActivationKind::gelu_erf, u), 0.5 * u * (1 + std::erf(u / std::sqrt(2.0))), 1e-15);
 }
 
@@ -112,7 +112,7 @@ TEST(Oracle, Dyt) {
   check_gradient([&](const Values& v) { return dot(dyt_oracle(x, 0.7, w, v), dy); }, b, g.d_bias);
 }
 
-// Random123's kat_vectors.
+// Values are from kat_vectors of Random123.
 TEST(Oracle, Philox) {
   using Four = std::array<uint32_t, 4>;
   EXPECT_EQ(philox_oracle({0, 0, 0, 0}, {0, 0}), (Four{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
@@ -138,7 +138,7 @@ TEST(Oracle, Geglu) {
   const auto g = geglu_gradient_oracle(d_out, gate, up);
   check_gradient([&](const Values& v) { return dot(geglu_oracle(v, up), d_out); }, gate, g.d_gate);
   check_gradient([&](const Values& v) { return dot(geglu_oracle(gate, v), d_out); }, up, g.d_up);
-  for (double a : {-3.0, -0.5, 1.0, 4.0}) {  // the textbook's form
+  for (double a : {-3.0, -0.5, 1.0, 4.0}) {  // textbook form
     const double z = std::sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a);
     EXPECT_NEAR(geglu_oracle({a}, {1.0})[0], 0.5 * a * (1 + std::tanh(z)), 1e-15);
   }
@@ -161,13 +161,14 @@ TEST(Oracle, Rope) {
   }
 }
 
-// One pair, one angle, by hand: (3, 4) turned by 90 degrees is (-4, 3), in the columns that the layout pairs.
+// Values worked out by hand: (3, 4) rotated by 90 degrees is (-4, 3), in the columns that the
+// layout pairs.
 TEST(Oracle, RopePairs) {
   const Values x{3, 30, 4, 40, 5}, cos{0, 1}, sin{1, 0};
   EXPECT_EQ(rope_oracle(x, cos, sin, {.d = 5}), (Values{-4, 30, 3, 40, 5}));
   EXPECT_EQ(rope_oracle(x, cos, sin, {.d = 5, .interleaved = true}), (Values{-30, 3, 4, 40, 5}));
   EXPECT_EQ(rope_oracle(x, {0}, {1}, {.d = 5, .rotary = 2}), (Values{-30, 3, 4, 40, 5}));
-  // Angle 0 from the first plane, angle 1 from the second.
+  // Angle 0 is from the first plane, angle 1 from the second.
   const Values planes_cos{0, 9, 9, 1, 9, 9}, planes_sin{1, 9, 9, 0, 9, 9};
   EXPECT_EQ(rope_oracle({3, 30, 4, 40}, planes_cos, planes_sin, {.d = 4, .time = 1, .height = 1}),
             (Values{-4, 30, 3, 40}));
@@ -183,7 +184,7 @@ TEST(Oracle, Softmax) {
   }
 }
 
-// Grouped heads, both edges of the band, queries that see nothing.
+// Cases: grouped heads, both edges of the band, queries without keys.
 TEST(Oracle, Attention) {
   AttentionCase c{.batch = 2, .queries = 5, .keys = 4, .heads = 4, .kv_heads = 2, .dim = 3, .scale = 0.7};
   for (const auto& [left, right, cap] : {std::tuple<int64_t, int64_t, double>{-1, 0, 0}, {1, 1, 0}, {-1, -1, 1.5}}) {
@@ -199,7 +200,8 @@ TEST(Oracle, Attention) {
   }
 }
 
-// Two keys by hand, of which the first query sees one and, of four queries, the first two none.
+// Values worked out by hand for two keys. With two queries, the first sees one key; with four
+// queries, the first two see none.
 TEST(Oracle, AttentionOfFewKeys) {
   AttentionCase c{.batch = 1, .queries = 2, .keys = 2, .heads = 1, .kv_heads = 1, .dim = 1, .scale = 1, .right = 0};
   const AttentionResult two = attention_oracle(c, {0, 0}, {5, 7}, {1, 3});
@@ -211,7 +213,8 @@ TEST(Oracle, AttentionOfFewKeys) {
   EXPECT_EQ(four.lse, (Values{-INFINITY, -INFINITY, 0, std::log(2.0)}));
 }
 
-// What the definition says of the result: no other point of the simplex is nearer. Its gradient by differences.
+// Checks the definition, that no other point of the simplex is nearer, and the gradient by
+// differences.
 TEST(Oracle, Sparsemax) {
   EXPECT_EQ(sparsemax_oracle({3, 1, 3, 2.5, 5, 3}, 3, 2), (Values{1, 0, 0.75, 0.25, 1, 0}));
   const int64_t n = 4, h = 6;
@@ -221,7 +224,7 @@ TEST(Oracle, Sparsemax) {
     double sum = 0;
     for (int64_t j = 0; j < h; ++j) sum += y[i * h + j];
     EXPECT_NEAR(sum, 1, 1e-12);
-    // x - y is the same in the support and no larger outside of it.
+    // x - y is constant in the support and no larger outside of it.
     double tau = -INFINITY;
     for (int64_t j = 0; j < h; ++j) tau = std::max(tau, x[i * h + j] - y[i * h + j]);
     for (int64_t j = 0; j < h; ++j) {
@@ -258,7 +261,8 @@ TEST(Oracle, CrossEntropy) {
   }
 }
 
-// Without smoothing, or with smoothing over the vocabulary, every shard's loss is that of the whole.
+// Without smoothing, or with smoothing over the vocabulary, each shard has the loss of the whole
+// vocabulary.
 TEST(Oracle, VocabParallelCrossEntropy) {
   const int64_t n = 4, v = 6, own = 4;
   const Values x = Random(1).normals(n * v, 2.0), g = Random(2).normals(n);
@@ -341,7 +345,7 @@ TEST(Oracle, DivergenceOfLogitsGradient) {
   }
 }
 
-// The step is the textbook's: from zero moments, step 1 moves every element by lr against the gradient's sign.
+// From zero moments, step 1 moves every element by lr against the gradient's sign.
 TEST(Oracle, AdamwFirstStep) {
   const Values g = Random(1).normals(8);
   const AdamwState s =
@@ -349,7 +353,7 @@ TEST(Oracle, AdamwFirstStep) {
   for (size_t i = 0; i < g.size(); ++i) EXPECT_NEAR(s.p[i], 1.0 - (g[i] > 0 ? 0.01 : -0.01), 1e-12);
 }
 
-// Conversions: every 16-bit pattern survives the way through double and back.
+// Every 16-bit pattern is unchanged after conversion to double and back.
 TEST(Half, RoundTrips) {
   for (uint32_t bits = 0; bits < 65536; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
@@ -362,7 +366,7 @@ TEST(Half, RoundTrips) {
 TEST(Half, RoundsToNearestEven) {
   Random random(1);
   for (int i = 0; i < 20000; ++i) {
-    const auto half = static_cast<uint16_t>(random.below(0x7bff));  // and its successor: finite, positive
+    const auto half = static_cast<uint16_t>(random.below(0x7bff));  // it and its successor are finite and positive
     const float low = from_f16(half), high = from_f16(half + 1), middle = (low + high) / 2;
     ASSERT_EQ(to_f16(middle), half % 2 == 0 ? half : half + 1);
     ASSERT_EQ(to_f16(std::nextafter(middle, 0.0f)), half);

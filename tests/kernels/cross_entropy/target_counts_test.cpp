@@ -39,7 +39,7 @@ TEST(TargetCounts, LabelsAndWeights) {
   for (double& w : weight) w = std::fabs(w) + 0.1;
   for (int64_t n : {1, 1000, 1024, 5003}) {
     for (DType label_type : {i64, i32}) {
-      for (int64_t ignore_index : {-100, 3}) {  // 3 is a class, too
+      for (int64_t ignore_index : {-100, 3}) {  // 3 is also a class
         const auto labels = random_labels(n, classes, ignore_index);
         run_and_check(labels, ignore_index, label_type, {});
         run_and_check(labels, ignore_index, label_type, weight);
@@ -48,7 +48,7 @@ TEST(TargetCounts, LabelsAndWeights) {
   }
 }
 
-// Rows from which on several programs leave partial counts, and one row less.
+// The number of rows from which several programs leave partial counts, and one row less.
 TEST(TargetCounts, ManyRowsTakePartialCounts) {
   const int64_t classes = 7;
   Values weight = Random(2).normals(classes);

@@ -103,7 +103,7 @@ TEST_P(Activations, LargeInputsStayFinite) {
   }
 }
 
-TEST_P(Activations, NanStaysAndInfinityIsTheLimit) {
+TEST_P(Activations, PropagatesNanAndInfinity) {
   for (DType type : kFloats) {
     Trial run(GetParam(), type, 1, 4, 0);
     run.x.fill(Values{kNan, kInfinity, 1.0, 1.0});
@@ -112,7 +112,7 @@ TEST_P(Activations, NanStaysAndInfinityIsTheLimit) {
     run.backward(run.d_x);
     EXPECT_TRUE(std::isnan(run.y.get(0)) && run.y.get(1) == kInfinity && std::isfinite(run.y.get(2))) << name(type);
     EXPECT_TRUE(std::isnan(run.d_x.get(2)) && std::isfinite(run.d_x.get(3))) << name(type);
-    // relu's slope is 1 for a NaN too.
+    // The slope of relu is 1 for NaN.
     EXPECT_EQ(std::isnan(run.d_x.get(0)), GetParam() != Activation::relu) << name(type);
   }
 }
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(, Activations,
                                            Activation::relu, Activation::relu_squared),
                          [](const auto& info) { return name_of(info.param); });
 
-// What is not above 0 gets no gradient, not even of an infinite one.
+// The gradient is 0 for x <= 0, even if the upstream gradient is infinite or NaN.
 TEST(Activation, ReluIsFlatUpToZero) {
   for (Activation kind : {Activation::relu, Activation::relu_squared}) {
     for (DType type : kFloats) {
@@ -137,7 +137,7 @@ TEST(Activation, ReluIsFlatUpToZero) {
   }
 }
 
-// GELU of -5 is about -2e-7, where 1 + tanh and 1 + erf are 0 in f32 or have lost their digits.
+// gelu(-5) is about -2e-7, and there 1 + tanh and 1 + erf are 0 in f32 or have lost their digits.
 TEST(Activation, TailsKeepTheirDigits) {
   for (Activation kind : {Activation::gelu_tanh, Activation::gelu_erf}) {
     Trial run(kind, f32, 1, 6, 0);
@@ -154,7 +154,8 @@ TEST(Activation, TailsKeepTheirDigits) {
   }
 }
 
-// Every 2^-10 from -14 to 14: nowhere farther from float64 than the polynomial and a few roundings; below -13 it is about 0.
+// Steps of 2^-10 from -14 to 14. The error is at most that of the polynomial plus a few roundings.
+// Below -13 the result is about 0.
 TEST(Activation, GeluErfEverywhere) {
   const int64_t count = std::min<int64_t>(28 << 10, backend().budget());
   Trial run(Activation::gelu_erf, f32, 1, count, 0);

@@ -79,7 +79,7 @@ TEST_P(Gated, InPlaceIsBitEqual) {
 }
 
 TEST_P(Gated, FusedLayout) {
-  const int64_t n = 6, f = 90, stride = 2 * f + 7;  // gate and up: halves of the rows of one tensor
+  const int64_t n = 6, f = 90, stride = 2 * f + 7;  // gate and up are the halves of the rows of one tensor
   Trial apart(GetParam(), bf16, n, f, 0), fused(GetParam(), bf16, n, f, 0);
   Tensor both(bf16, {n, 2 * f}, {stride, 1});
   fused.gate = both.view({n, f}, {stride, 1});
@@ -119,7 +119,7 @@ TEST(Swiglu, Multipliers) {
   }
 }
 
-// Small tails: gelu of -5 is about -2e-7, and tanh there rounds to -1 in f32.
+// gelu(-5) is about -2e-7, and there tanh rounds to -1 in f32.
 TEST(Geglu, TailsKeepTheirDigits) {
   Trial run(Activation::gelu_tanh, f32, 1, 5, 0);
   const Values a{-4.0, -5.0, -6.0, -7.0, -8.0};
@@ -130,7 +130,7 @@ TEST(Geglu, TailsKeepTheirDigits) {
   for (int64_t i = 0; i < 5; ++i) EXPECT_NEAR(run.out.get(i), expected[i], 3e-5 * std::fabs(expected[i])) << a[i];
 }
 
-// d_out up to the type first, then one more rounding.
+// The gradient rounds d_out * up to the dtype, and then rounds the result.
 TEST(Geglu, GradientRoundsWherePyTorchDoes) {
   for (DType type : {f16, bf16}) {
     Trial run(Activation::gelu_tanh, type, 4, 500, 0);

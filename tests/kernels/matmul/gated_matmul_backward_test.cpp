@@ -1,4 +1,5 @@
-// Gate and up made again, and their gradients: against float64 sums, and against gradients of what the forward stores.
+// Recomputed gate and up, and their gradients: compared with float64, and with gradients from what
+// the forward stores.
 #include <cmath>
 #include <limits>
 
@@ -15,9 +16,9 @@ using kernels::GatedMatmulBackwardOptions;
 
 struct Trial {
   int64_t m, f, k;
-  GatedMatmulBackwardOptions options;  // all but sizes
+  GatedMatmulBackwardOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // of a small machine
+  int sms = 0;  // of a small GPU; 0: the machine's
 
   struct Tensors {
     Tensor x, weight, d_out, d_gate_up, out;
@@ -27,7 +28,7 @@ struct Trial {
             random_rows(options.type, m, f, seed + 2, gap), Tensor::rows(options.type, m, 2 * f, gap),
             Tensor::rows(options.type, m, f, gap)};
   }
-  // Half of a tensor's rows, or of each of them.
+  // Return one half of a tensor's rows, or of its columns.
   Tensor rows_of(const Tensor& t, int half) const { return t.view({f, k}, t.strides(), half * f * t.strides()[0]); }
   Tensor columns_of(const Tensor& t, int half) const { return t.view({m, f}, t.strides(), half * f); }
 
@@ -86,8 +87,8 @@ TEST(GatedMatmulBackward, OneRowAndOneColumn) {
   }
 }
 
-// What a gated activation's backward makes of gate and up as the forward stores them, and the forward's out.
-TEST(GatedMatmulBackward, BitsOfStoredProducts) {
+// Equal bits as gated_backward from the forward's stored gate and up, and as the forward's out.
+TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
     for (const DType type : {f16, bf16}) {
@@ -120,7 +121,7 @@ TEST(GatedMatmulBackward, BitsOfStoredProducts) {
     }
 }
 
-// Whole warpgroups' tiles and those of single warps; those of few rows; halves that are no whole vectors.
+// Tiles of warp groups and of single warps; tiles of few rows; halves that are not whole vectors.
 TEST(GatedMatmulBackward, Schedules) {
   uint64_t seed = 401;
   std::vector<MetaValues> configs{{}};
@@ -142,9 +143,10 @@ TEST(GatedMatmulBackward, Schedules) {
   }
 }
 
-// By copies of whole tiles and of 16 bytes, one tile and tile after tile; ragged ones, and rows that tensor maps cannot describe.
-TEST(GatedMatmulBackward, TilesOneAfterTheOther) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+// TMA copies and 16-byte copies, one tile per program and persistent programs; partial tiles, and
+// rows that TMA descriptors cannot describe.
+TEST(GatedMatmulBackward, PersistentPrograms) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 501;
   for (const char* copies : {"false", "true"})
     for (const char* persistent : {"false", "true"})
@@ -166,8 +168,8 @@ TEST(GatedMatmulBackward, TilesOneAfterTheOther) {
       }
 }
 
-// Where ReLU is flat nothing reaches the gate, however large it is.
-TEST(GatedMatmulBackward, FlatWhereInfinite) {
+// In the flat part of ReLU the gate's gradient is 0, however large the gate is.
+TEST(GatedMatmulBackward, InfiniteGateOfFlatActivation) {
   for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
     Trial trial{.m = 2, .f = 1, .k = 1, .options = {.type = f32, .activation = activation}};
     Trial::Tensors t = trial.tensors(9, 0);
@@ -180,11 +182,11 @@ TEST(GatedMatmulBackward, FlatWhereInfinite) {
   }
 }
 
-TEST(GatedMatmulBackward, NotANumber) {
+TEST(GatedMatmulBackward, PropagatesNaN) {
   for (const DType type : {f32, bf16}) {
     Trial trial{.m = 3, .f = 16, .k = 16, .options = {.type = type, .stores_out = true}};
     Trial::Tensors t = trial.tensors(9, 0);
-    t.x.set(20, std::numeric_limits<double>::quiet_NaN());  // of row 1
+    t.x.set(20, std::numeric_limits<double>::quiet_NaN());  // in row 1
     trial.run(t);
     for (int64_t i = 0; i < 96; ++i) EXPECT_EQ(std::isnan(t.d_gate_up.get(i)), i / 32 == 1) << i;
     for (int64_t i = 0; i < 48; ++i) EXPECT_EQ(std::isnan(t.out.get(i)), i / 16 == 1) << i;

@@ -38,13 +38,13 @@ struct Trial {
     backend().run(kernels::poly_norm_backward(machine(), o), n,
                   common().tensor("d_y", d_y).tensor("d_x", to).tensor("d_weight", d_weight).tensor("d_bias", d_bias));
   }
-  // The gradients of all four parameters.
+  // Returns the gradients of all four parameters.
   Values parameters() const {
     Values all = d_weight.values();
     all.push_back(d_bias.get(0));
     return all;
   }
-  // d_x is what eps leaves of terms that cancel: its error is on their scale.
+  // The terms of d_x cancel up to eps, so the error is relative to them.
   void check_single_columns(const Values& right) const {
     for (int64_t i = 0; i < n; ++i) {
       double terms = 0;
@@ -101,7 +101,7 @@ TEST(PolyNorm, AnyNumberOfRows) {
   for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
 }
 
-// More programs than the last kernel adds at once.
+// There are more programs than the last kernel adds up in one tile.
 TEST(PolyNorm, ManyShortRows) {
   for (DType type : {bf16, f32}) {
     for (int64_t h : {1, 64}) Trial(options_of(h, type), std::min<int64_t>(20011, backend().budget() / h)).check();
@@ -127,12 +127,12 @@ TEST(PolyNorm, Parameters) {
   }
 }
 
-// The sixth powers of small and large elements.
+// The sixth powers of the elements are very small or very large.
 TEST(PolyNorm, Magnitudes) {
   for (double scale : {1e-4, 1e-2, 1e2, 1e5}) Trial(options_of(300, f32), 4, 0, scale).check();
 }
 
-// Of a row of zeros rstd is 1 / sqrt(eps), y the bias.
+// In a row of zeros, rstd is 1 / sqrt(eps) and y is the bias.
 TEST(PolyNorm, ZeroRow) {
   Trial run(options_of(40, f32), 1);
   run.x.fill(Values(40, 0.0));
@@ -151,7 +151,7 @@ TEST(PolyNorm, NoRows) {
   }
 }
 
-TEST(PolyNorm, InPlaceAndEveryTimeTheSameBits) {
+TEST(PolyNorm, InPlaceAndRepeatedRunsAreBitEqual) {
   for (int64_t h : affordable({100, 20000}, 3)) {
     for (DType type : kFloats) {
       Trial apart(options_of(h, type), 3, 8), over(options_of(h, type), 3, 8);
@@ -165,7 +165,7 @@ TEST(PolyNorm, InPlaceAndEveryTimeTheSameBits) {
   }
 }
 
-// What is not finite stays in its row, and in the gradients of the parameters.
+// A non-finite element affects only its row and the parameter gradients.
 TEST(PolyNorm, NotFinite) {
   for (DType type : kFloats) {
     for (double bad : {NAN, INFINITY}) {

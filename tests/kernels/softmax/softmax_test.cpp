@@ -54,8 +54,8 @@ TEST(Softmax, WidthsAndTypes) {
   }
 }
 
-// Rows that a GPU's shared memory holds whole, and rows of which it holds a part.
-TEST(Softmax, RowsKeptBetweenThePasses) {
+// Shared memory of a GPU caches whole rows, or a part of each row.
+TEST(Softmax, ResidentRows) {
   for (int64_t h : affordable({40960, 128256}, 1)) {
     for (DType type : {f32, bf16}) Trial(type, 1, h, 1.0, 0, 8).check();
   }
@@ -113,7 +113,7 @@ TEST(Softmax, Infinities) {
     Trial run(f32, 3, h);
     for (int64_t j = 0; j < h; ++j) {
       if (j != 7) run.x.set(j, -INFINITY);  // one finite element
-      run.x.set(h + j, -INFINITY);          // none: NaN, as the formula says
+      run.x.set(h + j, -INFINITY);          // no finite element: NaN, as in the formula
       if (j % 2) run.x.set(2 * h + j, -INFINITY);
     }
     run.forward(run.y);

@@ -1,0 +1,19 @@
+"""Counts of targets, by which a mean over them is divided."""
+
+from fields.losses import CLASS_WEIGHT_DTYPE
+from table import INDEX, Op, Plan, Tensor, dim, dtype, indices, option, present
+
+TARGET_COUNTS = Op("target_counts", "what a mean over targets divides by, counted on the device",
+    """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add
+nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 1/S are 0 when n is 0. Sums in f32, in a fixed order.""",
+    [dtype("label_dtype", "labels", "", INDEX),
+     dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
+     option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight"), CLASS_WEIGHT_DTYPE],
+    [indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
+     Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
+     Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
+    rows="labels",
+    plan=Plan("label_type=label_dtype has_weight=with_class_weight classes=n_classes weight_type=class_weight_dtype", integers="ignore_index",
+              tensors="weight=class_weight"))
+
+OPS = [TARGET_COUNTS]

@@ -1,0 +1,16 @@
+"""Rows times a factor that the device reads."""
+
+from table import Op, Plan, Tensor, dim, dtype, flag, in_place
+
+OPS = [
+    Op("scale", "rows times a factor that is read on the device",
+       """out = round(x * factor): one factor for all rows, or one of each row. Arithmetic in f32. A factor of 0 leaves a NaN where x is not
+finite. out may be exactly x when in_place is set.""",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), flag("per_row", "1: factor has one element per row"),
+        dtype("factor_dtype", "factor", optional=True, zero="f32"), in_place("1: out may be exactly x")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("factor", "in", "L*", "factor_dtype", "one element, or one per row"),
+        Tensor("out", "out", "N* H", "dtype", "x * factor")],
+       rows="rows of x", aliases=[("out", "x")],
+       plan=Plan("cols=n_cols type=dtype factor_type=factor_dtype per_row", kernel="scale_rows_kernel", tensors="in=x", reduced="factor")),
+]

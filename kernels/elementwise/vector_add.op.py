@@ -1,0 +1,13 @@
+"""The sum of two tensors."""
+
+from table import Op, Plan, Tensor, dtype, in_place
+
+OPS = [
+    Op("vector_add", "out = a + b", "Element by element, rounded once. out may be a or b when in_place is set.",
+       [dtype("dtype", "a"), in_place("1: out may be exactly a or b")],
+       [Tensor("a", "in", "N*", "dtype", "first summand"),
+        Tensor("b", "in", "N*", "dtype", "second summand"),
+        Tensor("out", "out", "N*", "dtype", "the sum")],
+       rows="elements", aliases=[("out", "a"), ("out", "b")],
+       plan=Plan("type=dtype")),
+]

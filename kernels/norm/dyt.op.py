@@ -1,0 +1,39 @@
+"""DyT, a tanh in the place of a norm."""
+
+from fields.parameters import NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place
+
+DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias), without bias 0. Arithmetic in f32; tanh is right to 5e-6 of its value."""
+DYT_GRAD = """t = tanh(alpha * x), g = d_y * (1 - t^2); d_x = round(alpha * weight * g), d_alpha = sum of x * weight * g, d_weight = sum over rows of d_y * t,
+d_bias = sum over rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y when in_place is set."""
+
+OPS = [
+    Op("dyt_forward", "DyT: dynamic tanh of rows", DYT_DOC + " y may be exactly x when in_place is set.",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of alpha too"), NORM_BIAS,
+        in_place("1: y may be exactly x")],
+       [Tensor("x", "in", "N* H", "dtype", "rows"),
+        Tensor("alpha", "in", "1", "weight_dtype", "multiplies every element"),
+        Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
+        Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
+        Tensor("y", "out", "N* H", "dtype", "the scaled tanh")],
+       rows="rows of x", aliases=[("y", "x")],
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype without_bias=!bias_dtype")),
+
+    Op("dyt_backward", "gradient of DyT", DYT_GRAD,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of alpha too"),
+        dtype("d_alpha_dtype", "d_alpha", "f32 or weight_dtype, that of d_weight; 0 = d_alpha is not wanted", optional=True,
+              gradient_of="weight_dtype"),
+        NORM_D_WEIGHT, NORM_D_BIAS, flag("accumulate", "1: d_alpha +=, d_weight += and d_bias += instead of =; all must be f32"),
+        in_place("1: d_x may be exactly d_y"), absent("d_x")],
+       [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
+        Tensor("x", "in", "N* H", "dtype", "the forward's x"),
+        Tensor("alpha", "in", "1", "weight_dtype", "the forward's alpha"),
+        Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
+        Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "!without_d_x"),
+        Tensor("d_alpha", "inout", "1", "d_alpha_dtype", "gradient of alpha, or NULL", "d_alpha_dtype"),
+        Tensor("d_weight", "inout", "H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="rows of x", aliases=[("d_x", "d_y")],
+       plan=Plan("""cols=n_cols type=dtype weight_type=weight_dtype want_d_alpha=d_alpha_dtype want_d_weight=d_weight_dtype
+want_d_bias=d_bias_dtype d_weight_type=d_weight_dtype accumulate without_d_x""")),
+]

@@ -1,0 +1,46 @@
+"""GroupNorm."""
+
+from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
+from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
+
+GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other; images are [N, C, height * width]. K groups of C / K neighbouring
+channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of each group of each batch; y = round((x - mean) * rstd * weight + bias) with
+weight and bias of the channel, without bias 0. Arithmetic in f32; the statistics keep their accuracy when the mean is far above the
+deviations. Squares and their sum are f32. A group whose sum of squared deviations is above 3.4e38 (4,096 deviations of 2.9e17) has rstd 0 or
+NaN. A group whose variance plus eps is below 1e-38 has rstd above 1e19, infinite or NaN, and y has lost digits. rstd thus reports both. Batches
+may lie any number of elements apart. mean and rstd are contiguous."""
+GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
+of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
+x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""
+IMAGE_HINT = "an image [N, C, height, width] is passed as [N, C, height * width]"
+GROUP_NORM_SIZES = [dim("n_channels", "C", "weight", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
+                    dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
+
+OPS = [
+    Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
+       [Tensor("x", "in", "N* C S", "dtype", "channels", hint=IMAGE_HINT),
+        Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
+        Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
+        Tensor("y", "out", "N* C S", "dtype", "normalised channels", hint=IMAGE_HINT),
+        Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
+       rows="batches of x",
+       plan=Plan("channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype",
+                 numbers="eps", hook=True)),
+
+    Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
+        in_place("1: d_x may be exactly d_y"), absent("d_x")],
+       [Tensor("d_y", "in", "N* C S", "dtype", "gradient of y", hint=IMAGE_HINT),
+        Tensor("x", "in", "N* C S", "dtype", "the forward's x", hint=IMAGE_HINT),
+        Tensor("weight", "in", "C", "weight_dtype", "the forward's weight"),
+        Tensor("mean", "in", "N* K", "f32", "the forward's mean"),
+        Tensor("rstd", "in", "N* K", "f32", "the forward's rstd"),
+        Tensor("d_x", "out", "N* C S", "dtype", "gradient of x, or NULL", "!without_d_x", hint=IMAGE_HINT),
+        Tensor("d_weight", "inout", "C", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype"),
+        Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
+       rows="batches of x", aliases=[("d_x", "d_y")],
+       plan=Plan("""channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype
+accumulate without_d_x""", hook=True)),
+]

@@ -1,0 +1,1 @@
+"""Fields, tensors and texts that the rows of several operations share."""

@@ -1,1 +1,0 @@
-"""The rows of the operation table, a file for each family."""
