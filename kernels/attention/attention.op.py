@@ -8,8 +8,8 @@ HEADS = [
 
 BAND_FIELDS = [
     flag("causal", "1: no query sees keys to its right"),
-    option("window_left", "int64_t", -1, "keys to its left that a query sees; -1 = all", -1, 2**31 - 1),
-    option("window_right", "int64_t", -1, "keys to its right that a query sees, without causal; -1 = all", -1, 2**31 - 1),
+    option("window_left", "int64_t", -1, "keys to the left of its own that a query sees; -1 = all", -1, 2**31 - 1),
+    option("window_right", "int64_t", -1, "keys to the right of its own that a query sees, without causal; -1 = all", -1, 2**31 - 1),
     option("scale", "float", "0.0f", "multiplies q k^T; 0 = 1 / sqrt(head_dim)", 1e-9, 1e9, or_zero=True),
     option("softcap", "float", "0.0f", "0 = off", 1e-3, 1e30, or_zero=True)]
 
@@ -17,50 +17,69 @@ FIELDS = [*HEADS, dim("n_queries", "S", "q", "tokens of q"), dim("n_keys", "T", 
 
 SEQUENCE_FIELDS = [
     *HEADS,
-    dim("n_bounds", "U", "cu_seqlens_q", "numbers in cu_seqlens_q, and in cu_seqlens_k: one more than sequences", high=2**31 - 1),
+    dim("n_bounds", "U", "cu_seqlens_q", "length of cu_seqlens_q and of cu_seqlens_k: number of sequences + 1", high=2**31 - 1),
     dtype("index_dtype", "cu_seqlens_q", "of cu_seqlens_q and cu_seqlens_k", INDEX),
-    option("max_seqlen_q", "int64_t", -1, "as many queries as a sequence has at most; more than there are tokens make no difference, 0 is taken as 1, -1 is refused", -1, 2**31 - 1),
-    option("max_seqlen_k", "int64_t", -1, "as many keys as a sequence has at most, as max_seqlen_q", -1, 2**31 - 1), *BAND_FIELDS]
+    option("max_seqlen_q", "int64_t", -1, "upper bound of the queries of a sequence, may exceed the number of tokens; 0 counts as 1, -1 is an error", -1, 2**31 - 1),
+    option("max_seqlen_k", "int64_t", -1, "upper bound of the keys of a sequence, like max_seqlen_q", -1, 2**31 - 1), *BAND_FIELDS]
 
-BAND = """Query i is where key i + n_keys - n_queries is, so that the last ones are together; it sees key j if
-i + n_keys - n_queries - window_left <= j <= i + n_keys - n_queries + window_right; causal: a window_right of 0. Heads h of q take head
-h k_heads / q_heads of k and v."""
+BAND = """Query i corresponds to key i + n_keys - n_queries, so the last query corresponds to the last key.
+It sees key j if
+  i + n_keys - n_queries - window_left <= j <= i + n_keys - n_queries + window_right.
+causal sets window_right to 0. Head h of q uses head h k_heads / q_heads, rounded down, of k and v."""
 
-MEMORY = """Tensors of heads have any strides but a last one of 1, so memory in the order [batch, head, token, column] is one transposed
-description away. On a GPU of 16-bit numbers the fast kernels want heads to begin at multiples of 16 bytes and head_dim to be a multiple
-of 8. One plan serves one n_queries and one n_keys, and any number of batches; code that is compiled is shared by all. Outputs overlap nothing."""
+MEMORY = """The last dimension of tensors with heads has stride 1; the other strides are free. A tensor in
+the memory order [batch, head, token, column] is passed with its dimensions transposed.
+On a GPU the fast kernels for 16-bit dtypes require that heads begin at multiples of 16 bytes and
+that head_dim is a multiple of 8. A plan serves one n_queries and one n_keys, and any number of
+batches. Plans share compiled code. Outputs overlap no other tensor."""
 
-SEQUENCES = """Tokens of all sequences lie one behind the other: sequence n has the queries from cu_seqlens_q[n] to before cu_seqlens_q[n + 1], maybe none,
-and the keys from cu_seqlens_k[n] to before cu_seqlens_k[n + 1], maybe none. They are read on the device; the host does not wait for them. What attention_*
-says of queries and keys is true of each sequence, with its own numbers of both: its last query is where its last key is. No result of a sequence depends
-on what another one holds. A sequence that begins before the one before it ends, that is outside of the tokens, that is longer than max_seqlen_q or
-max_seqlen_k, and tokens in front of the first or behind the last sequence: ligerdsl_context_check reports the first such sequence (INVALID_BOUNDS), nothing outside
-of the tensors is touched, and results are not defined. Tokens that belong to nothing, as those that fill a buffer up, make a sequence of their own."""
+SEQUENCES = """The tokens of all sequences are stored one sequence after the other. Sequence n has the queries
+[cu_seqlens_q[n], cu_seqlens_q[n + 1]) and the keys [cu_seqlens_k[n], cu_seqlens_k[n + 1]).
+Either range may be empty. The device reads these bounds, and the host does not wait for them.
+Each sequence is computed with its own numbers of queries and keys: its last query corresponds to
+its last key. The result of a sequence does not depend on values of the other sequences.
+Bounds are invalid if
+  - a sequence begins before the previous one ends, or is outside the tensors;
+  - a sequence is longer than max_seqlen_q or max_seqlen_k;
+  - tokens precede the first sequence or follow the last one.
+Then ligerdsl_context_check reports the first such sequence (INVALID_BOUNDS). No memory outside the
+tensors is accessed, and results are undefined. Tokens that belong to no sequence, such as padding,
+must form a sequence of their own."""
 
-SEQUENCE_MEMORY = """Tensors of heads have any strides but a last one of 1. One plan serves any numbers of tokens; code that is compiled is shared by all plans
-of other max_seqlen_q, max_seqlen_k and n_bounds. Outputs overlap nothing. Where the dense operations' loads go by tensor copies, these do: one sequence
-takes 1 to 6 % more time than the dense call."""
+SEQUENCE_MEMORY = """The last dimension of tensors with heads has stride 1; the other strides are free. One plan serves
+any number of tokens. Plans with different max_seqlen_q, max_seqlen_k and n_bounds share compiled
+code. Outputs overlap no other tensor. TMA copies are used where the dense operations use them: a
+single sequence takes 1 to 6 % more time than the dense call."""
 
-BOUNDS = [indices("cu_seqlens_q", "U", "index_dtype", "first query of each sequence, and how many there are"),
-          indices("cu_seqlens_k", "U", "index_dtype", "first key of each sequence, and how many there are")]
+BOUNDS = [indices("cu_seqlens_q", "U", "index_dtype", "first query of each sequence, then the number of queries"),
+          indices("cu_seqlens_k", "U", "index_dtype", "first key of each sequence, then the number of keys")]
 
 OPS = [
     Op("attention_forward", "softmax(scale q k^T) v of every head, without scores in memory",
-       f"""o_i = sum_j p_ij v_j, p_ij = e^(z_ij - lse_i), lse_i = log sum_j e^z_ij over the keys j that query i sees, z = scale q k^T or
-softcap tanh(scale q k^T / softcap). {BAND} A query that sees no key has o = 0 and lse = -inf. Products of 16-bit numbers, p rounded to
-dtype among them, on tensor cores where the device has them; sums, exponentials and lse in f32. {MEMORY}""",
+       f"""o_i = sum_j p_ij v_j, p_ij = e^(z_ij - lse_i), lse_i = log sum_j e^z_ij over the keys j that query i sees.
+z = scale q k^T, or softcap tanh(scale q k^T / softcap).
+{BAND}
+A query that sees no key has o = 0 and lse = -inf. Matmuls with 16-bit operands run on tensor cores
+if the device has them; p is rounded to dtype for that. Accumulators, exponentials and lse are f32.
+{MEMORY}""",
        [*FIELDS, present("lse")],
        [Tensor("q", "in", "B S A D", "dtype", "queries"), Tensor("k", "in", "B T K D", "dtype", "keys"),
         Tensor("v", "in", "B T K D", "dtype", "values"), Tensor("o", "out", "B S A D", "dtype", "the weighted values"),
-        Tensor("lse", "out", "B A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
+        Tensor("lse", "out", "B A S", "f32", "lse of each query, which the backward reads, or NULL", "with_lse")],
        rows="batches"),
 
     Op("attention_backward", "gradients of attention",
-       f"""With delta_i = o_i . d_o_i and d_s_ij = p_ij (d_o_i . v_j - delta_i), with softcap times 1 - (z_ij / softcap)^2:
-d_v_j = sum_i p_ij d_o_i, d_k_j = scale sum_i d_s_ij q_i, d_q_i = scale sum_j d_s_ij k_j; sums of k and v are over all heads of q that share
-them. p is made again from q, k and lse, by fields that are the forward's; d_s and p are rounded to dtype before they are multiplied.
-{BAND} Where a query sees no key its gradient is 0. {MEMORY}
-No atomics: the same bits at every call. The workspace is delta, 4 bytes for each query of each head.""",
+       f"""delta_i = o_i . d_o_i, d_s_ij = p_ij (d_o_i . v_j - delta_i).
+With softcap d_s_ij is also multiplied by 1 - (z_ij / softcap)^2.
+  d_v_j = sum_i p_ij d_o_i;  d_k_j = scale sum_i d_s_ij q_i;  d_q_i = scale sum_j d_s_ij k_j
+d_k and d_v are summed over all heads of q that share a head of k and v. p is computed again from
+q, k and lse, so the description must have the forward's values. d_s and p are rounded to dtype
+before they are multiplied.
+{BAND}
+A query that sees no key has gradient 0.
+{MEMORY}
+There are no atomics, so every call gives the same bits. The workspace holds delta, 4 bytes per query
+and head.""",
        FIELDS,
        [Tensor("d_o", "in", "B S A D", "dtype", "gradient of o"), Tensor("q", "in", "B S A D", "dtype", "queries"),
         Tensor("k", "in", "B T K D", "dtype", "keys"), Tensor("v", "in", "B T K D", "dtype", "values"),
@@ -69,22 +88,27 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("d_v", "out", "B T K D", "dtype", "gradient of v")],
        rows="batches"),
 
-    Op("attention_varlen_forward", "attention of sequences of several lengths in one call",
-       f"""As attention_forward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}""",
+    Op("attention_varlen_forward", "attention over sequences of different lengths in one call",
+       f"""Computes attention_forward for each sequence.
+{SEQUENCES}
+{SEQUENCE_MEMORY}""",
        [*SEQUENCE_FIELDS, present("lse")],
        [Tensor("q", "in", "S A D", "dtype", "queries"), Tensor("k", "in", "T K D", "dtype", "keys"),
         Tensor("v", "in", "T K D", "dtype", "values"), *BOUNDS, Tensor("o", "out", "S A D", "dtype", "the weighted values"),
-        Tensor("lse", "out", "A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
-       rows="queries of all sequences, or keys where these are more", reports="sequence"),
+        Tensor("lse", "out", "A S", "f32", "lse of each query, which the backward reads, or NULL", "with_lse")],
+       rows="queries of all sequences, or keys if there are more", reports="sequence"),
 
-    Op("attention_varlen_backward", "gradients of attention of sequences of several lengths",
-       f"""As attention_backward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}
-No atomics: the same bits at every call. The workspace is delta, 4 bytes for each query of each head.""",
+    Op("attention_varlen_backward", "gradients of attention over sequences of different lengths",
+       f"""Computes attention_backward for each sequence.
+{SEQUENCES}
+{SEQUENCE_MEMORY}
+There are no atomics, so every call gives the same bits. The workspace holds delta, 4 bytes per query
+and head.""",
        SEQUENCE_FIELDS,
        [Tensor("d_o", "in", "S A D", "dtype", "gradient of o"), Tensor("q", "in", "S A D", "dtype", "queries"),
         Tensor("k", "in", "T K D", "dtype", "keys"), Tensor("v", "in", "T K D", "dtype", "values"),
         Tensor("o", "in", "S A D", "dtype", "the forward's o"), Tensor("lse", "in", "A S", "f32", "the forward's lse"), *BOUNDS,
         Tensor("d_q", "out", "S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "T K D", "dtype", "gradient of k"),
         Tensor("d_v", "out", "T K D", "dtype", "gradient of v")],
-       rows="queries of all sequences, or keys where these are more", reports="sequence"),
+       rows="queries of all sequences, or keys if there are more", reports="sequence"),
 ]

@@ -4,19 +4,24 @@ from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE,
 from table import INDEX, Op, Plan, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 CROSS_ENTROPY = Op("cross_entropy", "cross-entropy over rows of logits, with the gradient in the same pass",
-    """z = softcap * tanh(x / softcap), or x, divided by temperature; lse = log sum exp z; V classes, a = label_smoothing, w = class weights,
-y = label:
+    """z = softcap * tanh(x / softcap), or x, divided by temperature. lse = log sum exp z, V = classes,
+a = label_smoothing, w = class weights, y = label:
   without weights: l = (1 - a) (lse - z[y]) + a lse - a/V sum z
   with weights:    l = (1 - a) w[y] (lse - z[y]) + a/V (sum w * lse - sum w z)
-  zl = lse_square_scale * lse^2, never weighted, already contained in the loss
-n = rows whose label is not ignore_index, W = sum of w[y] over them (n without weights). MEAN: l / W + zl / n; SUM, NONE: l + zl.
-NONE: loss, z_loss and accuracy are [rows], 0 at ignored rows; otherwise one element each, accuracy being divided by n.
-Nothing valid: loss, accuracy and gradients are 0. predictions: argmax z, the lowest index of equals, -1 at ignored rows.
-entropy = lse - sum over c of p_c z_c with p = e^(z - lse), whatever the reduction.
-z is finite up to an absolute value of 5e8; in rows with larger ones results may not be, so temperature may not be less than 1e-4.
-d_logits: gradient of the loss (not of z_loss or accuracy) times d_loss, and of the entropies times d_entropy; 0 at ignored rows; may be
-exactly logits when in_place is set. d_loss is read on the device: one element, or one per row for NONE.
-A label outside [0, V) that is not ignore_index: that row's loss and gradient are NaN and ligerdsl_context_check reports it.""",
+  zl = lse_square_scale * lse^2, never weighted, included in the loss
+n = number of rows whose label is not ignore_index, W = sum of w[y] over them (n without weights).
+  - NONE: loss l + zl, z_loss and accuracy are [rows], 0 at ignored rows.
+  - SUM: l + zl, summed.
+  - MEAN: l / W + zl / n, summed.
+SUM and MEAN give one element each, and accuracy is divided by n. If n = 0, loss, accuracy and
+gradients are 0. predictions = argmax z, the lowest index if several are equal, -1 at ignored rows.
+entropy = lse - sum over c of p_c z_c with p = e^(z - lse), one per row for every reduction.
+Rows with |z| above 5e8 may give results that are not finite; temperature is therefore at least 1e-4.
+d_logits is the gradient of the loss (not of z_loss or accuracy) times d_loss, plus that of the
+entropies times d_entropy; 0 at ignored rows. d_logits may be exactly logits when in_place is set.
+The device reads d_loss: one element, or one per row for NONE.
+If a label is outside [0, V) and not ignore_index, the row's loss and gradient are NaN, and
+ligerdsl_context_check reports it.""",
     [dim("n_classes", "V", "logits", "classes"), dtype("dtype", "logits"), dtype("label_dtype", "labels", "", INDEX),
      option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
      option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
@@ -28,7 +33,7 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
      indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
      Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight"),
      Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
-     Tensor("z_loss", "out", "Z*", "loss_dtype", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
+     Tensor("z_loss", "out", "Z*", "loss_dtype", "term of the loss with lse_square_scale, or NULL", "with_z_loss"),
      Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
      Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
      Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, or NULL", "with_lse"),
@@ -38,11 +43,11 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
     rows="rows of logits", aliases=[("d_logits", "logits")])
 
 CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
-    """d_logits *= d_loss, which is read on the device: one element (MEAN and SUM), or one per row (NONE).""",
+    """d_logits *= d_loss. The device reads d_loss: one element (MEAN and SUM), or one per row (NONE).""",
     [dim("n_classes", "V", "d_logits", "classes"), dtype("dtype", "d_logits"),
      flag("per_row", "1: d_loss has one element per row"), D_LOSS_DTYPE],
     [Tensor("d_loss", "in", "L*", "d_loss_dtype", "gradient of the loss"),
-     Tensor("d_logits", "inout", "N* V", "dtype", "what cross_entropy wrote; scaled in place")],
+     Tensor("d_logits", "inout", "N* V", "dtype", "gradient that cross_entropy wrote; scaled in place")],
     rows="rows of d_logits",
     plan=Plan("cols=n_classes type=dtype factor_type=d_loss_dtype per_row", kernel="scale_rows_kernel", header="kernels/elementwise/scale_rows.h",
               tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"))

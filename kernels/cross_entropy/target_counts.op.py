@@ -1,11 +1,12 @@
-"""Counts of targets, by which a mean over them is divided."""
+"""Counts of targets, the divisors of a mean over them."""
 
 from fields.losses import CLASS_WEIGHT_DTYPE
 from table import INDEX, Op, Plan, Tensor, dim, dtype, indices, option, present
 
-TARGET_COUNTS = Op("target_counts", "what a mean over targets divides by, counted on the device",
-    """n = labels that are not ignore_index, S = sum of class_weight[label] over them (n without weights; labels outside [0, V) add
-nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 1/S are 0 when n is 0. Sums in f32, in a fixed order.""",
+TARGET_COUNTS = Op("target_counts", "divisors of a mean over targets, counted on the device",
+    """n = number of labels that are not ignore_index. S = sum of class_weight[label] over them (n without
+weights); labels outside [0, V) add nothing to S. W = sum of class_weight (0 without weights).
+counts = 1/n, 1/S, W, n. If n is 0, 1/n and 1/S are 0. Accumulates in f32 in a fixed order.""",
     [dtype("label_dtype", "labels", "", INDEX),
      dim("n_classes", "V", "class_weight", "classes, 0 without class_weight", optional=True),
      option("ignore_index", "int64_t", "-100", "labels that do not count"), present("class_weight"), CLASS_WEIGHT_DTYPE],

@@ -7,54 +7,67 @@ SHARD_FIELDS = [
     dim("n_classes", "V", "logits", "classes of the shard"), dtype("dtype", "logits"), dtype("label_dtype", "labels", "", INDEX),
     option("ignore_index", "int64_t", "-100", "rows with this label do not count"),
     option("first_class", "int64_t", "0", "the shard's first class", 0, 2**52),
-    option("total_classes", "int64_t", "0", "classes of the whole vocabulary, or 0, see below", 0, 2**52)]
-SHARD_LABELS_DOC = """Shard s has V_s = n_classes of the total_classes classes, from first_class on; labels are classes of the whole vocabulary, the same on all
-ranks. The shards have every class once, and may be of different sizes."""
+    option("total_classes", "int64_t", "0", "classes of the whole vocabulary, or 0; see above", 0, 2**52)]
+SHARD_LABELS_DOC = """Shard s has V_s = n_classes of the total_classes classes, beginning with first_class. Labels are
+classes of the whole vocabulary, equal on all ranks. Each class is in exactly one shard. Shards may
+have different sizes."""
 
 OPS = [
     Op("vocab_parallel_cross_entropy_partials", "statistics of rows of one shard of the vocabulary, for vocab_parallel_cross_entropy",
        SHARD_LABELS_DOC + """
-C numbers of each row, with x of logits and y = label:
-  0: m, the largest x of the shard, to the last bits; -inf where all are
-  1: sum of e^(x - m) over the shard's classes other than y
-  2: x[y] where y is one of them, else 0
-  with_smoothing also   3: sum of x - m over the shard's classes   4: V_s
-C is 3, or 5 with_smoothing. Arithmetic in f32. What exchanges them between ranks is the caller's: an all-gather to [P, ..., C], shard
-after shard, or all-reduces to the same numbers of the whole vocabulary: M = the maximum of 0 by ranks; then 1 *= e^(m - M), with_smoothing 3 += V_s (m - M)
-(m = -inf: 1 = 0, 3 as it is), and the sums of 1, 2, 3 and 4 by ranks, beside 0 = M.
-Rows with ignore_index are not read: their numbers are 0. A label outside [0, total_classes) that is not ignore_index: the row's numbers are
-NaN, and ligerdsl_context_check of every rank reports it. total_classes = 0: the number is not known here, and no label of at least 0
-is reported.""",
-       [*SHARD_FIELDS, flag("with_smoothing", "1: the numbers that label_smoothing needs are there too")],
+Writes C numbers for each row, with x = logits of the row and y = its label:
+  0: m, the largest x of the shard, exact; -inf if all are -inf
+  1: sum of e^(x - m) over the shard's classes except y
+  2: x[y] if y is one of these classes, else 0
+  3: sum of x - m over the shard's classes (only with_smoothing)
+  4: V_s (only with_smoothing)
+C is 5 with_smoothing, else 3. Arithmetic is f32. The caller exchanges the numbers between ranks, in
+one of two ways:
+  - by an all-gather to [P, ..., C], one shard after the other;
+  - by all-reduces to numbers of the whole vocabulary:
+      M = maximum of number 0 over the ranks, the new number 0
+      number 1 *= e^(m - M), number 3 += V_s (m - M); if m = -inf, number 1 = 0 and number 3 stays
+      numbers 1 to 4 are summed over the ranks
+Rows with ignore_index are not read, and their numbers are 0. If a label is outside
+[0, total_classes) and not ignore_index, the row's numbers are NaN, and ligerdsl_context_check
+reports it on every rank. total_classes = 0: the number is unknown, and no label >= 0 is reported.""",
+       [*SHARD_FIELDS, flag("with_smoothing", "1: also write the numbers that label_smoothing needs")],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
         indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
-        Tensor("partials", "out", "N* C", "f32", "3 or 5 numbers of each row")],
+        Tensor("partials", "out", "N* C", "f32", "3 or 5 numbers per row")],
        rows="rows of logits", reports="shard_label"),
 
     Op("vocab_parallel_cross_entropy", "cross-entropy from the statistics of all shards, with the gradient of one shard's logits",
        SHARD_LABELS_DOC + """
-partials: what vocab_parallel_cross_entropy_partials wrote on every rank, [P, ..., C] with the shards one after the other, or the numbers of the
-whole vocabulary, [..., C] (P = 1; not with shard_smoothing). The operation does not communicate.
-With p the probabilities over the whole vocabulary and y = label:
+partials holds the numbers that vocab_parallel_cross_entropy_partials wrote on every rank,
+[P, ..., C], one shard after the other. It may also hold the numbers of the whole vocabulary,
+[..., C] (P = 1), unless shard_smoothing is set. The operation does not communicate.
+p = probabilities over the whole vocabulary, y = label:
   loss = (1 - a) (-log p[y]) + a mean of -log p over K classes
-K = total_classes; with shard_smoothing the shard's V_s classes, so that ranks have losses of their own. a = label_smoothing; with
-smooth_others a = label_smoothing K / (K - 1), the form in which the K - 1 classes other than y share label_smoothing.
-n = rows whose label is not ignore_index. NONE: loss is [rows], 0 at ignored rows; SUM: the sum; MEAN: the sum / n. Nothing valid: loss and
-gradient are 0. d_logits: the gradient of the loss by the shard's logits, times d_loss; 0 at ignored rows:
-  p_c - a / K - (1 - a) [c = y], MEAN: / n
-It may be exactly logits when in_place is set. d_loss is read on the device: one element, or one per row for NONE.
-Without d_logits the logits are not read. Without shard_smoothing all ranks have a loss of the same bits.
-A label outside [0, total_classes) that is not ignore_index: that row's loss and gradient are NaN on every rank, and ligerdsl_context_check of
-every rank reports it. total_classes = 0: first_class + n_classes, for the last or only shard; several shards' partials need the number.""",
+K = total_classes. With shard_smoothing K = V_s, the shard's classes, so that each rank has a loss of
+its own. a = label_smoothing. With smooth_others a = label_smoothing K / (K - 1), so that the K - 1
+classes other than y share label_smoothing.
+n = number of rows whose label is not ignore_index. NONE: loss is [rows], 0 at ignored rows.
+SUM: their sum. MEAN: their sum / n. If n = 0, loss and gradient are 0.
+d_logits is the gradient of the loss with respect to the shard's logits, times d_loss; 0 at ignored
+rows:
+  p_c - a / K - (1 - a) [c = y], for MEAN divided by n
+d_logits may be exactly logits when in_place is set. The device reads d_loss: one element, or one per
+row for NONE. Without d_logits the logits are not read. Without shard_smoothing all ranks get the
+same bits of the loss.
+If a label is outside [0, total_classes) and not ignore_index, the row's loss and gradient are NaN on
+every rank, and ligerdsl_context_check reports it on every rank. total_classes = 0 stands for
+first_class + n_classes, which is right for the last or only shard. Partials of several shards
+require total_classes.""",
        [*SHARD_FIELDS,
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_NONE", "LIGERDSL_REDUCTION_*", 0, 2),
         option("label_smoothing", "float", "0.0f", "see above", 0, 1),
-        flag("shard_smoothing", "1: K is of the shard alone"), flag("smooth_others", "1: label_smoothing is of the other classes"),
-        option("shard", "int64_t", "0", "shard_smoothing: which of partials' shards is this one, from 0", 0, 2**31 - 1),
+        flag("shard_smoothing", "1: K is the number of the shard's classes"), flag("smooth_others", "1: the classes other than the label share label_smoothing"),
+        option("shard", "int64_t", "0", "shard_smoothing: index of this shard in partials, from 0", 0, 2**31 - 1),
         present("d_loss"), present("d_logits"), absent("loss"), in_place("1: d_logits may be exactly logits"), LOSS_DTYPE_ALONE, D_LOSS_DTYPE],
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
         indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
-        Tensor("partials", "in", "M* C", "f32", "[P, ..., C]: 3 numbers of each row, or 5 with label_smoothing"),
+        Tensor("partials", "in", "M* C", "f32", "[P, ..., C]: 3 numbers per row, or 5 with label_smoothing"),
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, of its shape, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
         Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],

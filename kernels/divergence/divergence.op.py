@@ -4,14 +4,17 @@ from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
 from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place, indices, option, present
 
 DIVERGENCE_DOC = """
-NONE: each element, V of a row; SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none.
-d_input: gradient of the loss by input (target is a constant), times d_loss when that is passed. It is made in the same pass; a
-later upstream gradient of one element: scale. Arithmetic in f32. input and target may be of different dtypes. d_input may be exactly input
-when in_place is set. loss and d_loss of NONE are contiguous."""
+NONE: one loss per element, V per row. SUM: their sum. MEAN: SUM / (n V). BATCHMEAN: SUM / n.
+n = number of rows that count. If n = 0, the loss is 0.
+d_input is the gradient of the loss with respect to input, times d_loss if that is passed; target is
+a constant. It is made in the same pass. If one upstream gradient becomes known later, the operation
+scale applies it. Arithmetic is f32. input and target may have different dtypes. d_input may be
+exactly input when in_place is set. loss and d_loss of NONE are contiguous."""
 DIVERGENCE_LABELS_DOC = """
-labels: rows with ignore_index do not count: their loss and gradient are 0, whatever they hold. Other labels have no meaning here."""
+Rows whose label is ignore_index do not count. Their loss and gradient are 0, and their values are
+not used. Other labels have no meaning here."""
 DIVERGENCE_FIELDS = [
-    dim("n_cols", "V", "input", "row width"), dtype("dtype", "input", "that of d_input too"), dtype("target_dtype", "target"),
+    dim("n_cols", "V", "input", "row width"), dtype("dtype", "input", "also of d_input"), dtype("target_dtype", "target"),
     option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*", 0, 3)]
 DIVERGENCE_OUTPUTS = [present("d_loss"), present("d_input"), absent("loss"), in_place("1: d_input may be exactly input"), LOSS_DTYPE_ALONE,
                       D_LOSS_DTYPE]
@@ -22,7 +25,7 @@ DIVERGENCE_LABEL_OPTIONS = " has_labels=label_dtype label_type=label_dtype"
 
 
 def divergence_tensors(input_doc, target_doc, labels):
-    label = [indices("labels", "N*", "label_dtype", "which rows count, or NULL for all", "label_dtype")] if labels else []
+    label = [indices("labels", "N*", "label_dtype", "label of each row, ignore_index for rows that do not count, or NULL if all count", "label_dtype")] if labels else []
     return [Tensor("input", "in", "N* V", "dtype", input_doc),
             Tensor("target", "in", "N* V", "target_dtype", target_doc),
             *label,
@@ -32,26 +35,31 @@ def divergence_tensors(input_doc, target_doc, labels):
 
 
 KL_DIV = Op("kl_div", "Kullback-Leibler divergence of rows, gradient included",
-    """With x of input, the logarithms of the predicted probabilities, and p = target:
-  p * (log(max(p, eps)) - x), and with log_target, t of target, e^t * (t - x).
-Where p or e^t is 0, it is 0.""" + DIVERGENCE_DOC,
+    """The loss of an element, with x = input, the logarithm of the predicted probability, and p = target:
+  p * (log(max(p, eps)) - x)
+with log_target and t = target:
+  e^t * (t - x)
+It is 0 where p or e^t is 0.""" + DIVERGENCE_DOC,
     [*DIVERGENCE_FIELDS, flag("log_target", "1: target holds logarithms"),
-     option("eps", "float", "1e-10f", "the least probability whose logarithm is taken; not with log_target", 0), *DIVERGENCE_OUTPUTS],
+     option("eps", "float", "1e-10f", "smallest probability whose logarithm is taken; not with log_target", 0), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained", "probabilities, or their logarithms with log_target", False),
     rows="rows of input", aliases=[("d_input", "input")],
     plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True))
 
 JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient included",
-    """With log-probabilities x of input and y of target, Q = e^x, P = e^y, b = beta, M = b P + (1 - b) Q:
-  b P (y - log M) + (1 - b) Q (x - log M), for b = 0 the KL divergence P (y - x), for b = 1 Q (x - y).
-What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
+    """The loss of an element, with log-probabilities x = input and y = target, Q = e^x, P = e^y, b = beta,
+M = b P + (1 - b) Q:
+  b P (y - log M) + (1 - b) Q (x - log M)
+For b = 0 it is the KL divergence P (y - x), for b = 1 it is Q (x - y). A term whose factor P or Q is
+0 is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, option("beta", "float", "0.5f", "weight of target in the mixture", 0, 1), *DIVERGENCE_OUTPUTS],
-    divergence_tensors("log-probabilities that are trained (of the student)", "log-probabilities (of the teacher)", True),
+    divergence_tensors("log-probabilities that are trained (student)", "log-probabilities (teacher)", True),
     rows="rows of input", aliases=[("d_input", "input")],
     plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", numbers="beta", integers="ignore_index", hook=True))
 
 TVD = Op("tvd", "total variation distance of rows, gradient included",
-    """With x of input and y of target: |x - y| / 2. Its gradient by x is that of the sign, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
+    """The loss of an element is |x - y| / 2, with x = input and y = target. Its gradient with respect to x
+is half the sign of x - y, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
     divergence_tensors("probabilities that are trained", "probabilities", True),
     rows="rows of input", aliases=[("d_input", "input")],

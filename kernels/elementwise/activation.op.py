@@ -6,17 +6,23 @@ ACTIVATION = option("kind", "int32_t", "LIGERDSL_ACTIVATION_GELU_TANH", "LIGERDS
 
 OPS = [
     Op("activation_forward", "GELU, SiLU, ReLU or ReLU squared",
-       """GELU_TANH: f(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))). GELU_ERF: f(u) = u / 2 * (1 + erf(u / sqrt(2))).
-SILU: f(u) = u * sigmoid(u). RELU: f(u) = max(u, 0). RELU_SQUARED: f(u) = max(u, 0)^2. y = round(f(x)). Arithmetic in f32, with
-the digits of f kept where it is small; a NaN gives a NaN. y may be exactly x when in_place is set.""",
+       """y = round(f(x)), with the function f that `kind` selects:
+  - GELU_TANH: f(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3)))
+  - GELU_ERF: f(u) = u / 2 * (1 + erf(u / sqrt(2)))
+  - SILU: f(u) = u * sigmoid(u)
+  - RELU: f(u) = max(u, 0)
+  - RELU_SQUARED: f(u) = max(u, 0)^2
+Arithmetic is f32 and keeps the relative accuracy of f where it is small. A NaN gives a NaN. y may be
+exactly x when in_place is set.""",
        [dim("n_cols", "F", "x", "row width"), dtype("dtype", "x"), ACTIVATION, in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* F", "dtype", "rows"), Tensor("y", "out", "N* F", "dtype", "f(x)")],
        rows="rows of x", aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype kind")),
 
     Op("activation_backward", "gradient of activation_forward",
-       """d_x = round(d_y * f'(x)); with accumulate d_x = round(d_x + d_y * f'(x)), in every dtype. Arithmetic in f32. Where x <= 0 what RELU
-and RELU_SQUARED give is 0, even if d_y is not finite. d_x may be exactly d_y or x when in_place is set, which excludes accumulate.""",
+       """d_x = round(d_y * f'(x)). With accumulate d_x = round(d_x + d_y * f'(x)), in every dtype. Arithmetic is
+f32. Where x <= 0, RELU and RELU_SQUARED give 0, even if d_y is not finite. d_x may be exactly d_y or x
+when in_place is set, but not together with accumulate.""",
        [dim("n_cols", "F", "x", "row width"), dtype("dtype", "x"), ACTIVATION, flag("accumulate", "1: d_x += instead of ="),
         in_place("1: d_x may be exactly d_y or x")],
        [Tensor("d_y", "in", "N* F", "dtype", "gradient of y"), Tensor("x", "in", "N* F", "dtype", "the forward's x"),

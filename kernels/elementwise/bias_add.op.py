@@ -4,15 +4,16 @@ from table import Op, Plan, Tensor, dim, dtype, flag, in_place
 
 OPS = [
     Op("bias_add_forward", "rows plus a bias",
-       "y = round(x + bias) in every row. Arithmetic in f32. y may be exactly x when in_place is set.",
+       "y = round(x + bias) in every row. Arithmetic is f32. y may be exactly x when in_place is set.",
        [dim("n_cols", "F", "x", "row width"), dtype("dtype", "x"), dtype("bias_dtype", "bias"), in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* F", "dtype", "rows"), Tensor("bias", "in", "F", "bias_dtype", "added to every row"),
         Tensor("y", "out", "N* F", "dtype", "x + bias")],
        rows="rows of x", aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype bias_type=bias_dtype")),
 
-    Op("bias_add_backward", "gradient of a bias: sums of columns",
-       """d_bias = sum over rows of d_y, in f32 and in a fixed order. Without rows it is 0. The gradient of x is d_y itself.""",
+    Op("bias_add_backward", "gradient of a bias: column sums",
+       """d_bias = sum over rows of d_y, accumulated in f32 in a fixed order. Without rows it is 0. The gradient
+of x is d_y itself.""",
        [dim("n_cols", "F", "d_y", "row width"), dtype("dtype", "d_y"), dtype("d_bias_dtype", "d_bias", "f32 or dtype", gradient_of="dtype"),
         flag("accumulate", "1: d_bias += instead of =; d_bias must be f32")],
        [Tensor("d_y", "in", "N* F", "dtype", "gradient of y"),

@@ -7,8 +7,8 @@ GATED_FUSED = Field("fused", "int32_t", 0, "1: gate and up are the two halves of
 MULTIPLIERS = [option("gate_multiplier", "float", "1.0f", "multiplies gate before the activation"),
                option("down_multiplier", "float", "1.0f", "multiplies the result")]
 GATED_IN_PLACE = in_place("1: d_gate may be exactly gate, d_up exactly up, d_gate_up exactly gate_up")
-GATED_IN_PLACE_DOC = """Each gradient may be exactly its input when in_place is set; a
-second backward is then impossible."""
+GATED_IN_PLACE_DOC = """
+Each gradient may be exactly its input when in_place is set. A second backward is then impossible."""
 GATED_FORWARD_TENSORS = [
     Tensor("gate", "in", "N* F", "dtype", "gate, unless fused", "!fused"),
     Tensor("up", "in", "N* F", "dtype", "up, unless fused", "!fused"),
@@ -26,29 +26,32 @@ GATED_ALIASES = [("d_gate", "gate"), ("d_up", "up"), ("d_gate_up", "gate_up")]
 
 OPS = [
     Op("swiglu_forward", "SiLU(gate) * up",
-       "u = gate_multiplier * gate; out = round(down_multiplier * round(u * sigmoid(u)) * up). Arithmetic in f32.",
+       "u = gate_multiplier * gate, out = round(down_multiplier * round(u * sigmoid(u)) * up). Arithmetic is f32.",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED, *MULTIPLIERS],
        GATED_FORWARD_TENSORS, rows="rows of out",
        plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True)),
 
     Op("swiglu_backward", "gradient of swiglu",
-       """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out; d_up = g * u * s,
-d_gate = gate_multiplier * g * up * (s + u * s * (1 - s)). """ + GATED_IN_PLACE_DOC,
+       """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out:
+  d_up = g * u * s
+  d_gate = gate_multiplier * g * up * (s + u * s * (1 - s))""" + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, *MULTIPLIERS, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
        plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True)),
 
     Op("geglu_forward", "GELU(gate) * up, tanh form",
-       """gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))); out = round(round(gelu(gate)) * up). Arithmetic in f32, with an
-accurate tanh.""",
+       """gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))), out = round(round(gelu(gate)) * up).
+Arithmetic is f32, with an accurate tanh.""",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED],
        GATED_FORWARD_TENSORS, rows="rows of out",
        plan=Plan("cols=n_cols type=dtype", hook=True)),
 
     Op("geglu_backward", "gradient of geglu",
-       """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)); d_up = d_out * round(gelu(gate)),
-d_gate = round(d_out * up) * ((1 + t) / 2 + gate / 2 * (1 - t^2) * sqrt(2 / pi) * (1 + 3 * 0.044715 gate^2)), which rounds where
-PyTorch does. """ + GATED_IN_PLACE_DOC,
+       """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)):
+  d_up = d_out * round(gelu(gate))
+  d_gate = round(d_out * up)
+           * ((1 + t) / 2 + gate / 2 * (1 - t^2) * sqrt(2 / pi) * (1 + 3 * 0.044715 gate^2))
+These are the roundings of PyTorch.""" + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
        plan=Plan("cols=n_cols type=dtype", hook=True)),

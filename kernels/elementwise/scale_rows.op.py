@@ -1,11 +1,11 @@
-"""Rows times a factor that the device reads."""
+"""Rows multiplied by a factor that the device reads."""
 
 from table import Op, Plan, Tensor, dim, dtype, flag, in_place
 
 OPS = [
-    Op("scale", "rows times a factor that is read on the device",
-       """out = round(x * factor): one factor for all rows, or one of each row. Arithmetic in f32. A factor of 0 leaves a NaN where x is not
-finite. out may be exactly x when in_place is set.""",
+    Op("scale", "rows multiplied by a factor that the device reads",
+       """out = round(x * factor), with one factor for all rows or one per row. Arithmetic is f32. A factor of 0
+gives NaN where x is not finite. out may be exactly x when in_place is set.""",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), flag("per_row", "1: factor has one element per row"),
         dtype("factor_dtype", "factor", optional=True, zero="f32"), in_place("1: out may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),

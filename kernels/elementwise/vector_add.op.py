@@ -3,7 +3,7 @@
 from table import Op, Plan, Tensor, dtype, in_place
 
 OPS = [
-    Op("vector_add", "out = a + b", "Element by element, rounded once. out may be a or b when in_place is set.",
+    Op("vector_add", "out = a + b", "Adds elements and rounds each once. out may be exactly a or b when in_place is set.",
        [dtype("dtype", "a"), in_place("1: out may be exactly a or b")],
        [Tensor("a", "in", "N*", "dtype", "first summand"),
         Tensor("b", "in", "N*", "dtype", "second summand"),

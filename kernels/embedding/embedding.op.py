@@ -4,33 +4,36 @@ from fields.parameters import ACCUMULATE
 from table import INDEX, Op, Plan, Tensor, dim, dtype, flag, indices, option, present
 
 SHARD_FIELDS = [
-    option("first_row", "int64_t", "0", "shard: the table's row that weight begins with", 0, 2**52),
+    option("first_row", "int64_t", "0", "shard: index of weight's first row in the whole table", 0, 2**52),
     option("total_rows", "int64_t", "0", "shard: rows of the whole table; 0: weight is the whole table", 0, 2**52)]
 
 OPS = [
-    Op("embedding_forward", "out[i] = weight[indices[i]], and a row for the position",
-       """out[i] = weight[indices[i]], or round(weight[indices[i]] + position_weight[i mod P]): the rows of sequences of P tokens, one after
-the other, as GPT-2 has them. An index outside [0, n_rows): that
-row of out is NaN and ligerdsl_context_check reports it.
-A shard (total_rows > 0): weight has rows first_row to first_row + n_rows - 1 of a table of total_rows rows. An index of
-another shard is no fault: its row of out is 0, so that the sum of out over the shards is the embedding. An index
-outside [0, total_rows) is NaN and reported on every shard. A shard takes no position_weight: add positions once, to the sum.""",
+    Op("embedding_forward", "out[i] = weight[indices[i]], optionally plus a row for the position",
+       """out[i] = weight[indices[i]], or round(weight[indices[i]] + position_weight[i mod P]). The latter is for
+rows that are sequences of P tokens one after the other, as in GPT-2. If an index is outside
+[0, n_rows), its row of out is NaN, and ligerdsl_context_check reports it.
+Shard (total_rows > 0): weight has rows first_row to first_row + n_rows - 1 of a table of total_rows
+rows. For an index of another shard the row of out is 0, without an error, so that the sum of out over
+the shards is the embedding. An index outside [0, total_rows) gives NaN and is reported on every
+shard. A shard takes no position_weight: add positions once, to the sum.""",
        [dim("n_cols", "H", "weight", "row width"), dim("n_rows", "V", "weight", "rows of weight"), dtype("dtype", "weight"),
         dtype("index_dtype", "indices", "", INDEX),
         dim("n_positions", "P", "position_weight", "rows of position_weight, 0 without position_weight", optional=True),
         present("position_weight"), *SHARD_FIELDS],
        [indices("indices", "N*", "index_dtype", "rows to copy"), Tensor("weight", "in", "V H", "dtype", "the table"),
         Tensor("out", "out", "N* H", "dtype", "the rows"),
-        Tensor("position_weight", "in", "P H", "dtype", "a row of each position, or NULL", "with_position_weight")],
+        Tensor("position_weight", "in", "P H", "dtype", "one row per position, or NULL", "with_position_weight")],
        rows="indices", reports="index",
        plan=Plan("cols=n_cols vocabulary=n_rows type=dtype index_type=index_dtype", tensors="table=weight position_table=position_weight",
                  hook=True)),
 
-    Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v, and sums by position",
-       """Sums in f32 and in an order that the indices alone decide, so every run gives the same bits; rows that no index names
-become 0 (stay, with accumulate). Indices outside [0, n_rows) add nothing to d_weight. d_position_weight[p] = sum of d_out[i] over all i with
-i mod P = p: the gradient of the forward's position_weight. Where d_weight and it are f32, a CPU reads d_out once for both.
-A shard (total_rows > 0): d_weight has rows first_row to first_row + n_rows - 1 of a table; indices of other shards add nothing.""",
+    Op("embedding_backward", "d_weight[v] = sum of d_out[i] over all i with indices[i] = v, and the gradient of position_weight",
+       """Accumulates in f32 in an order that depends on the indices alone, so every run gives the same bits.
+Rows that no index names become 0, or keep their values with accumulate. Indices outside [0, n_rows)
+add nothing to d_weight. d_position_weight[p] = sum of d_out[i] over all i with i mod P = p: the
+gradient of the forward's position_weight. If it and d_weight are f32, a CPU reads d_out once for both.
+Shard (total_rows > 0): d_weight has rows first_row to first_row + n_rows - 1 of a table. Indices of
+other shards add nothing.""",
        [dim("n_cols", "H", "d_weight", "row width"), dim("n_rows", "V", "d_weight", "rows of d_weight"), dtype("dtype", "d_out"),
         dtype("d_weight_dtype", "d_weight", "f32 or dtype", gradient_of="dtype"), dtype("index_dtype", "indices", "", INDEX), ACCUMULATE,
         dim("n_positions", "P", "d_position_weight", "rows of d_position_weight, 0 without d_position_weight", optional=True),

@@ -74,7 +74,7 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
        [*FIRST_TENSORS,
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
-        Tensor("z_loss", "out", "Z*", "loss_dtype", "the part of the loss that lse_square_scale adds, or NULL", "with_z_loss"),
+        Tensor("z_loss", "out", "Z*", "loss_dtype", "term of the loss with lse_square_scale, or NULL", "with_z_loss"),
         Tensor("accuracy", "out", "R*", "f32", "1 where argmax z is the label, reduced, or NULL", "with_accuracy"),
         Tensor("predictions", "out", "N*", "i64", "argmax z, or NULL", "with_predictions"),
         *GRADIENTS,

@@ -140,7 +140,7 @@ std::string refused_column_tile(const Machine& machine, DType type, int64_t cols
 }
 
 const BiasAddBackward bias_add_backward_kernel{
-    "bias_add_backward", "gradient of a bias: sums of columns", &valid, &heuristic, &backward, &cost};
+    "bias_add_backward", "gradient of a bias: column sums", &valid, &heuristic, &backward, &cost};
 
 Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options) {
   return bias_add_backward_kernel(machine, options);
