@@ -1,11 +1,11 @@
-"""The head's product with cross-entropy."""
+"""The lm_head's matmul with cross-entropy."""
 
 from fields import fused_linear
 from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
 from table import INDEX, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
 
 FIRST_FIELDS = [
-    *fused_linear.SIZES, dtype("dtype", "x", "of x and of the products"),
+    *fused_linear.SIZES, dtype("dtype", "x", "of x and of the matmuls"),
     dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
     dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
     dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
@@ -15,7 +15,7 @@ CHUNKING = option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDS
 WEIGHT_DTYPE = dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")
 FIRST_TENSORS = [
     Tensor("x", "in", "N* H", "dtype", "hidden states"),
-    Tensor("weight", "in", "V H", "weight_dtype", "the head"),
+    Tensor("weight", "in", "V H", "weight_dtype", "weight of the lm_head"),
     Tensor("bias", "in", "V", "bias_dtype", "added to the logits, or NULL", "bias_dtype"),
     indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
     Tensor("class_weight", "in", "V", "class_weight_dtype", "weight of each class, or NULL", "with_class_weight")]
@@ -24,47 +24,80 @@ GRADIENTS = [
     Tensor("d_bias", "inout", "V", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")]
 
 OPS = [
-    Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias from a bounded piece of the logits at a time, gradients included",
-       """logits = x weight^T + bias, then loss, z_loss, accuracy, predictions and entropy as cross_entropy defines them, with n, W and
-sum w taken over all rows. With d = d_logits of cross_entropy, d_loss and d_entropy as there:
+    Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias with gradients, one chunk of the logits at a time",
+       """logits = x weight^T + bias. loss, z_loss, accuracy, predictions and entropy are those of
+cross_entropy for these logits, with n, W and sum w over all rows. With its d = d_logits, d_loss and
+d_entropy:
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
-x of ignored rows may hold anything, NaN included: the results are those of zeros there.
-""" + fused_linear.chunks("logits") + """; a
-batch that fits one chunk has all its logits in the workspace.
-d_weight and d_bias are summed in f32 and rounded once; as f32 they are summed in the caller's memory, otherwise several chunks
-need f32 sums in the workspace. """ + fused_linear.EACH_GRADIENT + """
-use_token_scaling: loss, z_loss and their part of d are multiplied by the probability of the row's label, taken as a constant.
-d_loss is read on the device: one element, or one per row for NONE. A later upstream gradient of one element:
-cross_entropy_backward scales d_x and d_weight; one per row: fused_linear_cross_entropy_backward makes them from lse.
-Chunks: chunk_rows if it is not 0, else as chunking says. WORKSPACE: as many rows as max_workspace_bytes leaves room for, all the
-workspace counted, INVALID_ARGUMENT from execute and no workspace size when not even one row fits; 0 = chunks of at most 1 GiB of logits, and a single
-chunk where that takes no more memory than several with their sums. So the default workspace stays below 1 GiB, + 4 V H bytes for
-a 16-bit d_weight, + 32 MiB on a GPU for products, + 20 bytes a row (CPU, 16-bit dtype: + f32 copies of weight and of a chunk of x
-and d_x). Chunks so small that adding to d_weight for each would take longer make d_weight from logits that are multiplied a
-second time, in blocks of the vocabulary (not when d_x overwrites x). Under max_workspace_bytes products by the library's own kernels
-that store no logits use d_weight's memory for exponentials until d_weight is made there, where it is contiguous, not accumulated to,
-d_bias is not wanted, weight_dtype is that of the products and d_x does not overwrite x: up to H rows (2 H with 16-bit x and an f32 d_weight)
-nothing is multiplied twice then, nor of more rows where d_weight is f32 and large chunks of the others fit; else logits of all but
-the last chunk are, and a 16-bit d_weight is rounded after each of a few parts of the rows. PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))).
-An f32 weight with 16-bit x: on a GPU it is rounded to dtype in the workspace, 2 V H bytes more, once a call; where max_workspace_bytes
-leaves no room for that beside large chunks, in blocks, for each product of a chunk anew, whose parts of d_x are added in f32. A CPU takes
-it as it is.
-Matrix products, in dtype on a GPU and in f32 on a CPU, by products: AUTO takes cuBLASLt or CBLAS where it is found, and the library's own
-kernels where it is not, unless an environment variable names one; and whatever is found or named, these on a GPU with wgmma (sm_90a): in
-16 bits where V is no multiple of 8 and H is one, for which cuBLASLt is several times slower, and in bf16 for losses alone and where they may use d_weight's memory, if neither lse is written nor read; LIBRARY is NOT_SUPPORTED from plan then; KERNELS needs no other library,
-no workspace for products, and its plan compiles them. They store no logits where dtype is bf16 or f32 (on a CPU any),
-but exponentials relative to the label's logit, and without gradients not those either: then 8 to 20 bytes a row and tile of classes. There
-stretches of ignored rows are not multiplied (tiles of 128 rows, or 64 in f32 on a GPU, that have no others), but where they are a second time or from an lse. In
-calls that make gradients d_entropy, or label_smoothing beside softcap, has them stored. Stored logits are rounded to dtype on a GPU.
-cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is asked for a number of rows, else in the first call with it, which
-then takes host memory. A CBLAS library may take memory of its own: OpenBLAS 0.3.21 has its buffers from the first product on, takes
-512 KiB for the time of a product of more than 262,144 multiply-adds that it spreads over threads, and, on processors with AVX-512, at
-most 64 bytes a class for that of a smaller one.
-A label outside [0, V) that is not ignore_index: loss and gradients are NaN and ligerdsl_context_check reports it.""",
+x of ignored rows may hold anything, NaN included. The results are those of zeros there.
+""" + fused_linear.chunks("the logits") + """
+If all rows fit in one chunk, the workspace holds all logits.
+d_weight and d_bias are accumulated in f32 and rounded once. If they are f32, the caller's memory is
+the accumulator. Otherwise several chunks need an f32 accumulator in the workspace.
+""" + fused_linear.EACH_GRADIENT + """
+use_token_scaling: loss, z_loss and their part of d are multiplied by the probability of the row's
+label, taken as a constant.
+The device reads d_loss: one element, or one per row for NONE. If the upstream gradient becomes known
+later, cross_entropy_backward scales d_x and d_weight by one element. For one element per row,
+fused_linear_cross_entropy_backward makes the gradients from lse.
+
+Size of chunks: chunk_rows if it is not 0, else by chunking:
+  - WORKSPACE: as many rows as max_workspace_bytes allows for the whole workspace. If not even one row
+    fits, execute returns INVALID_ARGUMENT, and there is no workspace size. With
+    max_workspace_bytes = 0 a chunk has at most 1 GiB of logits. A single chunk is used if it takes no
+    more memory than several with their accumulators.
+  - PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))) rows.
+The default workspace is thus below 1 GiB plus:
+  - 4 V H bytes for a 16-bit d_weight
+  - 32 MiB on a GPU for the matmul library
+  - 20 bytes per row
+  - on a CPU with a 16-bit dtype, f32 copies of weight and of a chunk of x and d_x
+
+Adding to d_weight for each of many small chunks takes long. If it would take longer than that,
+d_weight is made from logits that are computed a second time, in blocks of the vocabulary. This is
+not possible if d_x overwrites x.
+
+Under max_workspace_bytes the library's own kernels that store no logits keep exponentials in
+d_weight's memory until d_weight is made there. This requires that
+  - d_weight is contiguous and not accumulated to;
+  - d_bias is not wanted;
+  - weight_dtype is dtype;
+  - d_x does not overwrite x.
+Then logits of up to H rows (2 H with 16-bit x and f32 d_weight) are computed once. The same holds for
+more rows if d_weight is f32 and large chunks of the other rows fit. Otherwise the logits of all
+but the last chunk are computed twice, and a 16-bit d_weight is rounded after each of a few parts of
+the rows.
+
+An f32 weight with 16-bit x: a GPU rounds it to dtype in the workspace, once per call, which takes
+2 V H bytes. If max_workspace_bytes leaves no room for that next to large chunks, each matmul of a
+chunk rounds it again, in blocks, and parts of d_x are added in f32. A CPU uses the f32 weight itself.
+
+Matmuls are in dtype on a GPU and in f32 on a CPU. products selects their implementation:
+  - AUTO: cuBLASLt or CBLAS if it is found, else the library's own kernels. If an environment
+    variable names a library, that one must be found. On a GPU with wgmma (sm_90a) AUTO always uses
+    the own kernels in three cases. In 16 bits: V is not a multiple of 8 and H is one, because
+    cuBLASLt is several times slower there. In bf16, if lse is neither written nor read: no gradient
+    is wanted, or exponentials may use d_weight's memory.
+  - LIBRARY: cuBLASLt or CBLAS. If it is not found, plan returns NOT_SUPPORTED.
+  - KERNELS: the own kernels. They need no other library and no workspace for matmuls. plan compiles
+    them.
+The own kernels store no logits if dtype is bf16 or f32 (on a CPU, any dtype). They store exponentials
+relative to the label's logit. Without gradients they store only 8 to 20 bytes per row and tile of
+classes. They skip tiles whose rows are all ignored (128 rows, or 64 in f32 on a GPU), except where
+logits are computed a second time or from an lse. Calls that make gradients with d_entropy, or with
+both label_smoothing and softcap, store logits. Stored logits are rounded to dtype on a GPU.
+
+cuBLASLt chooses its kernels when ligerdsl_plan_workspace_bytes_for is called with a number of rows,
+else in the first execute with this number, which then allocates host memory. A CBLAS library may
+allocate memory of its own. OpenBLAS 0.3.21 keeps its buffers from the first matmul on. A matmul of
+more than 262,144 multiply-adds that it distributes over threads takes 512 KiB while it runs. On
+processors with AVX-512 a smaller one takes at most 64 bytes per class.
+If a label is outside [0, V) and not ignore_index, loss and gradients are NaN, and
+ligerdsl_context_check reports it.""",
        [*FIRST_FIELDS,
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*", 0, 2),
         *CROSS_ENTROPY_TERMS,
-        flag("use_token_scaling", "1: weigh every row by the probability of its label"),
+        flag("use_token_scaling", "1: weight each row by the probability of its label"),
         present("class_weight"), present("z_loss"), present("accuracy"), present("predictions"), present("d_loss"),
         present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
         CHUNKING,
@@ -83,26 +116,30 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
        rows="rows of x", aliases=[("d_x", "x")]),
 
     Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
-       """d of fused_linear_cross_entropy is made from logits that are multiplied again and from lse, which it wrote, without another pass
-over them for statistics; with z, V, a, w, n and W as cross_entropy defines them, p = e^(z - lse), y = label:
+       """Makes d of fused_linear_cross_entropy from lse, which that operation wrote, and from logits that are
+computed again. It needs no other pass over them for statistics. With z, V, a, w, n and W as
+cross_entropy defines them, p = e^(z - lse), y = label:
   without weights: d = d_loss (p - (1 - a) [c = y] - a/V + 2 lse_square_scale lse p)
   with weights:    d = d_loss ((1 - a) w[y] (p - [c = y]) + a/V (sum w p - w[c]) + 2 lse_square_scale lse p)
-MEAN: the last term / n, the others / W. d -= d_entropy p (z - lse + entropy); d *= 1 - (softcapped z / softcap)^2; d /= temperature. 0 at ignored
-rows. use_token_scaling: what d_loss multiplies also times p[y].
+For MEAN the last term is divided by n and the others by W. With use_token_scaling all terms are also
+multiplied by p[y]. Then d -= d_entropy p (z - lse + entropy); d *= 1 - (softcapped z / softcap)^2;
+d /= temperature. d is 0 at ignored rows.
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
-Tensors and options are the forward's, and so is what it says of chunks, workspace, sums, an f32 weight, matrix products and labels. At least one
-gradient is wanted; those that are not are not made, and where it is d_weight alone, chunks too small to add to it go by blocks of the vocabulary
-without multiplying a second time. Give products as the forward had them: by the own kernels lse is that of logits that were not rounded.
-d_loss is read on the device: one element, or one per row for NONE. lse is one number of f32, so p is off
-by up to |lse| 2^-23 of it: in rows whose label has nearly all the probability, 1 - p[y] keeps fewer digits than in the forward.
-d_x may be exactly x when in_place is set.""",
+Tensors and options are the forward's, and its rules hold for chunks, workspace, accumulation, an f32
+weight, matmuls and labels. At least one gradient must be wanted; the others are not made. If only
+d_weight is wanted, chunks too small to add to it are replaced by blocks of the vocabulary, and nothing
+is computed twice. products must be that of the forward, because the own kernels write the lse
+of logits that are not rounded.
+The device reads d_loss: one element, or one per row for NONE. lse is one f32 number, so p has a
+relative error of up to |lse| 2^-23. In rows whose label has nearly all the probability, 1 - p[y]
+keeps fewer digits than in the forward. d_x may be exactly x when in_place is set.""",
        [*FIRST_FIELDS,
         option("reduction", "int32_t", "LIGERDSL_REDUCTION_MEAN", "LIGERDSL_REDUCTION_*: the forward's", 0, 2),
         *CROSS_ENTROPY_TERMS,
-        flag("use_token_scaling", "1: the forward weighed every row by the probability of its label"),
+        flag("use_token_scaling", "1: the forward weighted each row by the probability of its label"),
         present("class_weight"), present("d_x", "1: `d_x` is wanted"), in_place("1: d_x may be exactly x"),
         CHUNKING,
-        *fused_linear.chunk_fields(no_limit="as the forward"), CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
+        *fused_linear.chunk_fields(no_limit="the forward's default"), CLASS_WEIGHT_DTYPE, D_LOSS_DTYPE,
         TEMPERATURE, present("d_entropy", "1: `entropy` and `d_entropy` are passed"),
         WEIGHT_DTYPE, fused_linear.PRODUCTS],
        [*FIRST_TENSORS,

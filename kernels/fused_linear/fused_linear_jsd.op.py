@@ -1,4 +1,4 @@
-"""The heads' products of a student and its teacher with jsd."""
+"""The lm_heads' matmuls of a student and its teacher with jsd."""
 
 from fields import fused_linear
 from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
@@ -6,35 +6,42 @@ from fields.parameters import ACCUMULATE
 from table import Op, Tensor, absent, dim, dtype, in_place, indices, option, present
 
 OPS = [
-    Op("fused_linear_jsd", "jsd of the softmaxes of x * weight^T and target_x * target_weight^T from a bounded piece of the logits at a time",
-       """Z = x weight^T and T = target_x target_weight^T, both divided by temperature; the loss is that of jsd with log-probabilities
-log softmax Z as input and log softmax T as target, over classes V, with its beta. With D the gradient of that loss by log softmax Z, times
-d_loss, and d = (D - softmax(Z) sum over c of D_c) / temperature, the gradient of x weight^T:
-  d_x = d weight;  d_weight = d^T x.  The teacher, target_x and target_weight, has no gradient; its width T may be another.
-SUM: of all; MEAN: SUM / (n V); BATCHMEAN: SUM / n, n the rows that count, and 0 where there are none. labels:
-rows with ignore_index do not count, their loss and their part of d are 0, and their x and target_x may hold anything, NaN included.
-Both logits are f32 and never rounded to dtype; d is rounded once, to dtype on a GPU.
-""" + fused_linear.chunks("both logits") + """: chunk_rows
-if it is not 0, else as many rows as max_workspace_bytes leaves room for, all the workspace counted, INVALID_ARGUMENT from execute and no
-workspace size when not even one row fits; 0 = chunks whose logits, f32, take at most 1 GiB together, to which a 16-bit d adds a quarter, and a single
-chunk where that takes no more memory than several with their sums.
-d_weight is summed in f32 and rounded once; as f32 it is summed in the caller's memory, otherwise several chunks need f32 sums in the
-workspace, 4 V H bytes. """ + fused_linear.EACH_GRADIENT + """ d_loss is read on the device; a later
-upstream gradient: scale.
-Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are copied to f32, both weights whole.""",
+    Op("fused_linear_jsd", "jsd of the softmaxes of x * weight^T and target_x * target_weight^T, one chunk of the logits at a time",
+       """Z = x weight^T and T = target_x target_weight^T, both divided by temperature. The loss is that of jsd
+with input = log softmax Z, target = log softmax T and the same beta, over V classes.
+D = gradient of that loss with respect to log softmax Z, times d_loss.
+d = (D - softmax(Z) sum over c of D_c) / temperature, the gradient of x weight^T:
+  d_x = d weight;  d_weight = d^T x
+The teacher, target_x and target_weight, has no gradient. Its width T may differ.
+SUM: the sum of all terms. MEAN: SUM / (n V). BATCHMEAN: SUM / n. n = number of rows that count. If
+n = 0, the loss is 0. Rows whose label is ignore_index do not count: their loss and their part of d
+are 0, and their x and target_x may hold anything, NaN included.
+Both logits are f32 and never rounded to dtype. d is rounded once, to dtype on a GPU.
+""" + fused_linear.chunks("both logits") + """
+Rows of a chunk: chunk_rows if it is not 0, else as many rows as max_workspace_bytes allows for the
+whole workspace. If not even one row fits, execute returns INVALID_ARGUMENT, and there is no workspace
+size. With max_workspace_bytes = 0 both logits of a chunk take at most 1 GiB together in f32, to which
+a 16-bit d adds a quarter. A single chunk is used if it takes no more memory than several with their
+accumulators.
+d_weight is accumulated in f32 and rounded once. If it is f32, the caller's memory is the accumulator.
+Otherwise several chunks need an f32 accumulator in the workspace, 4 V H bytes.
+""" + fused_linear.EACH_GRADIENT + """
+The device reads d_loss. If the upstream gradient becomes known later, the operation scale applies it.
+Matmuls are those of fused_linear_cross_entropy. On a CPU 16-bit tensors are copied to f32, both
+weights as a whole.""",
        [*fused_linear.SIZES, dim("n_target_cols", "T", "target_x", "width of target_x"), dtype("dtype", "x", "of x, weight, target_x and target_weight"),
         *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
         ACCUMULATE, option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*, but NONE", 1, 3),
         option("beta", "float", "0.5f", "weight of the teacher in the mixture", 0, 1),
-        option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 1e-4, 1e30, or_zero=True),
+        option("temperature", "float", "0.0f", "divides both logits; 0 = off, like 1", 1e-4, 1e30, or_zero=True),
         present("d_loss"), present("d_x", "1: `d_x` is wanted"), absent("loss"), in_place("1: d_x may be exactly x"),
         *fused_linear.chunk_fields(no_rows="see above"), LOSS_DTYPE_ALONE, D_LOSS_DTYPE,
         fused_linear.PRODUCTS],
        [Tensor("x", "in", "N* H", "dtype", "hidden states of the student"),
-        Tensor("weight", "in", "V H", "dtype", "its head"),
+        Tensor("weight", "in", "V H", "dtype", "weight of the student's lm_head"),
         Tensor("target_x", "in", "N* T", "dtype", "hidden states of the teacher"),
-        Tensor("target_weight", "in", "V T", "dtype", "its head"),
-        indices("labels", "N*", "label_dtype", "which rows count, or NULL for all", "label_dtype"),
+        Tensor("target_weight", "in", "V T", "dtype", "weight of the teacher's lm_head"),
+        indices("labels", "N*", "label_dtype", "label of each row, ignore_index for rows that do not count, or NULL if all count", "label_dtype"),
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, one element, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "one element, or NULL", "!without_loss"),
         *fused_linear.GRADIENTS],

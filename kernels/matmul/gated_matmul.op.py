@@ -1,18 +1,25 @@
-"""The gate and up projections of a gated MLP with its activation, and their gradients without either in memory."""
+"""The gate and up projections of a gated MLP with its activation, and their gradients without storing either."""
 
 from table import Op, Tensor, dim, dtype, option, present
 
+ACCURACY = """Accumulators are f32. 16-bit operands are multiplied on tensor cores if the device has them. The order
+of additions depends on shapes, number of rows, alignment, device and schedule.
+"""
+
 GATED_MATMUL = Op(
     "gated_matmul_nt", "f(x W_gate^T) * (x W_up^T): the first half of a gated MLP, SwiGLU or GeGLU, in one kernel",
-    """gate = round(x W_gate^T), up = round(x W_up^T); out = round(round(f(gate)) * up), f by activation (the functions are those of
-activation_forward). W_gate is the first F rows of weight, W_up the others. It rounds as matmul_nt and then swiglu_forward or geglu_forward of one
-tensor, whether gate_up is passed or not: out has the same bits either way. With gate_up, the gradients are those of swiglu_backward (SILU) or
-geglu_backward (GELU_TANH) with fused, and of two products: d_x = d_gate_up weight, d_weight = d_gate_up^T x. Products and sums in f32, of 16-bit
-factors on tensor cores where the device has them; the order of a sum depends on shapes, number of rows, alignment, device and schedule. out and gate_up
-overlap nothing. K and F are at least 1. On a GPU of 16-bit factors the fast kernels want x and weight, and their rows, to begin at multiples of 16
-bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says which argument). Where only out or gate_up, or the
-second half of its rows, does not, these alone are moved so. There is no workspace.""",
-    [dim("n_inner", "K", "x", "terms of a sum, width of x"), dim("n_cols", "F", "out", "width of out"), dtype("dtype", "x", "of all tensors"),
+    """gate = round(x W_gate^T), up = round(x W_up^T); out = round(round(f(gate)) * up)
+activation selects f, one of the functions of activation_forward. W_gate is the first F rows of
+weight, W_up the others. Roundings are those of matmul_nt followed by swiglu_forward or
+geglu_forward with fused. out has the same bits whether gate_up is passed or not.
+With gate_up the gradients are made by swiglu_backward (SILU) or geglu_backward (GELU_TANH) with fused
+and by two matmuls: d_x = d_gate_up weight, d_weight = d_gate_up^T x.
+""" + ACCURACY + """K and F are at least 1. There is no workspace. out and gate_up overlap no other tensor.
+On a GPU the fast kernels for 16-bit dtypes require that x and weight, and their rows, begin at
+multiples of 16 bytes. If one does not, a kernel that moves single elements is used
+(LIGERDSL_LOG=debug names the argument). If only out, gate_up or the second half of its rows does not,
+single elements are moved for that tensor alone.""",
+    [dim("n_inner", "K", "x", "width of x"), dim("n_cols", "F", "out", "width of out"), dtype("dtype", "x", "of all tensors"),
      option("activation", "int32_t", "LIGERDSL_ACTIVATION_SILU", "LIGERDSL_ACTIVATION_*", 0, 4), present("gate_up")],
     [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
      Tensor("gate_up", "out", "M* 2F", "dtype", "gate in columns [0, F), up in [F, 2F), or NULL", "with_gate_up"),
@@ -20,16 +27,20 @@ second half of its rows, does not, these alone are moved so. There is no workspa
     rows="rows of x")
 
 GATED_MATMUL_BACKWARD = Op(
-    "gated_matmul_nt_backward", "gradients of gate and up, which are made again from x, in one kernel",
-    """gate = round(x W_gate^T) and up = round(x W_up^T) of gated_matmul_nt, which no memory holds; with f by activation (the functions are those
-of activation_forward) d_up = d_out * f(gate), d_gate = d_out * up * f'(gate), of the same bits as swiglu_backward (SILU) or geglu_backward (GELU_TANH)
-with fused makes them of what gated_matmul_nt stores with the same schedule; out as it makes it. A layer that is computed again so writes and reads
-4 F elements a row less, 5 F without out. d_x = d_gate_up weight and d_weight = d_gate_up^T x are products of their own. Products and sums in f32, of 16-bit factors on
-tensor cores where the device has them; the order of a sum depends on shapes, number of rows, alignment, device and schedule. d_gate_up and out
-overlap nothing. K and F are at least 1. On a GPU of 16-bit factors the fast kernels want x and weight, and their rows, to begin at multiples of 16
-bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says which argument). Where only another tensor, or the
-second half of its rows, does not, all but x and weight are moved so. There is no workspace.""",
-    [dim("n_inner", "K", "x", "terms of a sum, width of x"), dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "x", "of all tensors"),
+    "gated_matmul_nt_backward", "gradients of gate and up, which are computed again from x, in one kernel",
+    """gate and up are those of gated_matmul_nt. They are computed again and not stored. activation selects f,
+one of the functions of activation_forward:
+  d_up = d_out * f(gate);  d_gate = d_out * up * f'(gate)
+d_gate_up has the bits that swiglu_backward (SILU) or geglu_backward (GELU_TANH) with fused makes from
+gate_up of gated_matmul_nt with the same schedule. out has the bits of gated_matmul_nt. A layer that
+is computed again thus reads and writes 4 F elements less per row, 5 F without out. Two matmuls make
+d_x = d_gate_up weight and d_weight = d_gate_up^T x.
+""" + ACCURACY + """K and F are at least 1. There is no workspace. d_gate_up and out overlap no other tensor.
+On a GPU the fast kernels for 16-bit dtypes require that x and weight, and their rows, begin at
+multiples of 16 bytes. If one does not, a kernel that moves single elements is used
+(LIGERDSL_LOG=debug names the argument). If only another tensor or the second half of its rows does
+not, single elements are moved for all tensors but x and weight.""",
+    [dim("n_inner", "K", "x", "width of x"), dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "x", "of all tensors"),
      option("activation", "int32_t", "LIGERDSL_ACTIVATION_SILU", "LIGERDSL_ACTIVATION_*", 0, 4), present("out")],
     [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
      Tensor("d_out", "in", "M* F", "dtype", "gradient of out"),

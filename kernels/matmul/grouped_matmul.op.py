@@ -1,14 +1,16 @@
-"""Products of groups of rows by a matrix of each group, one operation for each way in which the factors lie in memory."""
+"""Matmuls of groups of rows with one matrix per group, one operation for each layout of the operands."""
 
 from table import INDEX, Op, Tensor, dim, dtype, flag, indices
 
-OFFSETS = """The rows of a lie sorted by group: group e has the rows from offsets[e] to before offsets[e + 1], maybe none; 0 <= offsets[0]. They are
-read on the device: no size of a group is known to the host, which does not wait for one. Offsets that decrease or are beyond the rows of a:
-ligerdsl_context_check reports the first such group (INVALID_BOUNDS), nothing outside of the tensors is touched, and what is in c is not defined."""
-ACCURACY = """Products and sums in f32, of 16-bit factors on tensor cores where the device has them; the order of a sum depends on shapes,
-alignment, device and schedule. c overlaps nothing. On a GPU of 16-bit factors the fast kernels want a, b and c, and their rows, to begin at
-multiples of 16 bytes, and rows of whole 16 bytes; where one does not, a kernel that moves single elements takes all (LIGERDSL_LOG=debug says
-which argument)."""
+OFFSETS = """The rows of a are sorted by group. Group e has the rows [offsets[e], offsets[e + 1]), which may be
+empty, and 0 <= offsets[0]. The device reads the offsets; the host neither knows the sizes of groups
+nor waits for them. If offsets decrease or exceed the rows of a, ligerdsl_context_check reports the
+first such group (INVALID_BOUNDS). No memory outside the tensors is accessed, and c is undefined."""
+ACCURACY = """Accumulators are f32. 16-bit operands are multiplied on tensor cores if the device has them. The order
+of additions depends on shapes, alignment, device and schedule. c overlaps no other tensor.
+On a GPU the fast kernels for 16-bit dtypes require that a, b and c, and their rows, begin at
+multiples of 16 bytes, and that rows have a multiple of 16 bytes. If one does not, a kernel that moves
+single elements is used (LIGERDSL_LOG=debug names the argument)."""
 
 TYPES = [dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
          dtype("index_dtype", "offsets", "", INDEX)]
@@ -17,32 +19,36 @@ TYPES = [dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype"
 def of_rows(layout):
     b, formula = {"nt": ("E N K", "a b[e]^T"), "nn": ("E K N", "a b[e]")}[layout]
     use = {"nt": "linear layers of experts, whose weights are [E, N, K]",
-           "nn": "the gradient of such layers' input, d_y weight[e], and layers whose weights are [E, K, N]"}[layout]
+           "nn": "the gradient of the input of such layers, d_y weight[e]; also layers whose weights are [E, K, N]"}[layout]
     return Op(
-        f"grouped_matmul_{layout}", f"matrix product {formula} of the rows of each group: {use.split(',')[0]}",
-        f"""c = round({formula}) in the rows of group e; {use}. Rows of c that no group has become 0.
-May need a workspace for a list of tiles, at most 32 (M / 16 + E + 3) bytes.
+        f"grouped_matmul_{layout}", f"matmul {formula} of the rows of each group: {use.split(',')[0]}",
+        f"""c = round({formula}) in the rows of group e.
+Use: {use}.
+Rows of c that belong to no group become 0. A list of tiles may need a workspace of at most
+32 (M / 16 + E + 3) bytes.
 {OFFSETS}
 {ACCURACY}""",
-        [dim("n_inner", "K", "a", "terms of a sum, width of a"), dim("n_cols", "N", "c", "width of c"),
+        [dim("n_inner", "K", "a", "width of a"), dim("n_cols", "N", "c", "width of c"),
          dim("n_groups", "E", "b", "groups, matrices in b"), *TYPES],
-        [Tensor("a", "in", "M* K", "dtype", "rows, sorted by group"), Tensor("b", "in", b, "dtype", "a matrix of each group"),
-         indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
-         Tensor("c", "out", "M* N", "c_dtype", "the products")],
+        [Tensor("a", "in", "M* K", "dtype", "rows, sorted by group"), Tensor("b", "in", b, "dtype", "one matrix per group"),
+         indices("offsets", "O", "index_dtype", "first row of each group, then the end of the last one: E + 1 numbers"),
+         Tensor("c", "out", "M* N", "c_dtype", "the result")],
         rows="rows of a", reports="group")
 
 
 GRADIENT = Op(
-    "grouped_matmul_tn", "matrix product a^T b of the rows of each group: the gradient of a matrix of each",
-    f"""c[e] = round(a^T b) of the rows that group e has of both, or with accumulate c[e] += a^T b; 0, or nothing added, of a group without
-rows. The gradient of the weights of grouped_matmul_nt is that of its c by its a, of grouped_matmul_nn that of its a by its c.
+    "grouped_matmul_tn", "matmul a^T b of the rows of each group: the gradient of each group's matrix",
+    f"""c[e] = round(a^T b) over the rows of group e in a and b, or c[e] += a^T b with accumulate. For a group
+without rows c[e] becomes 0, or keeps its values with accumulate. To get the gradient of the weights
+of grouped_matmul_nt, pass the gradient of its c as a and its a as b. For grouped_matmul_nn pass its a
+as a and the gradient of its c as b.
 {OFFSETS}
 {ACCURACY}""",
     [dim("n_rows", "M", "a", "rows of c[e], width of a"), dim("n_cols", "N", "b", "width of c"), dim("n_groups", "E", "c", "groups, matrices in c"),
      *TYPES, flag("accumulate", "1: c += instead of =; c must be f32")],
     [Tensor("a", "in", "K* M", "dtype", "rows, sorted by group"), Tensor("b", "in", "K* N", "dtype", "rows, sorted by group"),
-     indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
-     Tensor("c", "inout", "E M N", "c_dtype", "a matrix of each group")],
+     indices("offsets", "O", "index_dtype", "first row of each group, then the end of the last one: E + 1 numbers"),
+     Tensor("c", "inout", "E M N", "c_dtype", "one matrix per group")],
     rows="rows of a", reports="group")
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

@@ -1,53 +1,59 @@
-"""Matrix products, one operation for each way in which the factors lie in memory."""
+"""Matmuls, one operation for each layout of the operands."""
 
 from table import Op, Tensor, dim, dtype, option
 
 FIELDS = [
     dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
     dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
-    option("alpha", "float", "1.0f", "factor of the sums"), option("beta", "float", "0.0f", "factor of what is in c; 0: it is not read"),
+    option("alpha", "float", "1.0f", "multiplies the accumulator"), option("beta", "float", "0.0f", "multiplies the previous c; 0: c is not read"),
     option("epilogue", "int32_t", "LIGERDSL_EPILOGUE_NONE", "LIGERDSL_EPILOGUE_*", 0, 5)]
 
-# How a and b lie in memory, and c; by the letters of a product of M rows, N columns and K terms.
+# Shapes of a, b and c in memory, and the formula, for M rows, N columns and K terms.
 LAYOUTS = {"nn": ("M* K", "K N", "M* N", "a b"), "nt": ("M* K", "N K", "M* N", "a b^T"),
            "tn": ("K* M", "K* N", "M N", "a^T b"), "tt": ("K* M", "N K", "M N", "a^T b^T")}
 USES = {"nn": "the gradient of a linear layer's input: d_y weight",
         "nt": "a linear layer, whose weight is [N, K]: x weight^T + bias",
-        "tn": "the gradient of a linear layer's weight: d_y^T x; beta = 1 adds to what is in c",
-        "tt": "both factors by columns"}
+        "tn": "the gradient of a linear layer's weight: d_y^T x; beta = 1 adds to c",
+        "tt": "both operands stored by columns"}
 
 
 def product(layout):
     a, b, c, formula = LAYOUTS[layout]
     transposed = layout[0] == "t"
-    inner = dim("n_rows", "M", "a", "rows of c, width of a") if transposed else dim("n_inner", "K", "a", "terms of a sum, width of a")
+    inner = dim("n_rows", "M", "a", "rows of c, width of a") if transposed else dim("n_inner", "K", "a", "width of a")
     return Op(
-        f"matmul_{layout}", f"matrix product {formula}: {USES[layout].split(':')[0]}",
-        f"""c = round(f(alpha {formula} + bias) + beta c), f by epilogue; {USES[layout]}. Subnormal sums of f32 may become 0 where beta is 1. Products and sums in f32, of 16-bit factors on tensor cores
-where the device has them; a sum of K terms is one chain of additions, or a few, so its error grows with K. The order depends on shapes, number of
-rows, alignment, device and schedule. bias is added to every row of c. Where beta is 0 c is not read; alpha = 0 multiplies all the same, so an
-infinity in a or b gives a NaN. {"Without rows the sums are 0, and c is written." if transposed else "K and N are at least 1."} c overlaps nothing.
-On a GPU of 16-bit factors the fast kernels want a and b, and their rows, to begin at multiples of 16 bytes; where one does not, a kernel that moves
-single elements takes all (LIGERDSL_LOG=debug says which argument). Where only c or bias does not, these alone are moved so. Few rows may need a workspace for parts of
-sums, at most 64 N M bytes. Made by the library's own kernels on every device.""",
+        f"matmul_{layout}", f"matmul {formula}: {USES[layout].split(':')[0]}",
+        f"""c = round(f(alpha {formula} + bias) + beta c), with the function f that epilogue selects.
+Use: {USES[layout]}.
+bias is added to every row of c. With beta = 0 c is not read. alpha = 0 multiplies nevertheless, so
+an infinity in a or b gives a NaN. With beta = 1 subnormal f32 accumulators may become 0.
+Accumulators are f32. 16-bit operands are multiplied on tensor cores if the device has them. The K
+terms are added in one chain or a few, so the error grows with K. The order of additions depends on
+shapes, number of rows, alignment, device and schedule. {"Without rows a b is 0, and c is written." if transposed else "K and N are at least 1."}
+c overlaps no other tensor. Few rows may need a workspace for partial sums, at most 64 N M bytes.
+On a GPU the fast kernels for 16-bit dtypes require that a and b, and their rows, begin at multiples
+of 16 bytes. If one does not, a kernel that moves single elements is used (LIGERDSL_LOG=debug names
+the argument). If only c or bias does not, single elements are moved for that tensor alone.
+The library's own kernels are used on every device.""",
         [inner, dim("n_cols", "N", "c", "width of c"), *FIELDS],
-        [Tensor("a", "in", a, "dtype", "first factor"), Tensor("b", "in", b, "dtype", "second factor"),
+        [Tensor("a", "in", a, "dtype", "operand A"), Tensor("b", "in", b, "dtype", "operand B"),
          Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
-         Tensor("c", "inout", c, "c_dtype", "the product")],
+         Tensor("c", "inout", c, "c_dtype", "the result")],
         rows="rows of a in memory")
 
 
 def batched(layout):
-    """The same of every matrix of a batch."""
+    """Returns the operation on every matrix of a batch."""
     one = product(layout)
     for tensor in one.args:
         tensor.shape = tensor.shape if tensor.name == "bias" else "B " + tensor.shape.replace("*", "")
     transposed = layout[0] == "t"
     return Op(
-        f"batched_matmul_{layout}", one.brief.replace("matrix product", "matrix products").split(":")[0] + " of every matrix of a batch",
-        f"""c[i] = round(f(alpha {LAYOUTS[layout][3].replace("a", "a[i]").replace("b", "b[i]")} + bias) + beta c[i]) for every matrix i of a batch; else as matmul_{layout}. Strides of a batch and of rows are any, so
-heads of a projection are matrices that lie side by side. A batch whose matrices are one (a stride of 0) is right, by the kernel that moves single elements.
-There is no workspace.""",
+        f"batched_matmul_{layout}", one.brief.split(":")[0] + " of every matrix of a batch",
+        f"""c[i] = round(f(alpha {LAYOUTS[layout][3].replace("a", "a[i]").replace("b", "b[i]")} + bias) + beta c[i]) for every matrix i of a batch.
+All else is as in matmul_{layout}. Strides of the batch and of rows are free, so the heads of a
+projection can be the matrices. A batch stride of 0 repeats one matrix; the kernel that moves single
+elements then runs. There is no workspace.""",
         [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory")
 
 

@@ -1,24 +1,30 @@
-"""The matrix product of numbers of 8 bits with their scales."""
+"""Matmul of fp8 tensors with scales."""
 
 from table import FLOATS, FP8, Op, Tensor, dim, dtype, flag, present
 
 SCALED_MATMUL = Op(
-    "scaled_matmul_nt", "matrix product a b^T of fp8 with scales of rows: a linear layer, whose weight is [N, K]",
-    """c[i, j] = round(a_scale[i] b_scale[j] sum_k a[i, k] b[j, k] + bias[j]); a scale that is not passed is 1. One scale of a whole tensor is a
-stride of 0. Products are exact. Tensor cores of sm_90a keep some 14 bits of sums of fp8: sums of 128 terms are made there, and added up in f32
-outside; with fast_accumulation all K terms are (an error of up to 1e-3 of the sum of absolute products, and faster). Elsewhere sums are
-f32: GPUs without such tensor cores multiply as f16, a CPU as f32. a, b and c overlap nothing that is written. K and N are at least 1. On
-a GPU the fast kernel wants a and b, and their rows, to begin at multiples of 16 bytes; where one does not, a kernel that moves single elements takes
-all (LIGERDSL_LOG=debug says which argument). Few rows may need a workspace for parts of sums, at most 64 N M bytes. As torch's _scaled_mm.""",
-    [dim("n_inner", "K", "a", "terms of a sum, width of a"), dim("n_cols", "N", "c", "width of c"),
+    "scaled_matmul_nt", "matmul a b^T of fp8 operands with a scale per row: a linear layer, whose weight is [N, K]",
+    """c[i, j] = round(a_scale[i] b_scale[j] sum_k a[i, k] b[j, k] + bias[j])
+A scale that is not passed is 1. One scale for a whole tensor is passed with a stride of 0. The
+operation is that of torch's _scaled_mm.
+Each multiplication is exact. The tensor cores of sm_90a keep about 14 bits of an fp8 accumulator. They
+therefore accumulate 128 terms, and these partial sums are added in f32 outside. With
+fast_accumulation they accumulate all K terms. That is faster, with an error of up to 1e-3 of the sum of
+absolute terms. Other devices accumulate in f32: GPUs without such tensor cores multiply in f16, a CPU
+in f32.
+No output overlaps an input. K and N are at least 1. Few rows may need a workspace for partial
+sums, at most 64 N M bytes. On a GPU the fast kernel requires that a and b, and their rows, begin at
+multiples of 16 bytes. If one does not, a kernel that moves single elements is used
+(LIGERDSL_LOG=debug names the argument).""",
+    [dim("n_inner", "K", "a", "width of a"), dim("n_cols", "N", "c", "width of c"),
      dtype("dtype", "a", "of a", FP8), dtype("b_dtype", "b", "of b", FP8), dtype("c_dtype", "c", "", FLOATS),
      dtype("bias_dtype", "bias", "f32 or c_dtype; 0 = no bias", optional=True), present("a_scale"), present("b_scale"),
-     flag("fast_accumulation", "1: sums of all terms by tensor cores")],
-    [Tensor("a", "in", "M* K", "dtype", "first factor"), Tensor("b", "in", "N K", "b_dtype", "second factor"),
-     Tensor("a_scale", "in", "M", "f32", "of every row of a, or NULL", "with_a_scale", any_stride=True),
-     Tensor("b_scale", "in", "N", "f32", "of every row of b, or NULL", "with_b_scale", any_stride=True),
+     flag("fast_accumulation", "1: the tensor cores accumulate all K terms")],
+    [Tensor("a", "in", "M* K", "dtype", "operand A"), Tensor("b", "in", "N K", "b_dtype", "operand B"),
+     Tensor("a_scale", "in", "M", "f32", "scale of each row of a, or NULL", "with_a_scale", any_stride=True),
+     Tensor("b_scale", "in", "N", "f32", "scale of each row of b, or NULL", "with_b_scale", any_stride=True),
      Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
-     Tensor("c", "out", "M* N", "c_dtype", "the product")],
+     Tensor("c", "out", "M* N", "c_dtype", "the result")],
     rows="rows of a")
 
 OPS = [SCALED_MATMUL]

@@ -1,15 +1,21 @@
-"""DyT, a tanh in the place of a norm."""
+"""DyT, a tanh instead of a norm."""
 
 from fields.parameters import NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place
 
-DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias), without bias 0. Arithmetic in f32; tanh is right to 5e-6 of its value."""
-DYT_GRAD = """t = tanh(alpha * x), g = d_y * (1 - t^2); d_x = round(alpha * weight * g), d_alpha = sum of x * weight * g, d_weight = sum over rows of d_y * t,
-d_bias = sum over rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y when in_place is set."""
+DYT_DOC = """t = tanh(alpha * x), y = round(weight * t + bias); bias is 0 if it is not passed. Arithmetic is f32.
+tanh has a relative error of at most 5e-6."""
+DYT_GRAD = """t = tanh(alpha * x), g = d_y * (1 - t^2):
+  d_x = round(alpha * weight * g)
+  d_alpha = sum over all elements of x * weight * g
+  d_weight = sum over rows of d_y * t
+  d_bias = sum over rows of d_y
+Accumulates in f32 in a fixed order. Without rows d_alpha, d_weight and d_bias are 0. d_x may be exactly
+d_y when in_place is set."""
 
 OPS = [
-    Op("dyt_forward", "DyT: dynamic tanh of rows", DYT_DOC + " y may be exactly x when in_place is set.",
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of alpha too"), NORM_BIAS,
+    Op("dyt_forward", "DyT: dynamic tanh of rows", DYT_DOC + "\ny may be exactly x when in_place is set.",
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "also of alpha"), NORM_BIAS,
         in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("alpha", "in", "1", "weight_dtype", "multiplies every element"),
@@ -20,8 +26,8 @@ OPS = [
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype without_bias=!bias_dtype")),
 
     Op("dyt_backward", "gradient of DyT", DYT_GRAD,
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of alpha too"),
-        dtype("d_alpha_dtype", "d_alpha", "f32 or weight_dtype, that of d_weight; 0 = d_alpha is not wanted", optional=True,
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "also of alpha"),
+        dtype("d_alpha_dtype", "d_alpha", "f32 or weight_dtype, equal to d_weight_dtype; 0 = d_alpha is not wanted", optional=True,
               gradient_of="weight_dtype"),
         NORM_D_WEIGHT, NORM_D_BIAS, flag("accumulate", "1: d_alpha +=, d_weight += and d_bias += instead of =; all must be f32"),
         in_place("1: d_x may be exactly d_y"), absent("d_x")],

@@ -3,15 +3,24 @@
 from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
-GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other; images are [N, C, height * width]. K groups of C / K neighbouring
-channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of each group of each batch; y = round((x - mean) * rstd * weight + bias) with
-weight and bias of the channel, without bias 0. Arithmetic in f32; the statistics keep their accuracy when the mean is far above the
-deviations. Squares and their sum are f32. A group whose sum of squared deviations is above 3.4e38 (4,096 deviations of 2.9e17) has rstd 0 or
-NaN. A group whose variance plus eps is below 1e-38 has rstd above 1e19, infinite or NaN, and y has lost digits. rstd thus reports both. Batches
-may lie any number of elements apart. mean and rstd are contiguous."""
-GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = round(rstd * (q - n * mean(n * q) - mean(q))) with means over a group of a batch; d_weight = sum
-of d_y * n and d_bias = sum of d_y over the batches and positions of a channel. Sums in f32, in a fixed order. Without batches they are 0.
-x, d_y and d_x are [..., C, S] as the forward's x. d_x may be exactly d_y when in_place is set."""
+GROUP_NORM_DOC = """x is [..., C, S]: C channels of S positions, one after the other. Images are [N, C, height * width].
+Each of the K groups has C / K contiguous channels. mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps)
+are computed for each group of each batch:
+  y = round((x - mean) * rstd * weight + bias)
+with weight and bias of the channel; bias is 0 if it is not passed. Arithmetic is f32. The statistics
+stay accurate if the mean is much larger than the deviations. Squares and their sum are f32:
+  - if the sum of squared deviations of a group is above 3.4e38 (4,096 deviations of 2.9e17), rstd is
+    0 or NaN;
+  - if its variance plus eps is below 1e-38, rstd is above 1e19, infinite or NaN, and y has lost
+    digits.
+rstd thus shows both. The stride between batches is free. mean and rstd are contiguous."""
+GROUP_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight, means over a group of a batch, sums over the batches and
+positions of a channel:
+  d_x = round(rstd * (q - n * mean(n * q) - mean(q)))
+  d_weight = sum of d_y * n
+  d_bias = sum of d_y
+Accumulates in f32 in a fixed order. Without batches d_weight and d_bias are 0. x, d_y and d_x are
+[..., C, S] like the forward's x. d_x may be exactly d_y when in_place is set."""
 IMAGE_HINT = "an image [N, C, height, width] is passed as [N, C, height * width]"
 GROUP_NORM_SIZES = [dim("n_channels", "C", "weight", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
                     dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
@@ -23,8 +32,8 @@ OPS = [
         Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
         Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
         Tensor("y", "out", "N* C S", "dtype", "normalised channels", hint=IMAGE_HINT),
-        Tensor("mean", "out", "N* K", "f32", "mean of each group: what the backward needs, or NULL", "with_mean"),
-        Tensor("rstd", "out", "N* K", "f32", "rstd of each group: what the backward needs, or NULL", "with_rstd")],
+        Tensor("mean", "out", "N* K", "f32", "mean of each group, which the backward reads, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N* K", "f32", "rstd of each group, which the backward reads, or NULL", "with_rstd")],
        rows="batches of x",
        plan=Plan("channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype",
                  numbers="eps", hook=True)),

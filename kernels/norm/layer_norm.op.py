@@ -3,12 +3,20 @@
 from fields.parameters import LAYER_NORM_EPS, NORM_ACCUMULATE, NORM_BIAS, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
-LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) of a row; y = round((x - mean) * rstd * weight + bias), without bias 0. Arithmetic in f32; the
-statistics keep their accuracy when the mean is far above the deviations. Squares and their sum are f32. A row whose sum of squared
-deviations is above 3.4e38 (4,096 deviations of 2.9e17) has rstd 0 or NaN. A row whose variance plus eps is below 1e-38 has rstd above 1e19, infinite
-or NaN, and y has lost digits. rstd thus reports both."""
-LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight; d_x = rstd * (q - n * mean(n * q) - mean(q)), d_weight = sum over rows of d_y * n,
-d_bias = sum over rows of d_y. Sums in f32, in a fixed order."""
+LAYER_NORM_DOC = """mean and rstd = 1 / sqrt(mean((x - mean)^2) + eps) are those of a row:
+  y = round((x - mean) * rstd * weight + bias)
+bias is 0 if it is not passed. Arithmetic is f32. The statistics stay accurate if the mean is much
+larger than the deviations. Squares and their sum are f32:
+  - if the sum of squared deviations of a row is above 3.4e38 (4,096 deviations of 2.9e17), rstd is 0
+    or NaN;
+  - if its variance plus eps is below 1e-38, rstd is above 1e19, infinite or NaN, and y has lost
+    digits.
+rstd thus shows both."""
+LAYER_NORM_GRAD = """n = (x - mean) * rstd, q = d_y * weight:
+  d_x = rstd * (q - n * mean(n * q) - mean(q))
+  d_weight = sum over rows of d_y * n
+  d_bias = sum over rows of d_y
+Accumulates in f32 in a fixed order."""
 
 OPS = [
     Op("layer_norm_forward", "LayerNorm",
@@ -19,13 +27,13 @@ OPS = [
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
         Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
         Tensor("y", "out", "N* H", "dtype", "normalised rows"),
-        Tensor("mean", "out", "N*", "f32", "mean of each row: what the backward needs, or NULL", "with_mean"),
-        Tensor("rstd", "out", "N*", "f32", "rstd of each row: what the backward needs, or NULL", "with_rstd")],
+        Tensor("mean", "out", "N*", "f32", "mean of each row, which the backward reads, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N*", "f32", "rstd of each row, which the backward reads, or NULL", "with_rstd")],
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype", numbers="eps")),
 
     Op("layer_norm_backward", "gradient of LayerNorm",
-       LAYER_NORM_GRAD + " d_x may be exactly d_y when in_place is set.",
+       LAYER_NORM_GRAD + "\nd_x may be exactly d_y when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
         NORM_D_WEIGHT, NORM_ACCUMULATE, in_place("1: d_x may be exactly d_y"), NORM_D_BIAS,
         absent("d_x")],
@@ -41,7 +49,7 @@ OPS = [
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x", hook=True)),
 
     Op("fused_add_layer_norm_forward", "residual sum and LayerNorm in one pass",
-       "sum = round(x + residual), y = LayerNorm(sum), from the rounded sum: x stands for it below.\n" + LAYER_NORM_DOC +
+       "sum = round(x + residual), y = LayerNorm(sum) of the rounded sum. In the formulas x is sum:\n" + LAYER_NORM_DOC +
        "\nsum may be exactly x or residual when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_BIAS,
         LAYER_NORM_EPS, present("mean"), present("rstd"), in_place("1: sum may be exactly x or residual")],
@@ -51,19 +59,19 @@ OPS = [
         Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
         Tensor("y", "out", "N* H", "dtype", "normalised rows"),
         Tensor("sum", "out", "N* H", "dtype", "x + residual"),
-        Tensor("mean", "out", "N*", "f32", "mean of each row: what the backward needs, or NULL", "with_mean"),
-        Tensor("rstd", "out", "N*", "f32", "rstd of each row: what the backward needs, or NULL", "with_rstd")],
+        Tensor("mean", "out", "N*", "f32", "mean of each row, which the backward reads, or NULL", "with_mean"),
+        Tensor("rstd", "out", "N*", "f32", "rstd of each row, which the backward reads, or NULL", "with_rstd")],
        rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")],
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype", numbers="eps")),
 
     Op("fused_add_layer_norm_backward", "gradient of fused_add_layer_norm",
-       "d_x = round(LayerNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual. With x for sum:\n" +
+       "d_x = round(LayerNorm gradient of d_y at sum + d_sum), the gradient of x and of residual. In the\nformulas x is sum:\n" +
        LAYER_NORM_GRAD + "\nd_x may be exactly d_y or d_sum when in_place is set.",
        [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight"),
         NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE, present("d_sum"),
         in_place("1: d_x may be exactly d_y or d_sum"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
-        Tensor("d_sum", "in", "N* H", "dtype", "gradient that reaches sum by other ways, or NULL", "with_d_sum"),
+        Tensor("d_sum", "in", "N* H", "dtype", "gradient of sum from its other uses, or NULL", "with_d_sum"),
         Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight"),
         Tensor("mean", "in", "N*", "f32", "the forward's mean"),

@@ -1,30 +1,36 @@
-"""RMSNorm with a scale and a shift of each group of rows."""
+"""RMSNorm with one scale and shift per segment of rows."""
 
 from fields.parameters import CASTING, EPS, NORM_D_WEIGHT, NORM_RANGE, OFFSET
 from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place, present
 
-MODULATED_DOC = """s and h are the row of scale and of shift that stands for the row: of N rows and K modulations row i takes row i / (N / K), rounded
-down; N is a multiple of K. ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for
-LLAMA, x * rstd for GEMMA and NONE."""
+MODULATED_DOC = """s and h are the rows of scale and shift for a row of x. With N rows and K modulations, row i has
+modulation i / (N / K), rounded down. N is a multiple of K. ms = mean(x^2) over a row,
+rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for LLAMA,
+x * rstd for GEMMA and NONE."""
 MODULATED_VALUE = """
-y = round(n * w' * (1 + s) + h), h = 0 without a shift. Arithmetic in f32.""" + NORM_RANGE
+  y = round(n * w' * (1 + s) + h)
+h is 0 if shift is not passed. Arithmetic is f32.""" + NORM_RANGE
 MODULATED_GRAD = """
-p = d_y * (1 + s): d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x)), d_weight = sum over rows of p * n, d_scale = sum over the rows of a
-modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, in a fixed order. Without rows they are 0. d_x may be exactly d_y
-when in_place is set."""
+With p = d_y * (1 + s):
+  d_x = rstd * (p * w' - x * rstd^2 * mean(p * w' * x))
+  d_weight = sum over rows of p * n
+  d_scale = sum over the rows of a modulation of d_y * n * w'
+  d_shift = sum over the rows of a modulation of d_y
+Accumulates in f32 in a fixed order. Without rows d_weight, d_scale and d_shift are 0. d_x may be
+exactly d_y when in_place is set."""
 MODULATION_HINT = "one row for all rows of x is [1, n_cols]"
-MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, which divide those of x")]
+MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, a divisor of the rows of x")]
 
 OPS = [
-    Op("modulated_rms_norm_forward", "RMSNorm with a scale and a shift of each stretch of rows (AdaLN)", MODULATED_DOC + MODULATED_VALUE,
-       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale", "that of shift too"),
+    Op("modulated_rms_norm_forward", "RMSNorm with one scale and shift per segment of rows (AdaLN)", MODULATED_DOC + MODULATED_VALUE,
+       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale", "also of shift"),
         CASTING, EPS, OFFSET, present("shift"), present("rstd")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
-        Tensor("scale", "in", "K H", "scale_dtype", "what is added to 1, of each modulation", hint=MODULATION_HINT),
-        Tensor("shift", "in", "K H", "scale_dtype", "added to the scaled rows of each modulation, or NULL", "with_shift", hint=MODULATION_HINT),
+        Tensor("scale", "in", "K H", "scale_dtype", "row of each modulation, added to 1", hint=MODULATION_HINT),
+        Tensor("shift", "in", "K H", "scale_dtype", "row of each modulation, added to the scaled rows, or NULL", "with_shift", hint=MODULATION_HINT),
         Tensor("y", "out", "N* H", "dtype", "modulated rows"),
-        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
+        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row, which the backward reads", "with_rstd")],
        rows="rows of x",
        plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
 scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True)),
@@ -33,7 +39,7 @@ scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", 
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
         NORM_D_WEIGHT,
         dtype("d_scale_dtype", "d_scale", "f32 or scale_dtype; 0 = d_scale is not wanted", optional=True, gradient_of="scale_dtype"),
-        dtype("d_shift_dtype", "d_shift", "f32 or scale_dtype, that of d_scale; 0 = d_shift is not wanted", optional=True,
+        dtype("d_shift_dtype", "d_shift", "f32 or scale_dtype, equal to d_scale_dtype; 0 = d_shift is not wanted", optional=True,
               gradient_of="scale_dtype"),
         flag("accumulate", "1: d_weight +=, d_scale += and d_shift += instead of =; all must be f32"), CASTING, OFFSET,
         in_place("1: d_x may be exactly d_y"), absent("d_x")],

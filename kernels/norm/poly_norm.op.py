@@ -3,20 +3,25 @@
 from fields.parameters import EPS, NORM_ACCUMULATE, NORM_D_BIAS, NORM_D_WEIGHT
 from table import Op, Plan, Tensor, dim, dtype, in_place, present
 
-POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3; y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias). rstd holds
-1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic in f32: sums of x^6 are finite up to |x| = 1e6."""
-POLY_NORM_GRAD = """r_p of rstd, v_p of weight, s_p = sum over a row of d_y * x^p: d_x = sum over p of p * v_p * (r_p * x^(p-1) * d_y - r_p^3 * x^(2p-1) * s_p / H),
-d_weight of x^p = sum over rows of r_p * s_p, d_bias = sum of d_y. Sums in f32, in a fixed order. Without rows they are 0.
-d_x may be exactly d_y when in_place is set."""
+POLY_NORM_DOC = """u_p = x^p / sqrt(mean(x^2p) + eps) over a row, p = 1, 2, 3:
+  y = round(weight[0] * u_3 + weight[1] * u_2 + weight[2] * u_1 + bias)
+rstd holds 1 / sqrt(mean(x^2p) + eps) in the order of weight. Arithmetic is f32: the sum of x^6 is
+finite for |x| up to 1e6."""
+POLY_NORM_GRAD = """r_p and v_p are the elements of rstd and weight for x^p, s_p = sum over a row of d_y * x^p:
+  d_x = sum over p of p * v_p * (r_p * x^(p-1) * d_y - r_p^3 * x^(2p-1) * s_p / H)
+  d_weight for x^p = sum over rows of r_p * s_p
+  d_bias = sum of d_y
+Accumulates in f32 in a fixed order. Without rows d_weight and d_bias are 0. d_x may be exactly d_y
+when in_place is set."""
 
 OPS = [
     Op("poly_norm_forward", "PolyNorm: a weighted sum of normalised powers", POLY_NORM_DOC,
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of bias too"), EPS, present("rstd")],
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "also of bias"), EPS, present("rstd")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
-        Tensor("weight", "in", "3", "weight_dtype", "of x^3, x^2 and x"),
+        Tensor("weight", "in", "3", "weight_dtype", "weights of x^3, x^2 and x"),
         Tensor("bias", "in", "1", "weight_dtype", "added to every element"),
-        Tensor("y", "out", "N* H", "dtype", "the sum"),
-        Tensor("rstd", "out", "N* 3", "f32", "of x^3, x^2 and x of each row: what the backward needs, or NULL", "with_rstd")],
+        Tensor("y", "out", "N* H", "dtype", "weighted sum of the normalised powers"),
+        Tensor("rstd", "out", "N* 3", "f32", "rstd of x^3, x^2 and x of each row, which the backward reads, or NULL", "with_rstd")],
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_rstd", numbers="eps")),
 

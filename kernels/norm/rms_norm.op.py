@@ -3,10 +3,14 @@
 from fields.parameters import ACCUMULATE, CASTING, EPS, NORM_D_WEIGHT, NORM_RANGE, OFFSET
 from table import Op, Plan, Tensor, absent, dim, dtype, in_place, present
 
-NORM_DOC = """ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight).
-LLAMA: y = round(round(x * rstd) * w'); GEMMA and NONE: y = round(x * rstd * w'). Arithmetic in f32, rounding to dtype.""" + NORM_RANGE
-NORM_GRAD = """m = d_y * w', d_x = rstd * (m - x * rstd^2 * mean(m * x)), d_weight = sum over rows of d_y * n with
-n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
+NORM_DOC = """ms = mean(x^2) over a row, rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight):
+  LLAMA: y = round(round(x * rstd) * w')
+  GEMMA and NONE: y = round(x * rstd * w')
+Arithmetic is f32; round() rounds to dtype.""" + NORM_RANGE
+NORM_GRAD = """m = d_y * w', n = round(x * rstd) for LLAMA, else x * rstd:
+  d_x = rstd * (m - x * rstd^2 * mean(m * x))
+  d_weight = sum over rows of d_y * n
+Accumulates in f32 in a fixed order."""
 
 OPS = [
     Op("rms_norm_forward", "RMSNorm", NORM_DOC,
@@ -15,7 +19,7 @@ OPS = [
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
         Tensor("y", "out", "N* H", "dtype", "normalised rows"),
-        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
+        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row, which the backward reads", "with_rstd")],
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset with_rstd", numbers="eps offset")),
 
@@ -34,7 +38,7 @@ OPS = [
 want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x""", numbers="offset")),
 
     Op("fused_add_rms_norm_forward", "residual sum and RMSNorm in one pass",
-       "sum = round(x + residual), y = RMSNorm(sum), from the rounded sum.\n" + NORM_DOC +
+       "sum = round(x + residual), y = RMSNorm(sum) of the rounded sum. In the formulas x is sum:\n" + NORM_DOC +
        "\nsum may be exactly x or residual when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
         CASTING, EPS, OFFSET, present("rstd"), in_place("1: sum may be exactly x or residual")],
@@ -43,18 +47,18 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
         Tensor("y", "out", "N* H", "dtype", "normalised rows"),
         Tensor("sum", "out", "N* H", "dtype", "x + residual"),
-        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
+        Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row, which the backward reads", "with_rstd")],
        rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")],
        plan=Plan("cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset with_rstd", numbers="eps offset")),
 
     Op("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
-       "d_x = round(RMSNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual.\n" + NORM_GRAD +
+       "d_x = round(RMSNorm gradient of d_y at sum + d_sum), the gradient of x and of residual. In the\nformulas x is sum:\n" + NORM_GRAD +
        "\nd_x may be exactly d_y or d_sum when in_place is set.",
        [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight", optional=True),
         NORM_D_WEIGHT,
         ACCUMULATE, CASTING, OFFSET, present("d_sum"), in_place("1: d_x may be exactly d_y or d_sum"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
-        Tensor("d_sum", "in", "N* H", "dtype", "gradient that reaches sum by other ways, or NULL", "with_d_sum"),
+        Tensor("d_sum", "in", "N* H", "dtype", "gradient of sum from its other uses, or NULL", "with_d_sum"),
         Tensor("sum", "in", "N* H", "dtype", "the forward's sum"),
         Tensor("weight", "in", "H", "weight_dtype", "the forward's weight, or NULL", "weight_dtype"),
         Tensor("rstd", "in", "N*", "f32", "the forward's rstd"),

@@ -1,15 +1,19 @@
-"""A step of AdamW."""
+"""One step of AdamW."""
 
 from table import Op, Plan, Tensor, Value, dtype, present
 
 OPS = [
     Op("adamw_step", "AdamW on one tensor",
-       """g = grad * clip_factor; m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-param -= lr * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps) + weight_decay * param). Arithmetic in f32, one
-rounding into param and one into param_copy. Updates param, m and v in place.
-If skip is passed and is not 0, the step is left out: param, m, v and param_copy keep their bits, whatever grad and
-clip_factor hold. The device reads the flag, so the host does not wait for it. device_step must be 1 or more; with a
-smaller one everything keeps its bits as well, and ligerdsl_context_check reports it.""",
+       """g = grad * clip_factor
+  m = beta1 m + (1 - beta1) g
+  v = beta2 v + (1 - beta2) g^2
+  param -= lr * (m / (1 - beta1^step) / (sqrt(v / (1 - beta2^step)) + eps) + weight_decay * param)
+Arithmetic is f32, with one rounding into param and one into param_copy. Updates param, m and v in
+place.
+If skip is passed and is not 0, the step is skipped: param, m, v and param_copy keep their bits,
+for any grad and clip_factor. The device reads the flag, so the host does not wait for it. device_step
+must be at least 1. If it is smaller, everything keeps its bits as well, and ligerdsl_context_check
+reports it.""",
        [dtype("dtype", "param", "of param"), dtype("grad_dtype", "grad"),
         dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True), present("clip_factor"),
         present("device_step", "1: device_lr and device_step are passed, so that a captured graph can be replayed"),
@@ -26,8 +30,8 @@ smaller one everything keeps its bits as well, and ligerdsl_context_check report
         Tensor("clip_factor", "in", "1", "f32", "multiplies grad, or NULL", "with_clip_factor"),
         Tensor("device_lr", "in", "1", "f32", "learning rate on the device, or NULL", "with_device_step"),
         Tensor("device_step", "in", "1", "i64", "step on the device, or NULL", "with_device_step"),
-        Tensor("skip", "in", "1", "skip_dtype", "not 0: leave the step out, as nonfinite of global_norm (i32) or found_inf of a "
-               "gradient scaler (f32) says; or NULL", "skip_dtype")],
+        Tensor("skip", "in", "1", "skip_dtype", "not 0: skip the step; nonfinite of global_norm (i32) or found_inf of a gradient "
+               "scaler (f32); or NULL", "skip_dtype")],
        rows="elements", reports="step",
        plan=Plan("""type=dtype gradient_type=grad_dtype with_copy=copy_dtype copy_type=copy_dtype with_clip=with_clip_factor
 device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kernel="adamw_kernel",

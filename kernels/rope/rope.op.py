@@ -4,15 +4,23 @@ from table import Op, Tensor, dim, dtype, flag, in_place, option, present
 
 OPS = [
     Op("rope", "rotary position embedding; backward with inverse = 1",
-       """R = rotary_dim columns of each head are rotated (0: all), h = R / 2 rounded down; further columns, and the last of an odd R, are
-copied. With c = cos[i], s = sin[i] and the pair (a, b) of columns that angle i < h turns: a' = a c - b s, b' = b c + a s.
-HALF: columns i and i + h. INTERLEAVED: columns 2 i and 2 i + 1. MULTIMODAL: as HALF, with angle i taken from the first plane of
-cos and sin for i < time_section, from the second for the next height_section angles, from the third for the last width_section.
+       """R = rotary_dim columns of each head are rotated (0: all), h = R / 2 rounded down. The columns after
+them, and the last of an odd R, are copied. For angle i < h, c = cos[i], s = sin[i] and its pair (a, b)
+of columns:
+  a' = a c - b s, b' = b c + a s
+layout selects the pair:
+  - HALF: columns i and i + h
+  - INTERLEAVED: columns 2 i and 2 i + 1
+  - MULTIMODAL: the pairs of HALF. Angle i is in the first plane of cos and sin for i < time_section, in
+    the second for the next height_section angles, in the third for the last width_section angles.
 inverse = 1 uses -s: the gradient.
-q and k are [batch, position, head, column] with any strides but a last one of 1, so memory in the order [batch, head, position,
-column] is one transposed description away. cos and sin are [S, D], [1, S, D] or [B, S, D], MULTIMODAL [3, 1, S, D] or [3, B, S, D];
-only their first h columns are read. complex_table: cos holds cos of angle i in column 2 i and sin in column 2 i + 1; sin is NULL.
-Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exactly k, when in_place is set.""",
+q and k are [batch, position, head, column]. The last dimension has stride 1; the other strides are
+free. A tensor in the memory order [batch, head, position, column] is passed with its dimensions
+transposed. cos and sin are [S, D], [1, S, D] or [B, S, D]; for MULTIMODAL [3, 1, S, D] or [3, B, S, D].
+Only their first h columns are read. complex_table: cos holds the cosine of angle i in column 2 i and
+the sine in column 2 i + 1; sin is NULL.
+Arithmetic is f32 with one rounding to dtype. q_out may be exactly q, and k_out exactly k, when
+in_place is set.""",
        [dim("head_dim", "D", "q", "columns of one head, at most 65536: a program holds whole heads", high=65536), dtype("dtype", "q"),
         dtype("table_dtype", "cos"),
         dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),

@@ -4,17 +4,18 @@ from table import Op, Plan, Tensor, dim, dtype, in_place
 
 OPS = [
     Op("sparsemax_forward", "sparsemax of rows: the nearest point of the simplex",
-       """y = max(x - tau, 0) with the tau for which each row of y adds up to 1; most elements are exactly 0. Arithmetic in f32, rounded once.
-A row of -inf alone, or with a NaN or +inf, gives NaN. Another dimension than the last one takes a transposed copy: the last dimension
-has a stride of 1. y may be exactly x when in_place is set.""",
+       """y = max(x - tau, 0) with the tau for which a row of y sums to 1; most elements are exactly 0.
+Arithmetic is f32, rounded once. A row of -inf alone, or with a NaN or +inf, gives NaN. The last
+dimension has stride 1, so sparsemax over another dimension needs a transposed copy. y may be exactly x
+when in_place is set.""",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "scores"), Tensor("y", "out", "N* H", "dtype", "probabilities")],
        rows="rows of x", aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype")),
 
     Op("sparsemax_backward", "gradient of sparsemax",
-       """d_x = d_y - mean of d_y over the support of the row, which is where y > 0; 0 elsewhere, whatever d_y is there. A result that dtype
-rounded to 0 is not in the support. d_x may be exactly d_y or y when in_place is set.""",
+       """d_x = d_y - mean of d_y over the support of the row (y > 0). Elsewhere d_x is 0, even if d_y is not
+finite. A y that was rounded to 0 is not in the support. d_x may be exactly d_y or y when in_place is set.""",
        [dim("n_cols", "H", "y", "row width"), dtype("dtype", "y"), in_place("1: d_x may be exactly d_y or y")],
        [Tensor("y", "in", "N* H", "dtype", "the forward's y"), Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x")],

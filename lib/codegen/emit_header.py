@@ -5,31 +5,31 @@ import textwrap
 from table import DTYPES, Tensor, TensorList, Value, range_text
 
 CONSTANTS = [
-    ("Where RMSNorm rounds: Llama rounds x * rstd before the weight, Gemma once at the end, None once at the end",
+    ("Rounding of RMSNorm: LLAMA rounds x * rstd before the weight and the result; GEMMA and NONE round only the result",
      [("LIGERDSL_CASTING_LLAMA", 0), ("LIGERDSL_CASTING_GEMMA", 1), ("LIGERDSL_CASTING_NONE", 2)]),
-    ("The function of activation_forward, activation_backward, gated_matmul_nt and gated_matmul_nt_backward",
+    ("Activation function of activation_*, gated_matmul_nt and gated_matmul_nt_backward",
      [("LIGERDSL_ACTIVATION_GELU_TANH", 0), ("LIGERDSL_ACTIVATION_GELU_ERF", 1), ("LIGERDSL_ACTIVATION_SILU", 2),
       ("LIGERDSL_ACTIVATION_RELU", 3), ("LIGERDSL_ACTIVATION_RELU_SQUARED", 4)]),
-    ("What a product's epilogue applies to its sums; the functions are those of activation_forward",
+    ("Function that a matmul's epilogue applies to its accumulator, one of those of activation_forward",
      [("LIGERDSL_EPILOGUE_NONE", 0), ("LIGERDSL_EPILOGUE_GELU_TANH", 1), ("LIGERDSL_EPILOGUE_GELU_ERF", 2), ("LIGERDSL_EPILOGUE_SILU", 3),
       ("LIGERDSL_EPILOGUE_RELU", 4), ("LIGERDSL_EPILOGUE_RELU_SQUARED", 5)]),
-    ("Who multiplies for the fused heads: what the operation says, mostly cuBLASLt or CBLAS where it is found; cuBLASLt or CBLAS; the own kernels",
+    ("Implementation of the matmuls of fused linear operations. AUTO: as the operation describes, mostly cuBLASLt or CBLAS if it is found. LIBRARY: cuBLASLt or CBLAS. KERNELS: the library's own kernels",
      [("LIGERDSL_PRODUCTS_AUTO", 0), ("LIGERDSL_PRODUCTS_LIBRARY", 1), ("LIGERDSL_PRODUCTS_KERNELS", 2)]),
-    ("Which columns of a head rope rotates against each other",
+    ("Pairs of columns of a head that rope rotates",
      [("LIGERDSL_ROPE_HALF", 0), ("LIGERDSL_ROPE_INTERLEAVED", 1), ("LIGERDSL_ROPE_MULTIMODAL", 2)]),
-    ("What a loss is over its rows; BATCHMEAN, the sum by rows that count, is of divergences alone, whose MEAN is by elements",
+    ("Reduction of a loss over its rows. BATCHMEAN, the sum divided by the number of rows that count, is for divergences alone; their MEAN divides by the number of elements",
      [("LIGERDSL_REDUCTION_NONE", 0), ("LIGERDSL_REDUCTION_SUM", 1), ("LIGERDSL_REDUCTION_MEAN", 2), ("LIGERDSL_REDUCTION_BATCHMEAN", 3)]),
-    ("How fused_linear_cross_entropy chooses its chunks: by the memory they may take, or by the rule published with the method",
+    ("Rule for the chunks of fused_linear_cross_entropy: by the memory that they may take, or the rule published with the method",
      [("LIGERDSL_CHUNKING_WORKSPACE", 0), ("LIGERDSL_CHUNKING_PUBLISHED", 1)]),
 ]
 
 CONVENTIONS = """\
-Letters are sizes, a star as in N* stands for any number of leading dimensions that are evenly strided, a number before
-a letter multiplies it; the last dimension has a stride of 1; labels and indices may lie any even distance apart. Row
-strides are free. Rows may be 0: nothing is launched, but where an operation says what comes of none.
-The one-call form fills a field that is 0 in from the tensors where they say it: shapes, dtypes, in_place, and what is NULL
-and what is not. The plan form needs it.
-Numbers out of the range that ends a comment are INVALID_ARGUMENT, and so are NaN and, but where it is named, infinity."""
+Letters are sizes. A star as in N* stands for any number of leading dimensions with one common stride. A number before a
+letter multiplies it. The last dimension has stride 1, but labels and indices may have any stride. Strides of rows are free.
+Rows may be 0. Then nothing is launched, unless the operation describes results without rows. The one-call form derives a
+field that is 0 from the tensors if they determine it: shapes, dtypes, in_place, and which tensors are NULL. The plan form
+needs these fields. A number outside the range at the end of a comment is INVALID_ARGUMENT. So are NaN and infinity, unless
+the comment allows infinity."""
 
 PREAMBLE = """\
 /* The operations of libligerdsl. Included by ligerdsl.h; generated from lib/codegen/ops.py. */
@@ -46,7 +46,7 @@ extern "C" {
 
 
 def wrapped(text, width):
-    """Lines as the table has them; what a longer one leaves over begins the next, unless that is indented or a sentence ended."""
+    """Returns the lines of the text. The overflow of a longer line begins the next one, unless that is indented or a sentence ended."""
     lines, left = [], ""
     for line in text.split("\n"):
         if left and (left.endswith(".") or not line or line[0] == " "):
@@ -126,9 +126,9 @@ def functions(op):
 
 
 def for_each(ops):
-    """An X-macro over the table."""
+    """Returns an X-macro over the table."""
     rows = [f'  X({op.name}, "{" ".join(t.name for t in op.tensors if t.direction != "in")}")' for op in ops]
-    return ["/* Every operation and the tensors that it writes, for bindings and for tests that must leave none out. */",
+    return ["/* Every operation and the tensors that it writes, for bindings and for tests that must cover all. */",
             "#define LIGERDSL_FOR_EACH_OPERATION(X) \\"] + [row + " \\" for row in rows[:-1]] + [rows[-1], ""]
 
 
@@ -136,7 +136,7 @@ def emit(ops):
     out = [PREAMBLE]
     for text, names in CONSTANTS:
         out += [comment(text + "."), "enum { " + ", ".join(f"{name} = {value}" for name, value in names) + " };"]
-    out += ["", comment("In every comment: " + CONVENTIONS[0].lower() + CONVENTIONS[1:].replace("\n", " ")), ""]
+    out += ["", comment("Conventions of all comments. " + CONVENTIONS.replace("\n", " ")), ""]
     out += for_each(ops)
     for op in ops:
         out.append(f"/* ---- {op.name}: {op.brief} " + "-" * max(3, 100 - len(op.name + op.brief)) + " */")

@@ -1,4 +1,4 @@
-"""Writes docs/operations.md: what ops.h says of every operation, for readers who have not built it."""
+"""Writes docs/operations.md, the text of ops.h for readers who have not built it."""
 
 import textwrap
 
@@ -8,15 +8,16 @@ from table import Tensor, TensorList, Value
 INTRODUCTION = """\
 # Operations
 
-Generated from `lib/codegen/ops.py` by `lib/codegen/reference.py`; the build makes `ligerdsl/ops.h` from the same table.
-`ligerdsl.h` says what descriptions, plans, contexts and tensors are. Every operation NAME has
+Generated from `lib/codegen/ops.py` by `lib/codegen/reference.py`. The build makes `ligerdsl/ops.h`
+from the same table. `ligerdsl.h` explains descriptors, plans, contexts and tensors. Every operation
+NAME has
 
 ```c
-ligerdsl_NAME_desc_t desc = LIGERDSL_NAME_DESC_INIT;   /* the description: every default of the first table */
-ligerdsl_NAME_args_t args = LIGERDSL_NAME_ARGS_INIT;   /* the arguments: every default of the second one */
+ligerdsl_NAME_desc_t desc = LIGERDSL_NAME_DESC_INIT;   /* descriptor: the defaults of the first table */
+ligerdsl_NAME_args_t args = LIGERDSL_NAME_ARGS_INIT;   /* arguments: the defaults of the second table */
 ligerdsl_NAME_plan(context, &desc, &plan);             /* may compile; ligerdsl_plan_workspace_bytes_for(plan, rows) */
 ligerdsl_NAME_execute(plan, &args, workspace, workspace_bytes, stream);
-ligerdsl_NAME(context, &desc, &args, stream);          /* both in one, with its own workspace */
+ligerdsl_NAME(context, &desc, &args, stream);          /* both in one call, with its own workspace */
 ```
 
 Each returns a `ligerdsl_status_t`.
@@ -38,7 +39,7 @@ def number(value):
 
 def default(field):
     if field.role in ("dim", "dtype", "queries") and field.source:
-        return f"`0`: as {field.source} has it"
+        return f"`0`: from `{field.source}`"
     return f"`{number(field.default)}`"
 
 
@@ -59,9 +60,9 @@ def argument_rows(argument):
 
 
 def section(op):
-    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text", *wrapped(op.doc, 140), "```", ""]
-    out += table(["description", "type", "default", "what"], [field_row(f) for f in op.fields])
-    out += table(["argument", "", "shape", "dtype", "given, or default", "what"], [row for a in op.args for row in argument_rows(a)])
+    out = [f"## {op.name}", "", cell(op.brief) + ".", "", "```text", *wrapped(op.doc, 110), "```", ""]
+    out += table(["descriptor", "type", "default", "meaning"], [field_row(f) for f in op.fields])
+    out += table(["argument", "", "shape", "dtype", "passed, or default", "meaning"], [row for a in op.args for row in argument_rows(a)])
     if op.aliases:
         pairs = ", ".join(f"`{output}` = `{input}`" for output, input in op.aliases)
         out += [f"May be the same memory when `in_place` is set: {pairs}. Other outputs overlap no argument.", ""]
@@ -71,7 +72,7 @@ def section(op):
 
 
 def emit(ops):
-    out = [INTRODUCTION, *textwrap.wrap(CONVENTIONS.replace("N*", "`N*`").replace("\n", " "), 128), "", "Values of options:", ""]
+    out = [INTRODUCTION, *textwrap.wrap(CONVENTIONS.replace("N*", "`N*`").replace("\n", " "), 100), "", "Values of options:", ""]
     out += [f"* {cell(text)}: " + ", ".join(f"`{name}` = {value}" for name, value in names) for text, names in CONSTANTS]
     out += ["", " · ".join(f"[{op.name}](#{op.name})" for op in ops), ""]
     for op in ops:

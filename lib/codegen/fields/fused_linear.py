@@ -1,17 +1,19 @@
-"""What the heads have in common that multiply their logits a chunk of rows at a time."""
+"""Fields, tensors and texts of the operations that compute logits of one chunk of rows at a time."""
 
 from table import Tensor, dim, option
 
 SIZES = [dim("n_classes", "V", "weight", "classes"), dim("n_cols", "H", "x", "width of x")]
-EACH_GRADIENT = "Each gradient is made only if wanted. d_x may be exactly x when in_place is set."
+EACH_GRADIENT = "Each gradient is made only if it is wanted. d_x may be exactly x when in_place is set."
 
 
 def chunks(logits):
-    return f"Chunks of rows are multiplied, turned into d in place, and multiplied again, so that one chunk of {logits} is all that exists"
+    """Returns a sentence on the memory of `logits`."""
+    return f"""The rows are processed in chunks: a matmul makes {logits} of a chunk, which become d in place, and
+matmuls with d make the gradients. So only one chunk of {logits} exists at a time."""
 
 
 def chunk_fields(no_limit="see above", no_rows="as chunking says"):
-    """no_limit, no_rows: what 0 stands for."""
+    """Returns the fields that limit a chunk. no_limit, no_rows: meaning of 0."""
     return [option("max_workspace_bytes", "int64_t", "0", f"limit of the workspace; 0 = {no_limit}", 0),
             option("chunk_rows", "int64_t", "0", f"rows of a chunk; 0 = {no_rows}", 0)]
 

@@ -1,4 +1,4 @@
-"""Fields of norms' parameters and of the gradients of parameters."""
+"""Fields for parameters of norms and for gradients of parameters."""
 
 from table import dtype, flag, option
 
@@ -7,12 +7,15 @@ EPS = option("eps", "float", "1e-6f", "added to the mean square", 0)
 LAYER_NORM_EPS = option("eps", "float", "1e-6f", "added to the variance", 0)
 NORM_BIAS = dtype("bias_dtype", "bias", "weight_dtype; 0 = no bias", optional=True, same_as="weight_dtype")
 NORM_D_WEIGHT = dtype("d_weight_dtype", "d_weight", "f32 or weight_dtype; 0 = d_weight is not wanted", optional=True, gradient_of="weight_dtype")
-NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, that of d_weight; 0 = d_bias is not wanted", optional=True,
+NORM_D_BIAS = dtype("d_bias_dtype", "d_bias", "f32 or weight_dtype, equal to d_weight_dtype; 0 = d_bias is not wanted", optional=True,
                     gradient_of="weight_dtype")
 NORM_ACCUMULATE = flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32")
 CASTING = option("casting", "int32_t", "LIGERDSL_CASTING_LLAMA", "LIGERDSL_CASTING_*: where the norm rounds", 0, 2)
 OFFSET = option("offset", "float", "0.0f", "added to every weight; 1 for zero-centred weights")
 
 NORM_RANGE = """
-Squares and their sum are f32. A row whose sum of squares is above 3.4e38 (4,096 values of 2.9e17) has rstd 0 and y 0. A row whose mean of squares
-plus eps is below 1e-38 has rstd above 1e19 or infinite, and y has lost digits. rstd thus reports both."""
+Squares and their sum are f32:
+  - if the sum of squares of a row is above 3.4e38 (4,096 values of 2.9e17), rstd and y are 0;
+  - if the mean of squares plus eps is below 1e-38, rstd is above 1e19 or infinite, and y has lost
+    digits.
+rstd thus shows both."""
