@@ -9,8 +9,8 @@ using program::AttrKey;
 using program::ControlOp;
 using program::OpCode;
 
-// Fills `block` (arguments already added) with the region's ops; the region's yield becomes the terminator that the
-// block's parent wants.
+// Fills `block` (arguments already added) with the region's ops; the region's yield becomes the
+// terminator that the block's parent wants.
 void Importer::importBlock(const program::Region& region, Block* block) {
   for (auto [id, argument] : llvm::zip_equal(region.arguments, block->getArguments())) values[id] = argument;
   OpBuilder::InsertionGuard guard(builder);

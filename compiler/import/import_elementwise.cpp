@@ -19,7 +19,8 @@ Value Importer::splatConstant(Location loc, Type type, double number) {
   return arith::ConstantOp::create(builder, loc, attr);
 }
 
-// 1 / (1 + e^-x): the approximate exponential and division keep abs 1e-6 and rel 1e-5 over the whole range.
+// Returns 1 / (1 + e^-x). The approximate exponential and division keep an absolute error of 1e-6
+// and a relative error of 1e-5.
 Value Importer::sigmoid(Location loc, Value x) {
   Value one = splatConstant(loc, x.getType(), 1.0);
   Value e = mlir::math::ExpOp::create(builder, loc, arith::NegFOp::create(builder, loc, x), FastMathFlags::afn);
@@ -38,7 +39,8 @@ Value Importer::compare(Location loc, int64_t predicate, Value a, Value b) {
   return arith::CmpIOp::create(builder, loc, integers[predicate], a, b);
 }
 
-// Integers of more bits than f32 has, to bf16: f32 rounded to odd keeps what decides how the second rounding goes.
+// Converts integers with more bits than f32 has to bf16. Rounding to odd in f32 keeps the bits that
+// the second rounding needs.
 Value Importer::narrowOnce(Location loc, Value source, Type type) {
   Type integer = source.getType(), f32 = builder.getF32Type(), i32 = builder.getI32Type();
   if (auto tensor = dyn_cast<RankedTensorType>(type)) f32 = tensor.clone(f32), i32 = tensor.clone(i32);

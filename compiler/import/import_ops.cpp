@@ -22,7 +22,7 @@ Value Importer::toI64(Location loc, Value integer) {
   return arith::ExtSIOp::create(builder, loc, builder.getI64Type(), integer);
 }
 
-// Only GPUs gain from it, and only where rows may begin inside of a vector.
+// Imports alignment_offset. It becomes 0 on a CPU, and if all rows begin at whole vectors.
 Value Importer::alignmentOffset(const program::Op& op, Location loc, Type type) {
   Value view = values[op.operands[0]];
   auto viewType = mlir::cast<tile::ViewType>(view.getType());
@@ -84,7 +84,8 @@ Value Importer::shape(const program::Op& op, Location loc, Type type) {
   return unknown(op);
 }
 
-// The nearest f32 of 11 bits of significand, ties away from zero: a GPU's cvt.rna.tf32.f32. What is not finite stays.
+// Rounds to 11 bits of significand, ties away from zero, like cvt.rna.tf32.f32 of a GPU. Keeps NaN
+// and infinity.
 static Value roundedToTf32(OpBuilder& builder, Location loc, Value number) {
   auto tile = cast<RankedTensorType>(number.getType());
   const RankedTensorType words = tile.clone(builder.getI32Type());
@@ -102,7 +103,8 @@ static Value roundedToTf32(OpBuilder& builder, Location loc, Value number) {
                                   arith::SelectOp::create(builder, loc, isFinite, nearest, bits));
 }
 
-// A CPU multiplies f32, or i32 of i8: operands are widened, or rounded, once, where they are kept.
+// Imports a dot. A CPU multiplies in f32, or in i32 for i8, so operands are converted before the
+// dot.
 Value Importer::contraction(const program::Op& op, Location loc, Type type) {
   auto dtypeOf = [&](int number) { return program.values[op.operands[number]].dtype; };
   auto format = [&](int number) {
@@ -194,7 +196,8 @@ void Importer::memory(const program::Op& op, Location loc) {
   unknown(op);
 }
 
-// By name: tile.<name> takes the operands in the program's order, but for atomic_rmw, which takes the value first.
+// Creates the op tile.<name> with the operands in the program's order. Only atomic_rmw has the
+// value first.
 void Importer::atomic(const program::Op& op, Location loc) {
   OperationState state(loc, std::string("tile.") + program::opName(op.code));
   if (!state.name.isRegistered()) unknown(op);
@@ -208,9 +211,9 @@ void Importer::atomic(const program::Op& op, Location loc) {
   bind(op, builder.create(state)->getResults());
 }
 
-// Combiners of the named kinds; sums may be reassociated (every reduction's order is the compiler's choice) and
-// contracted with the products that they add. Not on the CPU: there a kernel that works in place fuses other loops than
-// one that does not, so that one would contract what the other cannot, and results would differ.
+// Emits the combiner of a named reduction. With `contract` an addition may fuse with the
+// multiplication that it adds. CPUs do not contract: in-place kernels fuse other loops than kernels
+// with a separate output, so the results of the two would differ.
 static Value namedCombiner(OpBuilder& builder, Location loc, tile::ReductionKind kind, Value a, Value b, bool contract) {
   bool isFloat = isa<FloatType>(a.getType());
   switch (kind) {

@@ -1,19 +1,24 @@
-// Method, per function (all polynomials were fitted to the functions at Chebyshev nodes, in 50-digit arithmetic, log's without AVX-512
-// in double):
-//   exp    x = i ln2 + f, |f| <= ln2/2; e^f by polynomial (nvptx: ex2.approx of the reduced argument); scaled by 2^i
-//   exp2   the same without the change of base; approximate: a shorter polynomial and one power of two, which is 0 or
-//          infinity at the ends of the range
-//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2); log(1 + f) = f - f^2/2 + f^3 P(f);
-//          approximate with AVX-512: f + f^2 P(f), P shorter, 4e-7 of the result, near 1 too
-//   log2   the same with log2(1 + f) = f log2(e) + f^2 Q(f)
-//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|) (nvptx: not where a thread has |x| < 0.6 only)
-//   sin    x = q pi/2 + r, |r| <= pi/4, by three products where |x| < 2^15, else by 96 bits of 2/pi, those that decide
-//          the last two bits of q and what follows them; then sin r = r + r^3 S(r^2) or cos r = 1 - r^2/2 + r^4 C(r^2)
-//   cos    sin of one quarter more, of |x|
-//   log1p  log of u = 1 + x, and (x - (u - 1)) / u for what the sum has rounded away
-//   expm1  x = n ln2 + r as in exp; 2^n (e^r - 1) + (2^n - 1), at half the scale so that 2^128 is a number
-//   pow    2^(y log2 |x|), the logarithm and the product as sums of two floats; log(m) = 2s (1 + s^2 W(s^2)) with
-//          s = (m - 1) / (m + 1), the last coefficients of W those of the series; C's special values by selection
+// Method of each function. P, Q, S, C and W are polynomials. All were fitted to the functions at
+// Chebyshev nodes in 50-digit arithmetic; log's without AVX-512 was fitted in double.
+//   exp    x = i ln2 + f, |f| <= ln2/2; polynomial for e^f (nvptx: ex2.approx of f); scaled by 2^i
+//   exp2   like exp without the change of base. Approximate: a shorter polynomial and one power of
+//          two, which is 0 or infinity at the ends of the range
+//   log    x = 2^e m, m in [sqrt(1/2), sqrt(2)), with AVX-512 in [3/4, 3/2);
+//          log(1 + f) = f - f^2/2 + f^3 P(f)
+//          approximate with AVX-512: f + f^2 P(f) with a shorter P, relative error 4e-7, also near 1
+//   log2   like log, with log2(1 + f) = f log2(e) + f^2 Q(f)
+//   tanh   |x| < 0.6: x + x^3 P(x^2); else 1 - 2 / (1 + e^2|x|). nvptx omits the latter in threads
+//          in which all elements have |x| < 0.6
+//   sin    x = q pi/2 + r, |r| <= pi/4. For |x| < 2^15 three fmas reduce x. Otherwise 96 bits of
+//          2/pi give the last two bits of q and the fraction after them.
+//          Then sin r = r + r^3 S(r^2) or cos r = 1 - r^2/2 + r^4 C(r^2)
+//   cos    sin of |x| with q + 1
+//   log1p  log of u = 1 + x, plus (x - (u - 1)) / u for the part of x that rounding u lost
+//   expm1  x = n ln2 + r as in exp. The result is 2^n (e^r - 1) + (2^n - 1), computed at half the
+//          scale so that 2^128 is finite
+//   pow    2^(y log2 |x|), with the logarithm and its multiple as pairs of floats.
+//          log(m) = 2s (1 + s^2 W(s^2)) with s = (m - 1) / (m + 1). The last coefficients of W are
+//          those of the series. Selects give C's special values
 //   erf    |x| < 0.92: x + x P(x^2); else 1 - 2^Q(|x|)
 #include "compiler/math/expand_math.h"
 
@@ -35,7 +40,7 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
-// log2(e) and ln(2) as sums of two floats.
+// log2(e) and ln(2), each as a high and a low part.
 constexpr float kLog2eHigh = 1.44269502e+00f, kLog2eLow = 1.92596303e-08f;
 constexpr float kLn2High = 6.93145752e-01f, kLn2Low = 1.42860677e-06f;
 // Adding and subtracting 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
@@ -72,7 +77,7 @@ class Expander {
   Value log1p(Value x);
   Value expm1(Value x);
   Value pow(Value x, Value y);
-  // x / y to a few ulp; y is 1 or more, so that a GPU need not scale it.
+  // Returns x / y to a few ulp. y is at least 1, so that a GPU need not scale it.
   Value quotient(Value x, Value y) {
     if (gpu) return mul(x, intrinsic("llvm.nvvm.rcp.approx.ftz.f", y));
     return arith::DivFOp::create(b, x, y, arith::FastMathFlags::afn);
@@ -81,14 +86,15 @@ class Expander {
  private:
   using Predicate = arith::CmpFPredicate;
 
-  // e^x by the approximate instruction alone.
+  // Returns e^x by the approximate instruction alone.
   Value power(Value x) {
     fast = true;
     return exp(x);
   }
 
-  // What `small` computes where all elements that a thread of a GPU has here are below a limit, else what `any`
-  // computes: worth a branch where the threads of a warp mostly agree. Vectors of a CPU compute `any`.
+  // Emits `small` for GPU threads whose elements of x are all below the limit, and `any` for the
+  // others. The branch pays off because the threads of a warp mostly agree. On a CPU emits `any`
+  // alone.
   Value whereAll(Value x, float limit, llvm::function_ref<Value()> small, llvm::function_ref<Value()> any) {
     auto vector = dyn_cast<VectorType>(type);
     if (!gpu || !vector) return any();
@@ -126,7 +132,7 @@ class Expander {
   Value shiftRight(Value x, int n) { return arith::ShRSIOp::create(b, x, i(n)); }
   Value addInt(Value x, Value y) { return arith::AddIOp::create(b, x, y); }
   Value subInt(Value x, Value y) { return arith::SubIOp::create(b, x, y); }
-  // Limits that keep NaN: an ordered comparison with NaN is false.
+  // Clamps that keep NaN: an ordered comparison with NaN is false.
   Value atLeast(Value x, float low) { return select(compare(Predicate::OLT, x, low), f(low), x); }
   Value atMost(Value x, float high) { return select(compare(Predicate::OGT, x, high), f(high), x); }
 
@@ -136,7 +142,7 @@ class Expander {
     return sum;
   }
 
-  // An nvvm intrinsic on scalars, per element of a vector.
+  // Calls a scalar nvvm intrinsic for each element of a vector.
   Value intrinsic(StringRef name, Value x) {
     auto call = [&](Value scalar) -> Value {
       return LLVM::CallIntrinsicOp::create(b, b.getF32Type(), b.getStringAttr(name), ValueRange(scalar)).getResult(0);
@@ -152,65 +158,71 @@ class Expander {
     return result;
   }
 
-  // An AVX-512 instruction on x and on what `operands` gives for the mask of the lanes that count (null: all), x's
-  // place included; lanes that do not count become 0. Vectors shorter than 8 travel in one of 8, longer than 16 in
-  // halves.
+  // Calls an AVX-512 instruction on the operands `xs`. `counts` masks the lanes (null: all lanes),
+  // and masked-off lanes become 0. Vectors with fewer than 8 lanes are padded to 8. Vectors with
+  // more than 16 are split in halves.
   Value onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int32_t> immediate, Value counts = {});
 
-  // 2^n for an integer n in [-126, 127] held as n + kRounder; 0 and infinity for -127 and 128.
+  // Returns 2^n for an integer n in [-126, 127], passed as n + kRounder. Returns 0 for -127 and
+  // infinity for 128.
   Value powerOfTwo(Value rounded) { return fromBits(addInt(shiftLeft(bits(rounded), 23), i(0x3f800000))); }
-  // x - round(x), the nearest integer to even; 0 for infinities.
+  // Returns x minus the nearest integer (ties to even), and 0 for infinities.
   Value fractionOf(Value x) { return onVectors("llvm.x86.avx512.mask.reduce.ps", {x}, 8); }
-  // x * 2^floor(n), 0 where not `counts`; 0 and infinity for infinite n even where x is NaN.
+  // Returns x * 2^floor(n), and 0 in lanes masked off by `counts`. An infinite n gives 0 or
+  // infinity, even if x is NaN.
   Value scaleBy(Value x, Value n, Value counts = {}) {
     return onVectors("llvm.x86.avx512.mask.scalef.ps", {x, n}, std::nullopt, counts);
   }
 
-  // value * 2^n for the n in [-252, 254] held as n + kRounder: two factors, so that only a denormal result rounds.
+  // Returns value * 2^n for n in [-252, 254], passed as n + kRounder. Multiplies twice, so that
+  // only a subnormal result is rounded.
   Value scale(Value value, Value rounded) {
     Value n = subInt(bits(rounded), i(0x4b400000));
     Value half = shiftRight(n, 1);
     auto factor = [&](Value m) { return fromBits(addInt(shiftLeft(m, 23), i(0x3f800000))); };
     return mul(mul(value, factor(half)), factor(subInt(n, half)));
   }
-  // x = quarters pi/2 + rest, |rest| <= pi/4; of the integer `quarters` only the last two bits count.
+  // x = quarters pi/2 + rest, |rest| <= pi/4. Only the last two bits of `quarters` are used.
   struct Turn {
     Value quarters, rest;
   };
-  Turn smallTurn(Value x);                              // 0 <= x < kLargeAngle
-  Turn largeTurn(Value x);                              // kLargeAngle <= x
-  Value sinOf(Turn turn);                               // of the angle
-  Value sinOfMagnitude(Value magnitude, int quarters);  // of so many quarters more; NaN of infinity
-  // x = n ln2 + r, |r| <= ln2 / 2, for finite x; n also as n + kRounder, and e^r - 1 = r + r^2 P(r).
+  Turn smallTurn(Value x);  // 0 <= x < kLargeAngle
+  Turn largeTurn(Value x);  // kLargeAngle <= x
+  Value sinOf(Turn turn);
+  // Returns sin(magnitude + quarters pi/2), and NaN for infinity.
+  Value sinOfMagnitude(Value magnitude, int quarters);
+  // x = n ln2 + r, |r| <= ln2 / 2, for finite x. rounded = n + kRounder, lessOne = e^r - 1.
   struct Power {
     Value rounded, n, lessOne;
   };
   Power powerOf(Value x);
-  // high + low, unevaluated.
+  // Unevaluated sum high + low.
   struct Pair {
     Value high, low;
   };
-  Pair sumOf(Value large, Value small, Value beside);  // + beside, which is small; |large| >= |small|
+  // Returns large + small + lowPart, where |large| >= |small| and lowPart is small.
+  Pair sumOf(Value large, Value small, Value lowPart);
   Pair productOf(Pair x, Pair y);
-  // log2 x as a pair, for positive finite x.
+  // Returns log2 x for positive finite x.
   Pair log2Pair(Value x);
-  // 2^t; 0 and infinity beyond the range.
+  // Returns 2^t, 0 below the range and infinity above it.
   Value powerOfPair(Pair t);
   Value minusWhereOdd(Value magnitude, Value x, Value odd);
-  // log x; what `beside` holds is added to it before the last two roundings.
-  Value logWith(Value x, Value beside);
+  // Returns log x + correction (null: none), added before the last two roundings.
+  Value logWith(Value x, Value correction);
   Value shiftRightUnsigned(Value x, Value n) { return arith::ShRUIOp::create(b, x, n); }
   Value and_(Value x, Value y) { return arith::AndIOp::create(b, x, y); }
   Value xor_(Value x, Value y) { return arith::XOrIOp::create(b, x, y); }
   struct Split {
-    Value exponent, fraction, normal;  // normal: x where it is no subnormal number, else 2^23 times it
+    Value exponent, fraction, normal;  // normal: x, times 2^23 if x is subnormal
   };
   // x = 2^exponent (1 + fraction), fraction in [sqrt(1/2) - 1, sqrt(2) - 1), for positive finite x.
   Split split(Value x);
-  // The same by AVX-512's instructions, fraction in [-1/4, 1/2), normal x. Exponent -infinity for 0, infinity for infinity; fraction
-  // NaN for NaN and where x is negative.
+  // The same with AVX-512 instructions, fraction in [-1/4, 1/2) and normal = x. The exponent is
+  // -infinity for 0 and infinity for infinity. The fraction is NaN for NaN and negative x.
   Split splitAvx512(Value x);
-  // `result` where `normal`, a split's, is positive and finite, else the limits that all logarithms share.
+  // Returns `result` if `normal` (of a Split) is positive and finite, else the limits of all
+  // logarithms.
   Value logLimits(Value normal, Value result);
 
   ImplicitLocOpBuilder b;
@@ -242,7 +254,7 @@ Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int3
       Value zero = LLVM::ZeroOp::create(b, padded);
       return LLVM::InsertElementOp::create(b, zero, x, arith::ConstantOp::create(b, b.getI32IntegerAttr(0)));
     }
-    SmallVector<int32_t> picked(width, lanes);  // behind the elements of x: 0
+    SmallVector<int32_t> picked(width, lanes);  // 0 after the elements of x
     std::iota(picked.begin(), picked.begin() + lanes, 0);
     return LLVM::ShuffleVectorOp::create(b, x, LLVM::ZeroOp::create(b, x.getType()), picked);
   };
@@ -265,8 +277,8 @@ Value Expander::onVectors(StringRef name, ArrayRef<Value> xs, std::optional<int3
 Value Expander::exp(Value x) {
   if (fast) return exp2(mul(x, f(kLog2eHigh)));
   if (gpu) {
-    // The integer part is limited so that its power of two is a normal number; what is left over at the ends of the
-    // range stays in the fraction, where ex2 overflows or underflows by itself.
+    // Clamps the integer part so that its power of two is a normal number. At the ends of the range
+    // the fraction holds the rest, and ex2 overflows or underflows by itself.
     Value limited =
         arith::MinNumFOp::create(b, arith::MaxNumFOp::create(b, mul(x, f(kLog2eHigh)), f(-126.0f)), f(127.0f));
     Value rounded = add(limited, f(kRounder));
@@ -288,7 +300,7 @@ Expander::Power Expander::powerOf(Value x) {
   return {rounded, n, fma(mul(r, r), p, r)};
 }
 
-// Below -17.5 it is -1.
+// Below -17.5 the result is -1, so x is clamped.
 Value Expander::expm1(Value x) {
   auto [rounded, n, lessOne] = powerOf(atLeast(atMost(x, 89.0f), -18.0f));
   Value half = powerOfTwo(sub(rounded, f(1.0f)));
@@ -303,7 +315,8 @@ Value Expander::exp2(Value x) {
     return fma(r, polynomial(r, p), f(1.0f));
   };
   if (avx512) {
-    // A subnormal result costs the instruction 200 cycles: the approximate one does not ask for it.
+    // A subnormal result takes the instruction 200 cycles, so the approximate exp2 masks these
+    // lanes.
     Value counts = fast ? compare(Predicate::UGE, x, -126.0f) : Value();
     Value r = fractionOf(x);
     return scaleBy(mantissa(r), sub(x, r), counts);
@@ -325,7 +338,7 @@ Expander::Split Expander::split(Value x) {
   Value tiny = compare(Predicate::OLT, x, std::numeric_limits<float>::min());
   Value normal = select(tiny, mul(x, f(0x1p23f)), x);
   constexpr int32_t kRootOfHalf = 0x3f3504f3, kExponent = static_cast<int32_t>(0xff800000);
-  Value shifted = and_(subInt(bits(normal), i(kRootOfHalf)), i(kExponent));  // the exponent, 23 bits up
+  Value shifted = and_(subInt(bits(normal), i(kRootOfHalf)), i(kExponent));  // exponent << 23
   Value mantissa = fromBits(subInt(bits(normal), shifted));
   Value exponent = fma(arith::SIToFPOp::create(b, type, shifted), f(0x1p-23f), select(tiny, f(-23.0f), f(0.0f)));
   return {exponent, sub(mantissa, f(1.0f)), normal};
@@ -333,8 +346,9 @@ Expander::Split Expander::split(Value x) {
 
 Value Expander::logLimits(Value normal, Value result) {
   if (gpu) {
-    // The approximate logarithm, by a unit that is idle meanwhile, is finite where this one is and gives the limits elsewhere. It takes
-    // a subnormal number for 0, which a split's is not.
+    // lg2.approx runs on a unit that is otherwise idle. It is finite exactly where `result` is
+    // valid, and else gives the limits. It treats subnormal inputs as 0, but `normal` is never
+    // subnormal.
     Value approximate = intrinsic("llvm.nvvm.lg2.approx.ftz.f", normal);
     return select(compare(Predicate::OLT, math::AbsFOp::create(b, approximate), kInfinity), result, approximate);
   }
@@ -363,20 +377,20 @@ Value Expander::log1p(Value x) {
                         : arith::DivFOp::create(b, lost, u, arith::FastMathFlags::afn).getResult());
 }
 
-Value Expander::logWith(Value x, Value beside) {
+Value Expander::logWith(Value x, Value correction) {
   constexpr float kP[] = {3.333333135e-01f, -2.500081956e-01f, 2.000124156e-01f, -1.662340909e-01f,
                           1.420157999e-01f, -1.315961033e-01f, 1.276221722e-01f, -7.636439055e-02f};
   constexpr float kAvx512P[] = {3.333333315e-01f,  -2.500005671e-01f, 2.000014090e-01f,
                                 -1.666081753e-01f, 1.426830597e-01f,  -1.263931114e-01f,
                                 1.168068179e-01f,  -9.561340014e-02f, 4.287197804e-02f};
-  constexpr float kLn2 = 0x1.62e43p-1f;  // 3e-9 of it from ln 2
+  constexpr float kLn2 = 0x1.62e43p-1f;  // relative error 3e-9
   auto [exponent, r, normal] = avx512 ? splitAvx512(x) : split(x);
   Value p = fma(polynomial(r, avx512 ? ArrayRef(kAvx512P) : ArrayRef(kP)), r, f(-0.5f));
   Value square = mul(r, r);
-  Value ofFraction = beside ? add(r, fma(p, square, beside)) : fma(p, square, r);
+  Value ofFraction = correction ? add(r, fma(p, square, correction)) : fma(p, square, r);
   Value result = fma(exponent, f(kLn2), ofFraction);
-  // At the limits of log1p `beside` is no number.
-  return avx512 && !beside ? result : logLimits(normal, result);
+  // At the limits of log1p the correction is NaN.
+  return avx512 && !correction ? result : logLimits(normal, result);
 }
 
 Value Expander::log2(Value x) {
@@ -419,7 +433,7 @@ Value Expander::erf(Value x) {
   Value q =
       polynomial(atMost(magnitude, 4.05f), {-8.802577812e-04f, -1.625025411e+00f, -9.211847700e-01f, -1.496145076e-01f,
                                             3.284972742e-02f, -5.005056539e-03f, 4.635861239e-04f, -1.945878182e-05f});
-  fast = true;  // at most 0.2 is subtracted from 1
+  fast = true;  // approximate exp2 suffices: at most 0.2 is subtracted from 1
   Value large = math::CopySignOp::create(b, sub(f(1.0f), exp2(q)), x);
   return select(compare(Predicate::OLT, magnitude, 0.92f), small, large);
 }
@@ -429,11 +443,11 @@ Value Expander::rsqrt(Value x) {
   return arith::DivFOp::create(b, f(1.0f), math::SqrtOp::create(b, x));
 }
 
-// pi/2 as a sum of three floats.
+// Three floats whose sum is pi/2.
 constexpr float kHalfPi[] = {1.57079637e+00f, -4.37113883e-08f, -1.71512451e-15f};
 constexpr float kLargeAngle = 32768.0f;
 
-// Up to 2^15 quarters the first product is subtracted without a rounding error.
+// The first fma is exact up to 2^15 quarters.
 Expander::Turn Expander::smallTurn(Value x) {
   Value rounded = fma(x, f(6.36619772e-01f), f(kRounder));
   Value n = sub(rounded, f(kRounder));
@@ -442,8 +456,10 @@ Expander::Turn Expander::smallTurn(Value x) {
   return {bits(rounded), rest};
 }
 
-// x = m 2^(e - 31) with a 32-bit m. In 64 bits of x 2/pi, which begin at the bit worth 2, everything above has gone; of
-// 2/pi take part the 96 bits from the one worth 2^(33 - e) on, which lie in four words, the first of them that of e - 1.
+// Payne-Hanek reduction with x = m 2^(e - 31), where m has 32 bits. Computes 64 bits of x 2/pi from
+// the bit worth 2 down; higher bits are multiples of 4 quarters. They depend on the 96 bits of 2/pi
+// from the bit worth 2^(33 - e) down. These bits are in four words, beginning with the word of bit
+// e - 1.
 Expander::Turn Expander::largeTurn(Value x) {
   constexpr uint32_t kTwoOverPi[] = {0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041};
   auto word = [&](uint32_t value) { return i(static_cast<int32_t>(value)); };
@@ -469,7 +485,8 @@ Expander::Turn Expander::largeTurn(Value x) {
   Value carry =
       arith::ExtUIOp::create(b, integer, arith::CmpIOp::create(b, arith::CmpIPredicate::ult, low, middle.getLow()));
   Value high = addInt(addInt(middle.getHigh(), arith::MulIOp::create(b, m, window(0))), carry);
-  // The nearest quarter, and the signed rest in units of 2^-32: 24 bits that a float holds, 8 and 32 more.
+  // The nearest quarter, and the signed rest in units of 2^-32. The rest is added from three parts
+  // that floats represent: its first 24 bits, 8 more, and the 32 bits of `low`.
   Value quarters = shiftRightUnsigned(addInt(high, i(0x20000000)), i(30));
   Value signedRest = arith::OrIOp::create(b, shiftLeft(high, 2), shiftRightUnsigned(low, i(30)));
   Value tail = arith::UIToFPOp::create(b, type, shiftLeft(low, 2));
@@ -514,9 +531,9 @@ Value Expander::sin(Value x) {
   return fromBits(xor_(bits(sine), and_(bits(x), i(std::numeric_limits<int32_t>::min()))));
 }
 
-Expander::Pair Expander::sumOf(Value large, Value small, Value beside) {
+Expander::Pair Expander::sumOf(Value large, Value small, Value lowPart) {
   Value high = add(large, small);
-  return {high, add(add(sub(large, high), small), beside)};
+  return {high, add(add(sub(large, high), small), lowPart)};
 }
 
 Expander::Pair Expander::productOf(Pair x, Pair y) {
@@ -546,21 +563,23 @@ Expander::Pair Expander::log2Pair(Value x) {
 Value Expander::powerOfPair(Pair t) {
   constexpr float kBeyond = 160.0f;
   Value size = math::AbsFOp::create(b, t.high);
-  Value low = select(compare(Predicate::OLT, size, kBeyond), t.low, f(0.0f));  // the rest of an infinity is NaN
+  // The low part of an infinity is NaN.
+  Value low = select(compare(Predicate::OLT, size, kBeyond), t.low, f(0.0f));
   Value limited = atLeast(atMost(t.high, kBeyond), -kBeyond);
   Value rounded = add(limited, f(kRounder));
   Value fraction = add(sub(limited, sub(rounded, f(kRounder))), low);
   return scale(fma(fraction, polynomial(fraction, kExp2), f(1.0f)), rounded);
 }
 
-// -0 and below to an odd power are negative.
+// Returns the magnitude with the sign of x if `odd`: odd powers of -0 and of negative x are
+// negative.
 Value Expander::minusWhereOdd(Value magnitude, Value x, Value odd) {
   Value sign = and_(bits(x), i(std::numeric_limits<int32_t>::min()));
   return fromBits(arith::OrIOp::create(b, bits(magnitude), select(odd, sign, i(0))));
 }
 
-// The special values are C's: x^0 and 1^y are 1 whatever the other is, (-1)^infinity is 1; a finite negative x takes
-// integers y only. From 2^24 on all floats are even integers.
+// Special values are those of C. x^0 and 1^y are 1, even for NaN. (-1)^infinity is 1. A finite
+// negative x with a fractional y gives NaN. All floats from 2^24 on are even integers.
 Value Expander::pow(Value x, Value y) {
   constexpr float kEven = 16777216.0f;
   auto either = [&](Value p, Value q) -> Value { return arith::OrIOp::create(b, p, q); };
@@ -615,7 +634,8 @@ Value expand(Operation* op, MathFlavor flavor) {
   return (expander.*expansionOf(op))(op->getOperand(0));
 }
 
-// A number that the type does not have becomes the nearest one, NaN 0, whatever the target's instruction does.
+// Makes a cast saturate on every target: numbers outside the type's range become the nearest one,
+// and NaN becomes 0.
 void saturate(arith::FPToSIOp cast) {
   ImplicitLocOpBuilder b(cast.getLoc(), cast);
   Value x = cast.getIn();
@@ -627,7 +647,8 @@ void saturate(arith::FPToSIOp cast) {
   cast.erase();
 }
 
-// By its form: an exponential, a magnitude, a constant, or a product or the least of such. A NaN is not negative.
+// Returns true if x is an exponential, a magnitude, a constant >= 0, or a multiplication or minimum
+// of such values. Ignores NaN.
 bool isNotNegative(Value x) {
   APFloat constant(0.0f);
   if (matchPattern(x, m_ConstantFloat(&constant))) return !constant.isNegative();
@@ -636,7 +657,8 @@ bool isNotNegative(Value x) {
   return isa_and_present<arith::MulFOp, arith::MinimumFOp>(op) && llvm::all_of(op->getOperands(), isNotNegative);
 }
 
-// An approximate division by 1 and what is not negative (canonical: the constant is on the right).
+// Returns true for an approximate division by 1 plus a value that is not negative. The constant is
+// on the right in canonical form.
 bool isByOneOrMore(arith::DivFOp division) {
   if (!arith::bitEnumContainsAny(division.getFastmath(), arith::FastMathFlags::afn)) return false;
   if (auto fma = division.getRhs().getDefiningOp<math::FmaOp>())

@@ -14,15 +14,15 @@ namespace {
 
 constexpr int kF32Fraction = 23, kF32Bias = 127, kF32Infinity = 0x7f800000;
 
-// A code is a sign, an exponent and `fraction` bits: 2^(exponent - bias) (1 + fraction), and without the 1 and with the
-// next exponent where the exponent is 0.
+// A code has a sign, an exponent and `fraction` bits. Its value is 2^(exponent - bias) (1 +
+// fraction). Exponent 0 is subnormal: 2^(1 - bias) fraction.
 struct Format {
   int fraction, bias;
-  int special;    // codes from here on are no numbers
-  float largest;  // finite number
+  int special;    // first code that is NaN or infinite
+  float largest;  // largest finite number
   int dropped() const { return kF32Fraction - fraction; }
   int rebias() const { return kF32Bias - bias; }
-  // The weight of the last bit where the exponent is 0.
+  // Exponent of the smallest subnormal number.
   int leastExponent() const { return 1 - bias - fraction; }
 };
 
@@ -69,11 +69,12 @@ class Converter {
 Value Converter::decode(Value codes) {
   Value code = arith::ExtUIOp::create(b, i32, codes), size = and_(code, 0x7f);
   Value normal = add(shiftLeft(size, format.dropped()), i(format.rebias() << kF32Fraction));
-  // Counted in units of the last bit, so that no f32 is subnormal on the way.
+  // Computes with multiples of the smallest number, so that no f32 intermediate is subnormal.
   Value units = arith::SIToFPOp::create(b, f32, size);
   Value small = bits(arith::MulFOp::create(b, units, f(std::ldexp(1.0f, format.leastExponent()))));
   Value number = select(less(size, 1 << format.fraction), small, normal);
-  // An exponent of ones: the fraction that is left tells an infinity from a NaN. 0x7f of f8E4M3FN is a NaN too.
+  // The largest exponent means infinity or NaN, depending on the fraction. So does code 0x7f of
+  // f8E4M3FN, a NaN.
   Value special = arith::OrIOp::create(b, normal, i(kF32Infinity));
   number = select(less(size, format.special), number, special);
   return fromBits(arith::OrIOp::create(b, number, shiftLeft(and_(code, 0x80), 24)));
@@ -81,13 +82,13 @@ Value Converter::decode(Value codes) {
 
 Value Converter::encode(Value numbers) {
   Value word = bits(numbers), all = and_(word, 0x7fffffff);
-  // Positive floats have the order of their bits.
+  // Positive floats compare like their bits, so an integer minimum clamps.
   Value size = arith::MinSIOp::create(b, all, i(std::bit_cast<int32_t>(format.largest)));
-  // Half a unit of the last bit that stays, less where that bit is 0, so that ties become even.
+  // Adds half a unit of the last kept bit, minus one if that bit is 0: ties round to even.
   Value odd = and_(shiftRight(size, format.dropped()), 1);
   Value rounded = add(add(size, i((1 << (format.dropped() - 1)) - 1)), odd);
   Value normal = shiftRight(add(rounded, i(-(format.rebias() << kF32Fraction))), format.dropped());
-  // The last bit of this number weighs as much as the format's least one: adding it rounds.
+  // The last bit of this f32 has the value of the smallest subnormal, so adding the f32 rounds.
   const int32_t roundingBits = (format.leastExponent() + kF32Fraction + kF32Bias) << kF32Fraction;
   Value sum = arith::AddFOp::create(b, fromBits(size), fromBits(i(roundingBits)));
   Value small = add(bits(sum), i(-roundingBits));

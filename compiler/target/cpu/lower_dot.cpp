@@ -12,7 +12,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-static constexpr int64_t kRows = 4, kAcross = 2;  // 8 accumulators, 2 of b and one of a fit the 16 registers of x86-64
+// 8 accumulators, 2 registers of B and one of A fit in the 16 vector registers of x86-64.
+static constexpr int64_t kRows = 4, kAcross = 2;
 
 void TileLowering::lowerDot(tile::DotOp op) {
   Buffer *a = plan.bufferOf(op.getA()), *operandB = plan.bufferOf(op.getB()), *result = plan.bufferOf(op.getResult());
