@@ -1,4 +1,5 @@
-// Attention of heads: o = softmax(z) v over the keys that a query sees, z = scale q k^T or cap tanh(scale q k^T / cap).
+// Attention of heads: o = softmax(z) v over the keys that a query sees, z = scale q k^T or cap
+// tanh(scale q k^T / cap).
 #pragma once
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 
 namespace ligerdsl::reference {
 
-// q, o: [batch, queries, heads, dim]; k, v: [batch, keys, kv_heads, dim]; lse: [batch, heads, queries].
+// q, o: [batch, queries, heads, dim]; k, v: [batch, keys, kv_heads, dim]; lse: [batch, heads,
+// queries].
 struct AttentionCase {
   int64_t batch, queries, keys, heads, kv_heads, dim;
   double scale;
@@ -107,8 +109,8 @@ inline AttentionGradients attention_gradient_reference(const AttentionCase& p, c
   return g;
 }
 
-// Sequences of several lengths, packed: each is a batch of its own. `queries` and `keys` are bounds, one more than
-// sequences. Tensors have no batch dimension; lse is [heads, queries].
+// Sequences of several lengths, packed: each is a batch of its own. `queries` and `keys` are
+// bounds, one more than sequences. Tensors have no batch dimension; lse is [heads, queries].
 struct AttentionSequences {
   AttentionCase of_all;  // without batch, queries and keys
   std::vector<int64_t> queries, keys;

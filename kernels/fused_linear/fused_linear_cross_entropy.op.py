@@ -42,7 +42,7 @@ later, cross_entropy_backward scales d_x and d_weight by one element. For one el
 fused_linear_cross_entropy_backward makes the gradients from lse.
 
 Size of chunks: chunk_rows if it is not 0, else by chunking:
-  - WORKSPACE: as many rows as max_workspace_bytes allows for the whole workspace. If not even one row
+  - WORKSPACE: the most rows that max_workspace_bytes allows for the whole workspace. If not even one row
     fits, execute returns INVALID_ARGUMENT, and there is no workspace size. With
     max_workspace_bytes = 0 a chunk has at most 1 GiB of logits. A single chunk is used if it takes no
     more memory than several with their accumulators.
@@ -72,7 +72,7 @@ An f32 weight with 16-bit x: a GPU rounds it to dtype in the workspace, once per
 2 V H bytes. If max_workspace_bytes leaves no room for that next to large chunks, each matmul of a
 chunk rounds it again, in blocks, and parts of d_x are added in f32. A CPU uses the f32 weight itself.
 
-Matmuls are in dtype on a GPU and in f32 on a CPU. products selects their implementation:
+Matmuls are in dtype on a GPU and in f32 on a CPU. `products` selects their implementation:
   - AUTO: cuBLASLt or CBLAS if it is found, else the library's own kernels. If an environment
     variable names a library, that one must be found. On a GPU with wgmma (sm_90a) AUTO always uses
     the own kernels in three cases. In 16 bits: V is not a multiple of 8 and H is one, because
@@ -128,7 +128,7 @@ d /= temperature. d is 0 at ignored rows.
 Tensors and options are the forward's, and its rules hold for chunks, workspace, accumulation, an f32
 weight, matmuls and labels. At least one gradient must be wanted; the others are not made. If only
 d_weight is wanted, chunks too small to add to it are replaced by blocks of the vocabulary, and nothing
-is computed twice. products must be that of the forward, because the own kernels write the lse
+is computed twice. `products` must be that of the forward, because the own kernels write the lse
 of logits that are not rounded.
 The device reads d_loss: one element, or one per row for NONE. lse is one f32 number, so p has a
 relative error of up to |lse| 2^-23. In rows whose label has nearly all the probability, 1 - p[y]

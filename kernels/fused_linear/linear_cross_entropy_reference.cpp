@@ -11,7 +11,8 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Multiplies losses of rows by the probability of their label. Gradients take the probability as a constant.
+// Multiplies losses of rows by the probability of their label. Gradients take the probability as a
+// constant.
 void scale_by_tokens(const CrossEntropyCase& which, const Values& logits, const std::vector<int64_t>& labels,
                      CrossEntropyResult* result) {
   CrossEntropyCase each = which;
@@ -46,8 +47,8 @@ void scale_by_tokens(const CrossEntropyCase& which, const Values& logits, const 
   }
 }
 
-// Returns the outputs of the forward and of the backward, which has gradients alone. The backward gives the lse and
-// the entropy of the forward; the forward leaves them empty.
+// Returns the outputs of the forward and of the backward, which has gradients alone. The backward
+// gives the lse and the entropy of the forward; the forward leaves them empty.
 Expected fused_linear_cross_entropy(const ReferenceCall& call, const Values& lse, const Values& entropy) {
   const int64_t n = call.size("N"), v = call.size("V");
   Values logits = logits_of(call["x"], call["weight"], n, v, call.size("H"));

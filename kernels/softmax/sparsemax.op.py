@@ -4,7 +4,7 @@ from table import Op, Plan, Tensor, dim, dtype, in_place
 
 OPS = [
     Op("sparsemax_forward", "sparsemax of rows: the nearest point of the simplex",
-       """y = max(x - tau, 0) with the tau for which a row of y sums to 1; most elements are exactly 0.
+       """y = max(x - tau, 0) with the tau for which each row of y has the sum 1; most elements are exactly 0.
 Arithmetic is f32, rounded once. A row of -inf alone, or with a NaN or +inf, gives NaN. The last
 dimension has stride 1, so sparsemax over another dimension needs a transposed copy. y may be exactly x
 when in_place is set.""",
