@@ -1,4 +1,4 @@
-"""Writes ligerdsl/ops.hpp: per operation a plan class and a one-call function over the C structs."""
+"""Writes ligerdsl/ops.hpp: for each operation a plan class and a one-call function that take the C structs."""
 
 PREAMBLE = """\
 // Operations of libligerdsl in C++. Included by ligerdsl.hpp; generated from lib/codegen/ops.py.

@@ -1,20 +1,31 @@
-"""Writes ligerdsl/ops.json: the table and the enumerators for programs that generate bindings. One object:
+"""Writes ligerdsl/ops.json: the table and the enumerators for generators of bindings. It is one object:
 
-format         1; a reader refuses others
-version        of the headers that it belongs to
-struct_header  what every desc and args struct begins with, and the values that belong there
+format         1; a reader refuses other numbers
+version        of the headers to which the file belongs
+struct_header  fields at the beginning of every desc and args struct, and their values
 constants      every enumerator of ligerdsl.h and ops.h
-operations     name, brief, doc, rows (what the workspace is counted in), aliases ([output, input] that may be the same memory
-               when in_place is set), desc and args
+operations     name, brief, doc, rows (unit of the workspace), desc, args, and aliases:
+               [output, input] pairs that may be the same memory if in_place is set
 
-desc and args have the struct's C name, its size in bytes and its fields in the order of the struct, each with a C type, a byte
-offset (64-bit systems), a default and a text. minimum, maximum, exclusive_maximum and infinite say what a number may be.
-role of a desc's field: option (of `enumerators`, where it has them), dim (of the size `symbol`), dtype (of `dtypes`; `zero` is what 0
-stands for in a plan, "none" for no tensor, "f32" or the dtype field that it is as; null: nothing), present (a tensor is passed), absent (it is not), in_place,
-queries; `tensor` is where the one-call form reads a field that is 0.
-kind of an args' field: tensor (direction, shape, dtype: a name or a field of desc; given: the field of desc that says whether it is
-passed, and whether that is when it is zero or nonzero; null: always; any_stride: also along the last dimension), list and its length,
-or value.
+desc and args have the struct's C name, its size in bytes, and its fields in order. A field has a C type,
+a byte offset (64-bit systems), a default and a doc. minimum, maximum, exclusive_maximum and infinite give
+the range of a number.
+
+role of a field of desc:
+  option             `enumerators` lists its values if it has names for them
+  dim                `symbol` is the letter of the size
+  dtype              `dtypes` lists the allowed ones. `zero` is the meaning of 0 in a plan: "none" for no
+                     tensor, "f32" or a dtype field for its dtype, null if 0 is not allowed
+  present, absent    the flag is set if a tensor is passed, or not passed
+  in_place, queries
+`tensor` is the tensor from which the one-call form reads a field that is 0.
+
+kind of a field of args:
+  tensor             direction, shape, dtype (a name or a field of desc), any_stride (also along the last
+                     dimension), given: the field of desc that tells if it is passed, and whether
+                     when that is zero or nonzero; null means always
+  list, length       a list of tensors and its length
+  value              a number
 """
 
 import ctypes
@@ -31,7 +42,7 @@ HEADER = [("struct_size", "size_t"), ("magic", "uint32_t"), ("version", "uint32_
 
 
 def constants_of(header):
-    """The enumerators of ligerdsl.h, and those of ops.h."""
+    """Returns the enumerators of ligerdsl.h and of ops.h."""
     text = re.sub(r"/\*.*?\*/", "", header, flags=re.S)
     named = {name: int(value, 0) for body in re.findall(r"\benum\s*\{(.*?)\}", text, flags=re.S)
              for name, value in re.findall(r"(\w+)\s*=\s*(\w+)", body)}
@@ -84,7 +95,7 @@ def arg_fields(a, constants):
 
 
 def struct(name, fields):
-    """The struct with its fields' offsets, as a C compiler lays it out."""
+    """Returns the struct with the offsets that a C compiler gives its fields."""
     layout = type(name, (ctypes.Structure,), {"_fields_": HEADER_TYPES + [(f["name"], CTYPES[f["type"]]) for f in fields]})
     placed = [{"name": f["name"], "type": f["type"], "offset": getattr(layout, f["name"]).offset} | f for f in fields]
     return {"struct": name, "size": ctypes.sizeof(layout), "fields": placed}

@@ -1,4 +1,4 @@
-"""Writes plans.cpp: `make_plan` of every operation whose row has a Plan. lib/src/ops/support.h has the functions that it calls."""
+"""Writes plans.cpp: `make_plan` of every operation whose row has a Plan. It calls functions of lib/src/ops/support.h."""
 
 from table import Value, pairs
 
@@ -8,7 +8,7 @@ def quoted(name, value):
 
 
 def rows_symbol(op):
-    """The symbol of the first leading dimension that no reduction shrinks."""
+    """Returns the symbol of the first leading dimension that is not reduced."""
     for tensor in op.tensors:
         first = tensor.shape.split()[0]
         if first.endswith("*") and tensor.name not in op.plan.reduced.split():
@@ -19,7 +19,7 @@ def rows_symbol(op):
 # ---- Checks that follow from the row --------------------------------------------------------------------------------
 
 def checks_of_sizes(op):
-    """A size of an optional tensor is at least 1 if the tensor is given."""
+    """Returns checks that a size of an optional tensor is at least 1 if the tensor is passed."""
     given = {t.name: t.given for t in op.tensors}
     return [f'  check_given("{f.name}", d.{f.name}, d.{given[f.source]}, "{f.source}");'
             for f in op.fields if f.role == "dim" and f.optional and given.get(f.source)]
@@ -30,7 +30,7 @@ def check_of_queries(op):
 
 
 def check_of_accumulate(op):
-    """A result cannot overwrite an input if it is added to."""
+    """Returns checks that an accumulated result does not overwrite an input."""
     inputs = {}
     for output, input in op.aliases:
         inputs.setdefault(output, []).append(input)
@@ -43,7 +43,7 @@ def gradients_of(op, parameter):
 
 
 def checks_of_parameters(op):
-    """Dtypes of parameters, and whether a gradient has its parameter."""
+    """Returns checks of parameters' dtypes, and that a gradient has its parameter."""
     out = []
     for f in op.fields:
         if f.same_as:
@@ -69,21 +69,21 @@ def checks(op):
 # ---- Options and bindings -------------------------------------------------------------------------------------------
 
 def gradients_dtype(op, parameter):
-    """The dtype that all gradients of one parameter's dtype have."""
+    """Returns the expression for the common dtype of all gradients of parameters with one dtype field."""
     fields = ", ".join(quoted(f.name, f"d.{f.name}") for f in gradients_of(op, parameter))
     accumulate = "d.accumulate" if op.field_named("accumulate") else "0"
     return f"gradients_dtype({{{fields}}}, d.{parameter}, {accumulate})"
 
 
 def dtype_for_zero(op, f):
-    """The third argument of `set`: the dtype of a field that is 0, if that is not f32."""
+    """Returns the third argument of `set`: the dtype for 0, unless that is f32."""
     if op.field_named(f.zero):
         return f", dtype_of(d.{f.zero})"
     return f", DType::{f.dtypes[0]}" if f.optional and f.dtypes[0] != "f32" else ""
 
 
 def setting(op, option, name):
-    """The line that sets an option. The name of an option that is a dtype ends with `type`."""
+    """Returns the line that sets an option. Names of dtype options end with `type`."""
     if name.startswith("!"):
         return f"  set(options.{option}, d.{name[1:]} == 0);"
     f = op.field_named(name)

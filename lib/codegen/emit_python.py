@@ -1,9 +1,12 @@
-"""Writes what is repetitive in the Python package: bind_operations.c, ligerdsl/enums.py, ligerdsl/ops.py for arrays of any
-library, and ligerdsl/torch/ops.py for torch's tensors and its operator registry.
+"""Writes the generated part of the Python package: bind_operations.c, ligerdsl/enums.py, ligerdsl/ops.py
+for arrays of any library, and ligerdsl/torch/ops.py for torch's tensors and its operator registry.
 
-At the Python surface an operation takes its tensors, and everything else by keyword: numbers, whether a description or a call of the C
-ABI holds them; with_* and without_* for results that may be left out; *_dtype for results whose dtype no input says. What the one-call
-form reads off the tensors is not there: dims, dtypes of inputs, whether an input is passed, whether two of them are the same.
+A Python function takes the operation's tensors. All else is passed by keyword:
+  - numbers, both those of the descriptor and those of the call
+  - with_* and without_* for optional results
+  - *_dtype for results whose dtype no input determines
+The one-call form derives the remaining fields from the tensors: dims, dtypes of inputs, which inputs are
+passed, and which tensors are the same.
 """
 
 import re
@@ -15,7 +18,7 @@ from table import DTYPES, Tensor, TensorList, Value, range_text
 
 ENUMS = {name: value for _, names in CONSTANTS for name, value in names}
 CTYPES = {"int32_t": "BIND_INT32", "int64_t": "BIND_INT64", "float": "BIND_FLOAT"}
-LOSSES = ("L", "Z", "R")  # sizes that are those of the rows, or one element, by the reduction
+LOSSES = ("L", "Z", "R")  # sizes: the rows or one element, depending on the reduction
 
 
 def letter_of(spec):
@@ -23,7 +26,7 @@ def letter_of(spec):
 
 
 class Surface:
-    """What Python sees of an operation."""
+    """The Python signature of an operation."""
 
     def __init__(self, op):
         self.op = op
@@ -50,13 +53,13 @@ class Surface:
         return next((t for t in self.inputs if t.name == name), None)
 
     def with_dtype(self, field):
-        """Inputs of which one is always there and has the dtype of the field."""
+        """Returns inputs with the dtype of the field: one that is always passed, else all."""
         found = [t for t in self.inputs if t.dtype == field]
         sure = [t for t in found if not t.given]
         return sure[:1] or found
 
     def place(self, letter):
-        """Where an input has this size: (tensor, axis from the end, factor)."""
+        """Returns the input dimension with this size: (tensor, axis from the end, factor), or None."""
         for t in sorted(self.inputs, key=lambda t: bool(t.given)):
             specs = t.shape.split()
             for i, spec in enumerate(specs):
@@ -65,7 +68,7 @@ class Surface:
         return None
 
     def condition(self, t):
-        """When an output is made: "" for always."""
+        """Returns the condition under which an output is made; "" means always."""
         if not t.given:
             return ""
         field = self.fields[t.given.lstrip("!")]
@@ -77,7 +80,7 @@ class Surface:
         return f"{field.source} is None" if zero else f"{field.source} is not None"
 
     def source(self, t):
-        """An input of the output's shape, by name if there is one."""
+        """Returns an input with the output's shape, preferably the one with the matching name, or None."""
         names = {"d_" + i.name: i for i in self.inputs} | {i.name + "_out": i for i in self.inputs}
         named = names.get(t.name)
         if named and named.shape == t.shape and "?" not in t.shape:
@@ -88,7 +91,7 @@ class Surface:
         return next((i for i in self.inputs if i.shape == t.shape and not i.given), None)
 
     def rows(self, t):
-        """Leading sizes, for a shape that begins with a star."""
+        """Returns the leading sizes of a shape that begins with a star."""
         for i in sorted(self.inputs, key=lambda i: bool(i.given)):
             specs = i.shape.split()
             if specs[0] == t.shape.split()[0]:
@@ -130,7 +133,7 @@ class Surface:
         return "(" + ", ".join(self.size(s) for s in specs) + ("," if len(specs) == 1 else "") + ")"
 
     def made(self, t, dialect):
-        """An expression that allocates the output."""
+        """Returns an expression that allocates the output."""
         fused = self.fields.get("fused")
         if fused and not t.given:  # out of gate, or half of gate_up
             whole = f"(*gate_up.shape[:-1], gate_up.shape[-1] // 2)"
@@ -148,7 +151,7 @@ class Surface:
         return f"({dialect.like(twin)} if {self.condition(twin)} else {made})" if twin and dialect.twins else made
 
     def anchor(self):
-        """An input that says which library and device an output is of."""
+        """Returns an input that determines the library and device of the outputs."""
         if self.list:
             return f"{self.list.name}[0]"
         return next(t for t in self.inputs if not t.given).name
@@ -170,7 +173,7 @@ class Surface:
         return number(n.default, ENUMS)
 
     def kind(self, n):
-        """The Python type of a number."""
+        """Returns the Python type of a number."""
         if n.ctype == "float":
             return "float"
         is_flag = (n.low, n.high) == (0, 1) and n.ctype == "int32_t" and "LIGERDSL_" not in n.doc
@@ -180,11 +183,11 @@ class Surface:
         return n in self.dims and not n.optional
 
     def trailing(self, t):
-        """The input may be left out of a call: it is optional, and so are those behind it."""
+        """Returns true if a call may omit the input: it and all later inputs are optional."""
         return all(i.given for i in self.inputs[self.inputs.index(t):])
 
     def call(self, given):
-        """Arguments of the function in _bind: `given` says what stands for an argument of the C ABI."""
+        """Returns the arguments of the function in _bind. `given` maps an argument of the C ABI to its expression."""
         tensors = [a.name for a in self.op.args if isinstance(a, (Tensor, TensorList))]
         numbers = [n.name for n in self.numbers] + ["accumulate"] * len(self.accumulate_fields)
         return ", ".join(given(name) for name in tensors + numbers)
@@ -193,7 +196,7 @@ class Surface:
 # ---- C ----------------------------------------------------------------------------------------------------------------
 
 def emit_c(ops):
-    out = ["/* Generated from lib/codegen/ops.py: where Python's arguments go. */", '#include "bind.h"', '#include "call_limits.h"', ""]
+    out = ["/* Generated from lib/codegen/ops.py: offsets of Python's arguments in the C structs. */", '#include "bind.h"', '#include "call_limits.h"', ""]
     for op in ops:
         s, n = Surface(op), op.name
         args = f"ligerdsl_{n}_args_t"
@@ -232,7 +235,7 @@ def emit_c(ops):
 # ---- Python ---------------------------------------------------------------------------------------------------------
 
 class Arrays:
-    """Arrays of any library: ligerdsl/arrays.py allocates."""
+    """Expressions for arrays of any library, which ligerdsl/arrays.py allocates."""
 
     twins = False
 
@@ -250,9 +253,10 @@ class Arrays:
 
 
 class Torch:
-    """torch.empty_like takes less than half of torch.empty's time, and sizes one by one half of a torch.Size's."""
+    """Expressions for torch's tensors. torch.empty_like takes less than half the time of torch.empty, and
+    separate sizes take half the time of a torch.Size."""
 
-    twins = True  # a result like another one is made from that
+    twins = True  # allocate a result like an earlier one of the same shape and dtype
 
     def like(self, tensor):
         return f"empty_like({tensor.name})"
@@ -263,7 +267,7 @@ class Torch:
     def empty(self, name, shape, dtype):
         if shape != "()" and shape.startswith("(") and not shape.endswith("else ())"):
             sizes = shape[1:-1].rstrip(",")
-        else:  # no sizes at all are an empty tuple
+        else:  # a scalar needs an empty tuple
             sizes = shape if shape == "()" else f"*({shape} or ((),))"
         return f"{name}.new_empty({sizes}, dtype={dtype})"
 
@@ -272,7 +276,8 @@ class Torch:
 
 
 class Fake(Torch):
-    """Results have the strides that the operator gives them, also where it copies an input first."""
+    """Expressions for fake tensors. Results have the strides of the operator's results, even if it copies an
+    input first."""
 
     def like(self, tensor):
         return f"_like({self.arguments(tensor)})"
@@ -287,7 +292,7 @@ class Fake(Torch):
 
 
 def emit_enums():
-    out = ['"""Choices that operations take as numbers. Generated from lib/codegen/emit_header.py."""', "", "from enum import IntEnum", ""]
+    out = ['"""Enumerations of option values. Generated from lib/codegen/emit_header.py."""', "", "from enum import IntEnum", ""]
     for doc, names in CONSTANTS:
         prefix = names[0][0].removeprefix("LIGERDSL_").split("_")[0]
         out += ["", f"class {prefix.capitalize()}(IntEnum):", f'    """{doc}."""', ""]
@@ -300,7 +305,7 @@ def wrapped(text, indent, first=""):
 
 
 def python_text(text):
-    """A comment of the C header in Python's words."""
+    """Returns a comment of the C header with Python's names."""
     return re.sub(r"LIGERDSL_([A-Z0-9]+)_(\w+|\*)", lambda m: m[1].capitalize() + "." + m[2], text).replace("NULL", "None")
 
 
@@ -326,14 +331,14 @@ def documentation(s, outputs_given):
     if s.accumulates and outputs_given:
         out += wrapped(f"accumulate: {s.fields['accumulate'].doc}; it must be given", "      ")
     if s.outputs:
-        out += ["", "    Returns" + (", None for what is not made; each is written to the array of its name if that is given:" if outputs_given else ", None for what is not made:")]
+        out += ["", "    Returns" + ("; results that are not made are None. A result is written to the array of its name if that is given:" if outputs_given else "; results that are not made are None:")]
         for t in s.outputs:
             out += wrapped(f"{t.name}: [{', '.join(t.shape.split())}], {python_text(t.doc)}", "      ")
     return [line.rstrip() for line in out] + ['    """']
 
 
 def parameters(s, annotate):
-    """Inputs, then everything else by keyword."""
+    """Returns the positional parameters (inputs) and the keyword parameters."""
     text = lambda name, kind, default: f"{name}: {kind}" + (f" = {default}" if default else "") if annotate else name + (f"={default}" if default else "")
     positional = [text(s.list.name, "Sequence[Array]", "")] if s.list else []
     for t in s.inputs:
@@ -348,7 +353,7 @@ def parameters(s, annotate):
 
 
 def function(s, name, positional, named):
-    parts = [part.replace(" ", "\0") for part in positional + (["*"] + named if named else [])]  # no break within one
+    parts = [part.replace(" ", "\0") for part in positional + (["*"] + named if named else [])]  # keeps a parameter on one line
     lines = textwrap.wrap(f"def {name}({', '.join(parts)}):", 130, subsequent_indent=" " * (5 + len(name)), break_long_words=False)
     return [line.replace("\0", " ") for line in lines]
 
@@ -358,8 +363,8 @@ def returned(names):
 
 
 def emit_arrays(ops):
-    out = ['"""Every operation of the library on arrays: NumPy\'s and those of other libraries by DLPack on a CPU, torch\'s tensors.',
-           "", "Without autograd; ligerdsl.torch has that. Results are new arrays unless they are given by name. Generated from",
+    out = ['"""Every operation of the library on arrays: NumPy arrays, torch tensors, and DLPack arrays on a CPU.',
+           "", "There is no autograd; ligerdsl.torch has it. Results are new arrays unless given by name. Generated from",
            'lib/codegen/ops.py."""', "", "from typing import Any, Optional, Sequence", "", "from . import _bind",
            "from .arrays import empty, empty_like", "", "Array = Any", f"__all__ = {[op.name for op in ops]!r}", ""]
     for op in ops:
@@ -381,7 +386,7 @@ SCHEMA_TYPES = {"float": "float", "int": "int", "bool": "bool"}
 
 
 def schema(s, accumulate):
-    """The operator's signature for torch.library."""
+    """Returns the operator's signature for torch.library."""
     letters = iter("abcdefgh")
     positional = [f"Tensor[] {s.list.name}"] if s.list else []
     for t in s.inputs:
@@ -418,7 +423,7 @@ def allocations(s, made, dialect):
 
 
 def copying_call(s, name, positional, named, call):
-    """The call, and the function once more with copies where the library refuses the strides of tensors that are only read."""
+    """Returns the call. If the library refuses strides of tensors that are only read, it is retried with copies."""
     read = [t.name for t in s.inputs if t not in s.mutated]
     if s.list or not read:
         return ["    " + call]
@@ -429,7 +434,7 @@ def copying_call(s, name, positional, named, call):
 
 
 def torch_function(s, accumulate):
-    """The operation on torch's tensors: a direct call, then what torch.library needs."""
+    """Returns the operation on torch's tensors: a direct call, an operator, and its fake for torch.library."""
     op, suffix = s.op, "_" if accumulate else ""
     name = op.name + suffix
     made = outputs_of(s, accumulate)
@@ -457,9 +462,9 @@ def torch_function(s, accumulate):
 
 
 def emit_torch(ops):
-    out = ['"""Every operation of the library on torch\'s tensors: a function that calls it at once, and an operator torch.ops.ligerdsl.NAME for',
-           "torch.compile, fake tensors and modes. Without autograd; what is not wanted is None from the function, and an empty tensor from the",
-           'operator. NAME_ adds to gradients that are given. Generated from lib/codegen/ops.py."""', "",
+    out = ['"""Every operation of the library on torch\'s tensors: a function that calls it directly, and an operator torch.ops.ligerdsl.NAME for',
+           "torch.compile, fake tensors and modes. There is no autograd. For a result that is not wanted the function returns None, and the",
+           'operator an empty tensor. NAME_ adds to gradients that are passed. Generated from lib/codegen/ops.py."""', "",
            "from torch import empty_like, float32, int32, int64", "", "from .. import _bind",
            "from ..errors import InvalidArgument as _InvalidArgument", "from .copies import retried as _retried",
            "from .register import like as _like, or_empty as _or_empty, register as _register", ""]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Generates what is repetitive in the C ABI from the table in ops.py.
+"""Generates the repetitive part of the C ABI from the table in ops.py.
 
     generate.py --out DIR [--header ligerdsl.h]
 
@@ -22,7 +22,7 @@ from ops import OPS, ROOT
 
 
 def exports(*headers):
-    """The names declared with LIGERDSL_API."""
+    """Returns the names declared with LIGERDSL_API."""
     text = "\n".join(headers)
     text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
     text = re.sub(r"^\s*#.*$", "", text, flags=re.M)

@@ -1,6 +1,6 @@
 """The operations of the C ABI, in the order of ops.h: kernels/<family>/<name>.op.py hold their rows, sorted by family, then by file.
 
-A row's text becomes the comment in ops.h. It must be complete in itself, so it refers to no other document.
+A row's text becomes the comment in ops.h. It must be complete, so it refers to no other document.
 """
 
 import importlib.util
@@ -10,7 +10,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def rows_of(path):
-    """Returns the rows of one file, each with the folder and the name that it is filed under."""
+    """Returns the rows of one file, with `place` set to its path without .op.py."""
     place = path.relative_to(ROOT).as_posix().removesuffix(".op.py")
     spec = importlib.util.spec_from_file_location(place.replace("/", "_"), path)
     module = importlib.util.module_from_spec(spec)

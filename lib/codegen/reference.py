@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """reference.py [--check]: writes docs/operations.md from the table in ops.py.
 
---check writes nothing and exits 1 when the page is not what the table gives.
+--check writes nothing and exits 1 if the page does not match the table.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main():
     if not check:
         PAGE.write_text(text, encoding="utf-8")
     elif not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-        sys.exit(f"{PAGE.name} is not what lib/codegen/ops.py gives: run lib/codegen/reference.py")
+        sys.exit(f"{PAGE.name} does not match lib/codegen/ops.py: run lib/codegen/reference.py")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The vocabulary of the operation table (ops.py): what one row can say about an operation of the C ABI."""
+"""Classes for the rows of the operation table (ops.py), which describe the operations of the C ABI."""
 
 from dataclasses import dataclass, field
 
@@ -12,24 +12,24 @@ REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 @dataclass
 class Field:
-    """One field of an operation's description."""
+    """One field of an operation's descriptor."""
     name: str
     ctype: str  # int32_t, int64_t or float
     default: object
     doc: str
     role: str = "option"  # option, dim, dtype, present, absent, in_place, queries
-    source: str = ""      # dim, dtype, present, absent, queries: the tensor that the one-call form reads it from
-    symbol: str = ""      # dim: the letter it has in tensor shapes
-    low: float = None     # smallest and largest value allowed; None: any finite number
+    source: str = ""      # dim, dtype, present, absent, queries: the tensor from which the one-call form reads it
+    symbol: str = ""      # dim: its letter in tensor shapes
+    low: float = None     # smallest allowed value; None: any finite number
     high: float = None
-    below_high: bool = False  # the largest is excluded
+    below_high: bool = False  # high itself is excluded
     infinite: bool = False    # float: infinity is allowed
-    or_zero: bool = False     # float: 0 is allowed beside what is between low and high
-    dtypes: tuple = ()    # dtype: those allowed
-    optional: bool = False  # dtype: zero is a value; dim: zero = not used
-    zero: str = ""        # an optional dtype's zero: "none" = the tensor is absent, "f32" = it is f32, or the dtype field that it is as
-    same_as: str = ""     # dtype of a parameter: the dtype field that it must equal, if it is not 0
-    gradient_of: str = ""  # dtype of a gradient: the parameter's dtype field. Gradients of one field have one dtype
+    or_zero: bool = False     # float: 0 is allowed in addition to the range from low to high
+    dtypes: tuple = ()    # dtype: the allowed dtypes
+    optional: bool = False  # dtype: 0 is allowed; dim: 0 means not used
+    zero: str = ""        # optional dtype, meaning of 0: "none" = the tensor is absent, "f32", or a dtype field to copy
+    same_as: str = ""     # dtype of a parameter: the dtype field that it must equal unless it is 0
+    gradient_of: str = ""  # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
 
 
 def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
@@ -37,17 +37,17 @@ def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
 
 
 def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none", **rules):
-    """rules: same_as or gradient_of, which a generated plan checks."""
+    """Returns a dtype field. rules: same_as or gradient_of, which a generated plan checks."""
     return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional, zero=zero if optional else "", **rules)
 
 
 def present(arg, doc=""):
-    """A flag: the optional tensor `arg` is passed to execute."""
+    """Returns a flag that is set if the optional tensor `arg` is passed to execute."""
     return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1)
 
 
 def absent(arg):
-    """A flag of an output that is there unless it is set."""
+    """Returns a flag that is set if the output `arg` is not wanted."""
     return Field(f"without_{arg}", "int32_t", 0, f"1: `{arg}` is not passed, and not computed", "absent", arg, low=0, high=1)
 
 
@@ -56,8 +56,9 @@ def in_place(doc):
 
 
 def queries(source):
-    """Rows of one causal matrix: the last dimension but one of `source`, read only when the field `causal` is set."""
-    return Field("n_queries", "int64_t", 0, f"causal: rows of one matrix; the one-call form takes it from {source} when 0",
+    """Returns the field for the rows of one causal matrix, the last dimension but one of `source`. It is read
+    only if the field `causal` is set."""
+    return Field("n_queries", "int64_t", 0, f"causal: rows of one matrix; 0: the one-call form reads it from {source}",
                  "queries", source, low=0, high=2**31 - 1)
 
 
@@ -66,12 +67,12 @@ def flag(name, doc, default=0):
 
 
 def option(name, ctype, default, doc, low=None, high=None, **range_):
-    """A number or a choice. Without bounds every number is right, if it is finite."""
+    """Returns a field for a number or an enumerator. Without bounds every finite number is allowed."""
     return Field(name, ctype, default, doc, low=low, high=high, **range_)
 
 
 def range_text(f):
-    """What a field or value takes, for its comment; "" where the comment says so already."""
+    """Returns the range of a field or value for its comment; "" if its doc contains it."""
     if f.or_zero:
         return f"0, or {f.low:g} <= {f.name} <= {f.high:g}"
     if f.high is not None:
@@ -85,11 +86,11 @@ def range_text(f):
 class Tensor:
     """One tensor of an operation's arguments.
 
-    shape: letters and numbers; a first letter with a star stands for any number of leading dimensions with one common stride
-    ("N* H"), a number before a letter multiplies it ("N* 2H"), "1" is a tensor of one element, "?" leaves the shape to the
-    operation's own code. The last dimension has unit stride, unless `any_stride`.
-    dtype: a dtype's name, or the name of the dtype field that gives it.
-    given: the field that says whether the tensor is passed, with ! before it for the opposite; "" = always.
+    shape: letters and numbers. A first letter with a star stands for any number of leading dimensions with
+    one common stride ("N* H"). A number before a letter multiplies it ("N* 2H"). "1" is a tensor of one
+    element. "?" leaves the shape to handwritten code. The last dimension has stride 1 unless any_stride.
+    dtype: a dtype's name, or the name of a dtype field.
+    given: the field that is set if the tensor is passed, or !field if it is set when it is not; "" = always.
     """
     name: str
     direction: str  # in, out, inout
@@ -98,24 +99,24 @@ class Tensor:
     doc: str
     given: str = ""
     any_stride: bool = False  # also along the last dimension
-    hint: str = ""  # what an error of the shape ends with: a mistake that is made often, and what to pass instead
+    hint: str = ""  # end of the error for a wrong shape: a common mistake, and the shape to pass instead
 
 
 def indices(name, shape, dtype, doc, given=""):
-    """Labels or indices, which may be a column of a larger tensor."""
+    """Returns a tensor of labels or indices, which may be a column of a larger tensor."""
     return Tensor(name, "in", shape, dtype, doc, given, any_stride=True)
 
 
 @dataclass
 class TensorList:
-    """A list of tensors: two fields of the args struct, a pointer and a count. The operation's own code checks it."""
+    """A list of tensors: a pointer and a count in the args struct. Handwritten code checks it."""
     name: str
     doc: str
 
 
 @dataclass
 class Value:
-    """A number passed at every call. low, high, below_high, infinite, or_zero: as of a field."""
+    """A number passed at every call. low, high, below_high, infinite, or_zero are those of Field."""
     name: str
     ctype: str
     default: object
@@ -125,30 +126,30 @@ class Value:
     below_high: bool = False
     infinite: bool = False
     or_zero: bool = False
-    unless: str = ""  # the field that, when set, says that the number is not read
+    unless: str = ""  # if this field is set, the number is not read
 
 
 def pairs(text):
-    """Returns the pairs of "kernel's name=row's name ..."; a name alone stands for both."""
+    """Returns the pairs of "name in the kernel=name in the row ..."; a single name is both."""
     return [tuple(word.split("=")) if "=" in word else (word, word) for word in text.split()]
 
 
 @dataclass
 class Plan:
-    """The kernel of an operation, and where its options and arguments come from: emit_plans.py writes `make_plan` from it.
+    """The kernel of an operation and the sources of its options and arguments, for `make_plan` (emit_plans.py).
 
-    options, numbers, integers, values and tensors are texts as pairs() reads them. A tensor or a number of the same name in the
-    row and in the kernel needs no word in `tensors`.
+    options, numbers, integers, values and tensors are texts for pairs(). `tensors` need not list a tensor or
+    a number with the same name in the row and in the kernel.
     """
-    options: str          # of the kernel, from fields of the description. !field: true if the field is 0
-    kernel: str = ""      # the kernel's name; "" = that of the operation, with _kernel
-    header: str = ""      # the header that declares it; "" = that with the name of the row's file
-    numbers: str = ""     # f32 arguments of the kernel, from fields
-    integers: str = ""    # integer arguments of the kernel, from fields
-    values: str = ""      # arguments of the kernel, from numbers of a call
-    tensors: str = ""     # arguments of the kernel, from tensors of another name
-    reduced: str = ""     # tensors of one element per row if the field `per_row` is set, else of one element
-    hook: bool = False    # lib/src/ops/ defines `adjust`, which checks and changes what the fields alone do not give
+    options: str          # kernel options from fields of the descriptor. !field: true if the field is 0
+    kernel: str = ""      # name of the kernel; "" = the operation's name with _kernel
+    header: str = ""      # header that declares it; "" = header with the name of the row's file
+    numbers: str = ""     # f32 arguments of the kernel from fields
+    integers: str = ""    # integer arguments of the kernel from fields
+    values: str = ""      # arguments of the kernel from numbers of a call
+    tensors: str = ""     # arguments of the kernel from tensors with another name
+    reduced: str = ""     # tensors with one element per row if the field `per_row` is set, else with one element
+    hook: bool = False    # lib/src/ops/ defines `adjust` for checks and options that need more than fields
 
 
 @dataclass
@@ -158,8 +159,8 @@ class Op:
     doc: str                                     # formulas, shapes, aliasing, errors
     fields: list
     args: list
-    rows: str                                    # what workspace_bytes_for counts
-    reports: str = "label"                        # kind of number that its kernels report when an index is out of bounds: one of REPORTS
+    rows: str                                    # rows that workspace_bytes_for counts
+    reports: str = "label"                        # kind of out-of-bounds number that its kernels report: one of REPORTS
     aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
     plan: Plan = None                            # None: lib/src/ops/ defines make_plan
     place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
@@ -170,7 +171,7 @@ class Op:
 
     @property
     def header(self):
-        """The header that declares the kernel."""
+        """Returns the header that declares the kernel."""
         return self.plan.header or f"{self.place}.h"
 
     def field_named(self, name):
@@ -186,7 +187,7 @@ class Op:
 
     @property
     def symbols(self):
-        """Letters of all shapes in order of appearance."""
+        """Returns the letters of all shapes in order of appearance."""
         seen = []
         for tensor in self.tensors:
             for spec in tensor.shape.split():
@@ -196,7 +197,7 @@ class Op:
         return seen
 
     def check_plan(self):
-        """Rejects a plan with a name that the row lacks, and one that leaves a field out."""
+        """Rejects a plan that has an unknown name or leaves a field out."""
         names, plan = [f.name for f in self.fields], self.plan
         used = [name.lstrip("!") for text in (plan.options, plan.numbers, plan.integers) for _, name in pairs(text)]
         for known, given in ((names, used), ([a.name for a in self.args if isinstance(a, Value)], [v for _, v in pairs(plan.values)]),

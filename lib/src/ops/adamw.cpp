@@ -1,4 +1,4 @@
-// AdamW's corrections of bias.
+// AdamW's bias corrections, which depend on the step.
 #include "kernels/optimizer/adamw.h"
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// Attention: the band of keys that queries see, and views whose numbers of tokens and sequences no code depends on.
+// Attention: the band of keys that a query sees, and views whose numbers of tokens and sequences
+// are dynamic, so that plans share compiled code.
 #include "kernels/attention/attention.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@ namespace {
 
 using kernels::AttentionOptions;
 
-// causal is a window of 0 to the right.
+// Returns the window to the right, which is 0 for causal.
 template <class Desc>
 int64_t right_of(const Desc& d) {
   return d.causal ? 0 : d.window_right;
@@ -39,8 +40,9 @@ AttentionOptions options_of(const Desc& d) {
   return options;
 }
 
-// Programs divide by numbers of blocks; where no sequence has tokens there is a program all the same, which writes what a row
-// without keys has, or a key without queries.
+// Returns a length of at least 1, because programs divide by numbers of blocks. If no sequence has
+// tokens, a program still runs. It writes the results of queries without keys, or of keys without
+// queries.
 int64_t longest(int64_t length) {
   return std::max<int64_t>(length, 1);
 }
@@ -64,7 +66,8 @@ AttentionOptions options_of_sequences(const Desc& d) {
   return options;
 }
 
-// A tensor as it is. Programs know its heads and their columns; code for one number of tokens serves every other one.
+// Returns an unchanged view of a tensor. The compiler knows its numbers of heads and columns;
+// batches and tokens are dynamic.
 OperationPlan::Bindings::Derived heads(const char* name, int tensor, int64_t count, int64_t dim) {
   return {.name = name,
           .memory = name,
@@ -77,7 +80,7 @@ OperationPlan::Bindings::Derived numbers(const char* name, int tensor, int64_t c
           .view = [=](const Call& call) { return call.tensors[tensor]; },
           .exact = {-1, count, -1}};
 }
-// The same of sequences, which have no batches.
+// Returns the same for tokens of sequences, which have no batch dimension.
 OperationPlan::Bindings::Derived tokens(const char* name, int tensor, int64_t count, int64_t dim) {
   OperationPlan::Bindings::Derived view = heads(name, tensor, count, dim);
   view.exact = {-1, count, dim};
@@ -98,7 +101,8 @@ OperationPlan::Bindings bindings_of(const Desc& d, OperationPlan::Number rows) {
       .rows = std::move(rows)};
 }
 
-// One code serves any number of sequences: the bounds' size is left open. Rows are the tokens of `queries` or of `keys`.
+// The length of the bounds is dynamic, so one kernel serves any number of sequences. Rows are the
+// tokens of `queries` or of `keys`, whichever are more.
 template <class Desc>
 OperationPlan::Bindings bindings_of_sequences(const Desc& d, int queries, int keys, int cu_seqlens_q,
                                               int cu_seqlens_k) {

@@ -1,4 +1,4 @@
-// Cross-entropy's fields in the kernels' terms, for the descriptions that have them.
+// Kernel options from the fields that descriptors of cross-entropy share.
 #pragma once
 
 #include "kernels/core/softcap.h"
@@ -7,7 +7,7 @@
 
 namespace ligerdsl::lib {
 
-// Throws where the loss is not wanted, and nothing else is.
+// Fails if neither the loss nor any other output is wanted.
 template <class Desc>
 void check_without_loss(const Desc& d, bool others) {
   if (d.without_loss == 0 || others || d.with_z_loss || d.with_accuracy || d.with_predictions || d.with_entropy) return;
@@ -15,14 +15,14 @@ void check_without_loss(const Desc& d, bool others) {
        "`without_loss`: expected 0 where nothing else is wanted, got 1; pass loss, or what else is to be computed");
 }
 
-// What multiplies a gradient is of no use without one.
+// Fails if an upstream gradient is passed and no gradient is wanted.
 inline void check_upstream(const char* field, int32_t given, bool with_gradient, const char* gradients) {
   if (!given || with_gradient) return;
   fail(Status::invalid_argument,
        std::string("`") + field + "`: expected 0 without " + gradients + ", got 1; it is read for gradients alone");
 }
 
-// Everything but the logits' type and the gradient.
+// Returns the options except the logits' type and the gradient.
 template <class Desc>
 kernels::CrossEntropyOptions cross_entropy_options(const Desc& d) {
   kernels::CrossEntropyOptions options;

@@ -1,4 +1,4 @@
-// Divergences of rows: which of their formulas a description means, and losses that have an element of each.
+// Divergences of rows: selects the formula of a descriptor, and binds unreduced losses.
 #include "kernels/divergence/divergence.h"
 
 #include "lib/src/ops/support.h"
@@ -9,12 +9,13 @@ namespace {
 
 using kernels::Divergence;
 
-// The symbols of an operation's sizes and its tensors.
+// Symbols of an operation's sizes, and indices of its tensors.
 struct Names {
   int rows, losses, gradients, loss, d_loss;
 };
 
-// A loss of every element is one dimension for the caller, whatever the leading ones of input are.
+// Returns a [rows, cols] view of an unreduced loss, which the caller passes as one dimension for
+// any leading dimensions of input.
 OperationPlan::Bindings::Derived by_rows(const char* name, int tensor, int rows, int64_t cols) {
   return {.name = name,
           .memory = name,

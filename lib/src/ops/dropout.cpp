@@ -1,4 +1,4 @@
-// The numbers that dropout's kernels take for p.
+// Kernel arguments of dropout that are computed from p.
 #include "kernels/elementwise/dropout.h"
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Embeddings: a second table of positions, and a table in shards.
+// Embeddings: a second table for positions, and sharded tables.
 #include "kernels/embedding/embedding.h"
 
 #include "lib/src/ops/support.h"
@@ -7,7 +7,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Checks that a shard lies in the table; true if it is one.
+// Returns true if the weight is a shard. Fails if it is not inside the table.
 template <class Desc>
 bool is_shard(const Desc& d) {
   if (d.total_rows == 0) {

@@ -1,4 +1,4 @@
-// SwiGLU and GeGLU. If gate and up are one tensor, the kernels take its halves.
+// SwiGLU and GeGLU. If gate and up are one tensor, the kernels get views of its halves.
 #include "kernels/elementwise/gated_activation.h"
 
 #include "kernels/core/elementwise_schedule.h"

@@ -1,4 +1,5 @@
-// Norm of a list of tensors: a launch per tensor writes its partial sums side by side, one more adds them up.
+// Norm of a list of tensors. One launch per tensor writes partial sums to consecutive rows, and a
+// last launch adds all of them.
 #include "kernels/optimizer/global_norm.h"
 
 #include <charconv>
@@ -12,14 +13,14 @@ namespace {
 
 using Args = ligerdsl_global_norm_args_t;
 
-constexpr int64_t kElementsPerProgram = 65536;  // what the header promises about workspace rows
+constexpr int64_t kElementsPerProgram = 65536;  // documented in the header as workspace rows per tensor
 constexpr int64_t kPartialBytes = 2 * sizeof(float);
 
 const Args& args_of(const Call& call) {
   return *static_cast<const Args*>(call.args);
 }
 
-// A row for each program.
+// Returns the view of partial sums, one row per program.
 BoundTensor partial_sums(void* data, int64_t programs) {
   BoundTensor tensor{};
   tensor.data = static_cast<std::byte*>(data);
@@ -69,10 +70,10 @@ class GlobalNorm final : public OpPlan {
     return rows.value();
   }
 
-  // Any number: a launch is of one tensor.
+  // Any number of rows is accepted, because each launch processes one tensor.
   std::string refusal(int64_t) const override { return ""; }
 
-  // Outputs that are not wanted take a slot each before the partial sums.
+  // The partial sums follow two slots for the outputs that are not wanted.
   size_t workspace_bytes(int64_t rows) const override {
     return 2 * kWorkspaceAlign +
            static_cast<size_t>(kernels::ceil_div(kernels::Count(rows), kElementsPerProgram).value()) * kPartialBytes;
@@ -115,11 +116,11 @@ class GlobalNorm final : public OpPlan {
   std::vector<const Launcher*> launchers() const override { return {squares_launcher_.get(), finish_launcher_.get()}; }
 
  private:
-  // Of sum_of_squares.
+  // Returns the number of programs of sum_of_squares for a tensor.
   int64_t programs_of(const BoundTensor& tensor) const { return squares_.steps[0].launch.grid[0].at(tensor.dims[0]); }
 
-  // The arguments of each kernel never overlap one another: the outputs were checked, the partial sums are the
-  // workspace's.
+  // All arguments of a kernel are disjoint: the outputs were checked, and the partial sums are in
+  // the workspace.
   std::unique_ptr<Launcher> load(const kernels::Operation& operation) const {
     const kernels::Step& step = operation.steps[0];
     std::vector<ArgPromise> promises;
@@ -144,7 +145,7 @@ class GlobalNorm final : public OpPlan {
     return pack;
   }
 
-  // Every tensor of the list, checked, as one row.
+  // Calls body with each tensor of the list, checked, as one row.
   template <class Body>
   void for_each(const Call& call, Body body) const {
     const auto list = list_of(global_norm::info(), &args_of(call));
@@ -159,7 +160,8 @@ class GlobalNorm final : public OpPlan {
     }
   }
 
-  // The partial sums are written before the last tensor is read.
+  // Fails if the tensor overlaps the workspace: partial sums are written before the last tensor is
+  // read.
   static void require_apart(const BoundTensor& tensor, const Call& call) {
     const std::byte* end = tensor.data + tensor.dims[0] * size_of(tensor.dtype);
     if (tensor.data < call.workspace + call.workspace_bytes && call.workspace < end) {

@@ -1,4 +1,5 @@
-// GroupNorm. The kernels see a group's channels as one row, [batch, group, C / K S], or as [batch, group, channel, position].
+// GroupNorm. The kernels get a group's channels as one row, [batch, group, C / K S], or as
+// [batch, group, channel, position].
 #include "kernels/norm/group_norm.h"
 
 #include "lib/src/ops/support.h"
@@ -22,7 +23,8 @@ void check_groups(const Desc& d) {
                                     std::to_string(d.n_positions) + "; use more groups");
 }
 
-// A tensor [batch, C, S] in other dimensions, batches any number of elements apart.
+// Returns a view of a tensor [batch, C, S] with these dimensions within a batch and any batch
+// stride.
 Derived channels(const char* name, int tensor, const std::string& memory, const kernels::GroupNormOptions& o,
                  std::vector<int64_t> dims) {
   const auto view_of = [name, tensor, stride = o.positions, dims](const Call& call) {
@@ -45,7 +47,7 @@ Derived channels(const char* name, int tensor, const std::string& memory, const 
   return {.name = name, .memory = memory, .view = view_of, .exact = exact};
 }
 
-// A tensor [batch, K] as one row.
+// Returns a view of a tensor [batch, K] as one row.
 Derived statistics(const char* name, int tensor, int64_t groups) {
   const auto view_of = [=](const Call& call) {
     BoundTensor view = call.tensors[tensor];

@@ -1,4 +1,4 @@
-// Products of groups of rows.
+// Matmuls of groups of rows.
 #include "kernels/matmul/grouped_matmul.h"
 
 #include "lib/src/ops/support.h"
@@ -13,7 +13,7 @@ struct Sizes {
   int rows, offsets;  // symbols
 };
 
-// Rows, once the offsets are known to be one more than the groups.
+// Returns the function that counts the rows. It fails if the number of offsets is not groups + 1.
 OperationPlan::Number rows_of(Sizes sizes, int64_t groups) {
   return [sizes, groups](const Call& call) {
     if (const int64_t got = call.sizes[sizes.offsets]; got >= 0 && got != groups + 1)

@@ -1,12 +1,12 @@
-// Gate and up as the halves of one tensor.
+// Views of gate and up as the halves of one tensor.
 #pragma once
 
 #include "lib/src/ops/support.h"
 
 namespace ligerdsl::lib {
 
-/// Half `which` of a tensor of two dimensions along dimension `dim`; `exact`: the half's sizes. Halves of equal `memory` may be the same
-/// tensor's.
+/// Returns the view of half `which` (0 or 1) of a two-dimensional tensor along dimension `dim`.
+/// `exact`: the half's sizes. Halves with equal `memory` may be of the same tensor.
 inline OperationPlan::Bindings::Derived half_of(const char* name, const std::string& memory, int tensor, int which,
                                                 int dim, std::vector<int64_t> exact) {
   const int64_t size = exact[dim];
@@ -22,7 +22,7 @@ inline OperationPlan::Bindings::Derived half_of(const char* name, const std::str
           .exact = std::move(exact)};
 }
 
-/// Columns [which * width, (which + 1) * width) of a tensor [n, 2 * width].
+/// Returns the view of columns [which * width, (which + 1) * width) of a tensor [n, 2 * width].
 inline OperationPlan::Bindings::Derived half_row(const char* name, const std::string& memory, int tensor, int which,
                                                  int64_t width) {
   return half_of(name, memory, tensor, which, 1, {-1, width});

@@ -1,4 +1,4 @@
-// LayerNorm's backward: d_weight, d_bias or both.
+// LayerNorm's backward with d_weight, d_bias or both.
 #include "kernels/norm/layer_norm.h"
 
 #include "lib/src/ops/support.h"

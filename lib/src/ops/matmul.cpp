@@ -1,4 +1,4 @@
-// Matrix products.
+// Matmuls.
 #include "lib/src/ops/product_plan.h"
 
 namespace ligerdsl::lib {

@@ -1,4 +1,4 @@
-// Modulated RMSNorm: every modulation has the same number of rows.
+// Modulated RMSNorm. Each modulation has the same number of rows.
 #include "kernels/norm/modulated_rms_norm.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Plans of matrix products: schedules for few rows, and one for any number.
+// Plans of matmuls: schedules for few rows, and one for any number of rows.
 #pragma once
 
 #include "kernels/matmul/matmul.h"
@@ -6,7 +6,7 @@
 
 namespace ligerdsl::lib {
 
-/// Whether rows of a or b, the first two tensors, begin elsewhere than at whole vectors.
+/// Returns true if a row of a or b, the first two tensors, is not aligned.
 inline bool has_unaligned_factors(const Call& call) {
   constexpr int64_t kVector = 16;  // bytes
   const auto is_aligned = [](const BoundTensor& factor) {
@@ -18,7 +18,8 @@ inline bool has_unaligned_factors(const Call& call) {
   return !is_aligned(call.tensors[0]) || !is_aligned(call.tensors[1]);
 }
 
-/// `rows`: the symbol of a's rows in memory.
+/// Returns a plan with a schedule for each range of row counts. `rows`: symbol of a's rows in
+/// memory.
 template <class Desc, class Kernel, class Options>
 std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo& info, const Desc& d,
                                         const Kernel& kernel, Options options, OperationPlan::Bindings bindings,
@@ -43,7 +44,7 @@ std::unique_ptr<OpPlan> plan_of_product(const ContextRef& context, const OpInfo&
       Options unaligned = options;
       unaligned.unaligned = true;
       buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, unaligned), &has_unaligned_factors,
-                         "factors whose rows begin anywhere"});
+                         "operands with unaligned rows"});
     }
   }
   buckets.push_back({OperationPlan::kAnyRows, configured(context, kernel, options)});

@@ -1,5 +1,6 @@
-// RoPE. The kernel sees the rotated columns of a head as two halves, [batch, position, head, 2, h], or as they lie in
-// memory when pairs are neighbours, [batch, position, head, 2 h]; the columns that are copied, apart.
+// RoPE. The kernel gets the rotated columns of a head as two halves, [batch, position, head, 2, h].
+// With INTERLEAVED, pairs are contiguous, and it gets [batch, position, head, 2 h]. Copied columns
+// are a view of their own.
 #include "kernels/rope/rope.h"
 
 #include "lib/src/ops/support.h"
@@ -40,7 +41,7 @@ Derived rotated(const char* name, const std::string& memory, int tensor, int64_t
           .exact = {-1, -1, heads, 2, h}};
 }
 
-// The columns after the rotated ones.
+// Returns the view of the columns after the rotated ones.
 Derived tail(const char* name, const std::string& memory, int tensor, int64_t heads, const RopeOptions& options) {
   const int64_t first = 2 * options.angles(), columns = options.tail();
   return {.name = name,
@@ -55,7 +56,8 @@ Derived tail(const char* name, const std::string& memory, int tensor, int64_t he
           .exact = {-1, -1, heads, columns}};
 }
 
-// cos or sin as [[3,] batch, position, columns]; one table for all batches has a batch stride of 0.
+// Returns the view of cos or sin as [[3,] batch, position, columns]. One table for all batches has
+// batch stride 0.
 Derived table(const char* name, int tensor, const RopeOptions& options) {
   const bool planes = options.layout == RopeLayout::multimodal;
   const int64_t columns = options.angles() * (options.complex_angles ? 2 : 1);

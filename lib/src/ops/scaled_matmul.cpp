@@ -1,4 +1,4 @@
-// Matrix products of fp8.
+// Matmul of fp8 tensors.
 #include "lib/src/ops/product_plan.h"
 
 namespace ligerdsl::lib {

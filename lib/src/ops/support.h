@@ -1,4 +1,5 @@
-// Functions that generated and written plans call: options of kernels from fields of descriptors, checks, numbers of a call.
+// Functions that generated and handwritten plans call: kernel options from fields of descriptors,
+// checks, and numbers of a call.
 #pragma once
 
 #include <initializer_list>
@@ -17,7 +18,7 @@
 
 namespace ligerdsl::lib {
 
-// The dtype of a field that check_desc has seen; `otherwise` for one that is not set.
+// Returns the dtype of a field that check_desc accepted, or `otherwise` if it is not set.
 inline DType dtype_of(int32_t code, DType otherwise = DType::f32) {
   DType type = otherwise;
   dtype_from_code(code, &type);
@@ -37,7 +38,7 @@ inline kernels::Reduction reduction_of(int32_t reduction) {
   }
 }
 
-// The type of a kernel's options.
+// Declares the type of a kernel's options, for decltype.
 template <class Options, class Config>
 Options kernel_options(const kernels::ConfiguredKernel<Options, Config>&);
 template <class Options>
@@ -72,7 +73,8 @@ inline void check_f32_or(const char* name, int32_t got, int32_t other) {
        std::string("`") + name + "`: expected f32 or " + dtype_name(other) + ", got " + dtype_name(got));
 }
 
-// Fails if a gradient is neither f32 nor of its parameter's dtype, or accumulates in another dtype than f32.
+// Fails if a gradient has neither f32 nor its parameter's dtype, or is accumulated in another dtype
+// than f32.
 inline void check_gradient(const char* name, int32_t gradient, int32_t parameter, int32_t accumulate) {
   if (gradient == 0) return;
   check_f32_or(name, gradient, parameter);
@@ -82,7 +84,8 @@ inline void check_gradient(const char* name, int32_t gradient, int32_t parameter
   }
 }
 
-// Returns the dtype of the wanted gradients of parameters with one dtype. Fails if the gradients differ.
+// Returns the dtype of the wanted gradients of parameters with one dtype. Fails if their dtypes
+// differ.
 inline DType gradients_dtype(std::initializer_list<std::pair<const char*, int32_t>> gradients, int32_t parameter,
                              int32_t accumulate) {
   const std::pair<const char*, int32_t>* first = nullptr;
@@ -114,13 +117,13 @@ inline void check_same_dtype(const char* field, int32_t got, int32_t expected, c
                                   ", or 0, got " + dtype_name(got));
 }
 
-// Fails if the gradient of a parameter is wanted, and the parameter is not given.
+// Fails if the gradient of a parameter is wanted and the parameter is not given.
 inline void check_has_parameter(const char* field, int32_t gradient, int32_t parameter, const char* name) {
   if (gradient && !parameter)
     fail(Status::invalid_argument, std::string("`") + field + "`: expected 0, because there is no " + name);
 }
 
-// Fails if a size of a tensor that is given is 0.
+// Fails if a tensor is given and its size is 0.
 inline void check_given(const char* field, int64_t size, int32_t given, const char* tensor) {
   if (given && size < 1)
     fail(Status::invalid_shape, std::string("`") + field + "`: expected at least 1 with " + tensor + ", got 0");
@@ -132,7 +135,7 @@ inline void check_queries(int32_t causal, int64_t queries) {
     fail(Status::invalid_shape, "`n_queries`: expected at least 1 with `causal`, got " + std::to_string(queries));
 }
 
-// Fails if an output would be added to and would overwrite an input.
+// Fails if an output would both accumulate and overwrite an input.
 inline void check_accumulate_alone(int32_t accumulate, int32_t in_place, const char* output, const char* inputs) {
   if (accumulate && in_place)
     fail(Status::invalid_argument, std::string("`in_place`: expected 0 with `accumulate`, got 1; what ") + output +
@@ -165,7 +168,8 @@ inline void check_reduced(const Call& call, int symbol, const char* name, bool p
        std::string("`") + name + "`: expected " + std::to_string(expected) + " elements, got " + std::to_string(got));
 }
 
-// Returns the function that counts the rows of a call, and checks that its `reduced` tensors fit them.
+// Returns the function that counts the rows of a call, and checks that its `reduced` tensors fit
+// them.
 inline OperationPlan::Number rows_with_reduced(int symbol, bool per_row,
                                                std::vector<std::pair<int, const char*>> reduced) {
   return [symbol, per_row, reduced = std::move(reduced)](const Call& call) {
@@ -229,12 +233,12 @@ class KernelQuestion final : public ConfigQuestion {
   }
 
   kernels::Machine machine_;
-  const Kernel& kernel_;  // of the program
+  const Kernel& kernel_;  // static, so it outlives this object
   Options options_;
 };
 
-// The operation that a kernel makes of these options on the context's machine, in the configuration that the context
-// says, else the heuristic's.
+// Returns the operation that a kernel records for these options on the context's machine. The
+// context chooses the configuration, or else the heuristic.
 template <class Options, class Config>
 kernels::Operation configured(const ContextRef& context, const kernels::ConfiguredKernel<Options, Config>& kernel,
                               const Options& options) {

@@ -1,4 +1,5 @@
-// Cross-entropy of a vocabulary in shards: the two operations between which the caller's ranks exchange statistics.
+// Cross-entropy over a sharded vocabulary: two operations, between which the caller's ranks
+// exchange statistics.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 
 #include <algorithm>
@@ -10,7 +11,8 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// Classes of the whole vocabulary, in which the shard must lie. Where it is not given, the shard is the last one.
+// Returns the number of classes of the whole vocabulary. If it is not given, the shard is the last
+// one. Fails if the shard exceeds it.
 template <class Desc>
 int64_t total_classes(const Desc& d) {
   const int64_t end = d.first_class + d.n_classes;  // both are at most 2^52
@@ -23,7 +25,7 @@ int64_t total_classes(const Desc& d) {
   return d.total_classes;
 }
 
-// Labels of `classes` or more are reported.
+// Kernels report labels >= `classes`.
 template <class Desc>
 OperationPlan::Bindings bindings_of(const Desc& d, int64_t classes) {
   OperationPlan::Bindings bindings;
@@ -38,13 +40,13 @@ void check_columns(const Call& call, int symbol, bool smoothing, const char* fie
                                   (smoothing ? " `" : "out `") + field + "`, got " + std::to_string(got));
 }
 
-// The number of shards whose statistics are there.
+// Returns the number of shards in partials.
 int64_t shards_of(const Call& call) {
   const int64_t rows = call.sizes[vocab_parallel_cross_entropy::dim_N];
   return rows == 0 ? 0 : call.sizes[vocab_parallel_cross_entropy::dim_M] / rows;
 }
 
-// a of the formulas, for K classes.
+// Returns a of the formulas for K = classes.
 double smoothing_share(const ligerdsl_vocab_parallel_cross_entropy_desc_t& d, int64_t classes) {
   if (!d.smooth_others || d.label_smoothing == 0) return d.label_smoothing;
   if (classes < 2)
@@ -62,7 +64,7 @@ std::unique_ptr<OpPlan> make_plan(const ContextRef& context,
                                                       .type = dtype_of(d.dtype),
                                                       .label_type = dtype_of(d.label_dtype),
                                                       .smoothing = d.with_smoothing != 0};
-  // Without total_classes a label beyond the shard may be of a later one.
+  // Without total_classes a label after the shard may belong to a later shard.
   const int64_t classes = d.total_classes == 0 ? std::numeric_limits<int64_t>::max() : total_classes(d);
   OperationPlan::Bindings bindings = bindings_of(d, classes);
   bindings.rows = [smoothing = options.smoothing](const Call& call) {
