@@ -4,12 +4,16 @@
     python3 bench/baselines.py add RUN.json ...            # a run of compare.py, `ligerdsl bench --json` on a CPU, or compile_time
     python3 bench/baselines.py add --peers-only RUN.json   # contenders that the table lacks, of a second run of the same commit
 
-`add` refuses a run without a commit or of changed sources. A run replaces the rows of each case that it
-measured completely, that is with no main contender left out for lack of time. Needs no torch.
+`add` refuses a run without a commit or with changed sources. A run replaces the rows of each case that it
+measured completely: it had time for all main contenders. Needs no torch.
 
-h200.csv, one for each GPU, has a row for each pass of a case by a contender. runs.csv has facts of runs.
-missing.csv has contenders that failed on a case or were wrong. cpu.csv has kernels on a CPU. compile.csv
-has the time to get a kernel. bench/baselines/README.md explains the columns.
+  h200.csv     one file per GPU: a row for each pass of a case by a contender
+  runs.csv     facts of runs
+  missing.csv  contenders that failed on a case or were wrong
+  cpu.csv      kernels on a CPU
+  compile.csv  time to get a kernel
+
+bench/baselines/README.md explains the columns.
 """
 
 import argparse
@@ -172,7 +176,7 @@ class Tables:
                 new = [row for row in flat_rows if row["provider"] not in there and row["in_ours"] and family(row["provider"]) != OURS]
                 at = max(i for i, row in enumerate(table) if same(row)) + 1
                 table[at:at] = new
-                said.append(f"{text}: {len(new)} rows beside those of run {old[0]['run']}")
+                said.append(f"{text}: {len(new)} rows added to those of run {old[0]['run']}")
                 continue
             if late(result, key):
                 said.append(f"{text}: left out, time ended before {', '.join(filter(None, late(result, key))) or 'a contender'}")

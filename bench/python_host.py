@@ -206,7 +206,7 @@ if options.beside:
     result |= beside()
     one, other = result["package"], result["beside"]
     print(f"package: {one['library']}\nbeside: {other['library']}\ntorch {one['torch']}, {one['device']}, {options.dtype}, 4 x {options.width}")
-    print("package, beside: microseconds; both over torch's layer_norm, forward and grad()")
+    print("microseconds of the package and of --beside; both over torch's layer_norm; forward and grad()")
     for name, us in one["microseconds"].items():
         ratios = one["over_torch_layer_norm"][name], other["over_torch_layer_norm"][name]
         print(f"{us:8.1f} {other['microseconds'][name]:8.1f} {ratios[0]:7.2f} {ratios[1]:7.2f}  {name}")

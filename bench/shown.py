@@ -1,4 +1,4 @@
-"""Which rows of bench/baselines are compared, and how. Needs no torch."""
+"""Selects and compares rows of bench/baselines. Needs no torch."""
 
 from collections import defaultdict
 

@@ -8,13 +8,13 @@ from shown import FULL, MAIN_FORMS, NO_PEER, OURS, best_peer, counts, family, ra
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
          "liger_cute_new": "Liger CuTe, not in place", "liger_cute_registry": "Liger CuTe, dispatched",
-         "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 sums",
+         "liger_cute_scaled": "Liger CuTe, no logits", "liger32": "Liger, f32 accumulators",
          "quack": "QuACK", "quack_logits": "QuACK, stored logits", "quack_tuned": "QuACK tuned", "quack_8192": "QuACK, chunks of 8,192",
          "quack_logits_8192": "QuACK, stored logits, chunks of 8,192", "liger_chunks": "Liger, chunks of 4,096 or more", "compile": "torch.compile",
          "compile_max": "torch.compile max", "torch": "PyTorch", "flash4": "FlashAttention-4", "torch_cudnn": "PyTorch, cuDNN",
-         "torch_flash": "PyTorch, FlashAttention-2", "floor": "bare products", "copy": "copy",
-         "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_apart": "libligerdsl, gradient apart",
-         "ligerdsl_kernels": "libligerdsl, own products", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
+         "torch_flash": "PyTorch, FlashAttention-2", "floor": "bare matmuls", "copy": "copy",
+         "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_apart": "libligerdsl, separate gradient",
+         "ligerdsl_kernels": "libligerdsl, own matmuls", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB", "ligerdsl_64mb_dw16": "libligerdsl, 64 MB"}
 FLCE = "fused_linear_cross_entropy"
 # The fused head's options, from fast to small.
@@ -85,7 +85,7 @@ def mean_of(cases):
 
 
 def best_forms(rows):
-    """The contenders of fused linear cross-entropy that the page has: all of ours, the bare products, the best form of each peer."""
+    """Returns the contenders of fused linear cross-entropy for the page: all of ours, the bare matmuls, the best form of each peer."""
     of_families = defaultdict(list)
     for name, provider in rows:
         if name == FULL and (family(provider) == OURS or provider in NO_PEER or counts(rows[FULL, provider])):
@@ -95,25 +95,25 @@ def best_forms(rows):
 
 
 def linear_row(rows, provider):
-    """[bursts, sustained, peak MB, workspace MB, error] of a contender, times in ms with the multiple of the bare products."""
+    """Returns [bursts, sustained, peak MB, workspace MB, error] of a contender. Times are in ms, with the multiple of the bare matmuls."""
     row, floor = rows[FULL, provider], rows.get((FULL, "floor"))
     times = [f"{read(row) / 1e3:.1f}" + (f" ({read(row) / read(floor):.2f})" if floor else "") for read in (time_of, sustained)]
     return [*times, f"{row.get('peak_mb', 0):.0f}", f"{row['workspace_mb']:.0f}" if row.get("workspace_mb") else "", f"{row['max_error']:.1e}"]
 
 
 def linear_table(cases, kernel=FLCE):
-    """Contenders of a head, with the multiple of the bare products of their run."""
+    """Returns the table of a head's contenders, with the multiple of the bare matmuls in the same run."""
     rows = [[shape_text(key), name_of(provider), *linear_row(rows, provider)] for key, rows in sorted(cases.items()) if key[0] == kernel
             for provider in best_forms(rows)]
-    return table(["rows x H x V", "contender", "bursts, ms (of bare products)", "sustained, ms", "peak MB", "workspace MB", "error"], rows)
+    return table(["rows x H x V", "contender", "bursts, ms (of bare matmuls)", "sustained, ms", "peak MB", "workspace MB", "error"], rows)
 
 
 def knob_table(cases, shape):
-    """Memory against time of the fused head's options on one shape."""
+    """Returns the table of memory and time of the fused head's options on one shape."""
     rows = cases.get((FLCE, shape, "bf16"), {})
     found = [[KNOBS[provider], *linear_row(rows, provider)[:4]] for provider in KNOBS if (FULL, provider) in rows]
     best = best_peer(rows, FULL) if found else None
-    return table(["fused linear cross-entropy, " + shape_text((FLCE, shape, "bf16")), "bursts, ms (of bare products)", "sustained, ms", "peak MB", "workspace MB"],
+    return table(["fused linear cross-entropy, " + shape_text((FLCE, shape, "bf16")), "bursts, ms (of bare matmuls)", "sustained, ms", "peak MB", "workspace MB"],
                  found + ([[f"best peer: {name_of(best[1]['provider'])}", *linear_row(rows, best[1]["provider"])[:4]]] if best else []))
 
 
@@ -168,7 +168,7 @@ def beside_peer(cases, text, goal):
 
 
 def of_floors(cases, text, goal):
-    """Multiples of the bare products in bursts / sustained: "PROVIDER ROWS"; bold above the goal."""
+    """Returns multiples of the bare matmuls for "PROVIDER ROWS", bursts / sustained; bold above the goal."""
     provider, shape = text.split()
     (rows,) = chosen(cases, f"{FLCE} {shape}").values()
     row, floor = rows[FULL, provider], rows[FULL, "floor"]

@@ -34,18 +34,18 @@ HERE = pathlib.Path(__file__).resolve().parent
 CONFIGURATIONS = 48  # number of Triton's configurations for these kernels (tuners_triton.configs)
 FIRST_SAMPLES = 3  # lib/cli/tune/tune_worker.cpp: samples after which a hopeless configuration is given up
 MODES = {
-    "triton": "configurations compiled in parallel, as many timed launches in all as ligerdsl made",
+    "triton": "configurations compiled in parallel, the same total of timed launches as ligerdsl",
     "triton_own_samples": "configurations compiled in parallel, Triton's own benchmark: 100 ms of launches of each configuration after 25 ms",
-    "triton_as_it_is": "the first call of the autotuned kernel and nothing else: one compile after the other, Triton's own benchmark",
+    "triton_as_it_is": "only the first call of the autotuned kernel: one compile after the other, Triton's own benchmark",
 }
 METHOD = {
     "process_seconds": "wall clock (time.perf_counter of the process that starts it) around the whole process, with empty disk caches",
-    "search_seconds of ligerdsl": "from the process that runs kernels being there, with its context: data, float64 answers, compiling, checking and "
+    "search_seconds of ligerdsl": "from the time when the process that runs kernels has its context: data, float64 answers, compiling, checking and "
                                   "timing every configuration, finals",
     "search_seconds of triton": "after the imports, the GPU's context, the tensors and one compile and launch of another kernel: compiling and timing "
                                 "every configuration, one launch of the best. No result is checked",
-    "timed_launches": "between two events, with a cold L2, warm-up not counted. Of ligerdsl: candidates, the heuristic in turns with them, finals",
-    "winners_us": "median of bench/timing.py for all of them in one process, after the searches",
+    "timed_launches": "between two events, with a cold L2, without warm-up. ligerdsl: candidates, the heuristic alternating with them, finals",
+    "winners_us": "median of bench/timing.py, all winners in one process after the searches",
 }
 
 
