@@ -31,7 +31,8 @@ AttentionSequences attention_sequences(const ReferenceCall& call) {
       .of_all = attention_heads(call), .queries = call.integers("cu_seqlens_q"), .keys = call.integers("cu_seqlens_k")};
 }
 
-// The kernel rounds the weights before it multiplies them: errors are measured in the norm of all elements.
+// Errors of o are measured in the norm of all elements, because the kernel rounds p before it
+// multiplies.
 template <class Which>
 Expected forward(const ReferenceCall& call, const Which& which) {
   const auto r = attention_reference(which, call["q"], call["k"], call["v"]);

@@ -1,5 +1,5 @@
-// Attention of heads: o = softmax(z) v over the keys that a query sees, z = scale q k^T or cap
-// tanh(scale q k^T / cap).
+// float64 attention: o = softmax(z) v over the keys that a query sees, with z = scale q k^T or
+// z = cap tanh(scale q k^T / cap), and its gradients.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct AttentionCase {
   int64_t left = -1, right = -1;  // negative: any number of keys
 
   bool sees(int64_t query, int64_t key) const {
-    const int64_t own = query + keys - queries;  // the last query's is the last key
+    const int64_t own = query + keys - queries;  // the last query corresponds to the last key
     return (left < 0 || key >= own - left) && (right < 0 || key <= own + right);
   }
 };
@@ -35,7 +35,7 @@ struct AttentionGradients {
 
 namespace attention_detail {
 
-// One query of one head: where its tensors begin, and what it gives to each key.
+// One query of one head: element offsets in the tensors, and its score with each key.
 struct Row {
   const AttentionCase& p;
   int64_t b, h, i;
@@ -82,7 +82,7 @@ inline AttentionResult attention_reference(const AttentionCase& p, const Values&
   return r;
 }
 
-// From the forward's lse; o is the forward's result as it was rounded.
+// Returns the gradients from the forward's lse. `o` is the forward's rounded result.
 inline AttentionGradients attention_gradient_reference(const AttentionCase& p, const Values& q, const Values& k,
                                                        const Values& v, const Values& o, const Values& d_o,
                                                        const Values& lse) {
@@ -109,13 +109,13 @@ inline AttentionGradients attention_gradient_reference(const AttentionCase& p, c
   return g;
 }
 
-// Sequences of several lengths, packed: each is a batch of its own. `queries` and `keys` are
-// bounds, one more than sequences. Tensors have no batch dimension; lse is [heads, queries].
+// Packed sequences of different lengths. `queries` and `keys` hold the bounds, one more than there
+// are sequences. Tensors have no batch dimension; lse is [heads, queries].
 struct AttentionSequences {
-  AttentionCase of_all;  // without batch, queries and keys
+  AttentionCase of_all;  // batch, queries and keys are not set
   std::vector<int64_t> queries, keys;
 
-  // body(case, range of queries, range of keys) of each.
+  // Calls body(case, first query, first key) for each sequence.
   template <class Body>
   void each(const Body& body) const {
     for (size_t i = 0; i + 1 < queries.size(); ++i) {

@@ -22,16 +22,15 @@
 
 namespace ligerdsl::reference {
 
-// Values of one output, and how to measure errors against them.
+// Expected values of one output, and the measure of errors against them.
 struct Expectation {
   Values values;
-  // True for sums over rows: the error is the norm of all differences, relative to the norm of all
-  // values.
+  // If set, the error is the norm of all differences, relative to the norm of all values. It is set
+  // for sums over rows.
   bool over_rows = false;
-  // Type that the terms of a sum, or values on the way to the result, are rounded to.
+  // Type to which terms of a sum or intermediate values are rounded.
   DType rounding = DType::f32;
-  // Least norm that errors over rows are relative to: the norm of the absolute terms, where terms
-  // cancel.
+  // Lower bound of the norm of all values: the norm of the absolute terms, if terms cancel.
   double norm = 0;
 };
 
@@ -39,7 +38,7 @@ inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
 using Expected = std::map<std::string, Expectation>;  // by output
 
-// One call of an operation: its tensors before the call, and the numbers of its description and
+// One call of an operation: its tensors before the call, and the numbers of its descriptor and
 // arguments.
 class ReferenceCall {
  public:
@@ -55,11 +54,10 @@ class ReferenceCall {
   // Returns the names of all tensors; those of a list of tensors are "NAME[0]", "NAME[1]" ...
   virtual std::vector<std::string> tensors() const = 0;
 
-  // Return a number of the description or among the arguments, or `missing` if the operation has
-  // none of this name.
+  // Return a number of the descriptor or arguments, or `missing` if there is none with this name.
   virtual double number(const std::string& name, double missing) const = 0;
   virtual int64_t integer(const std::string& name, int64_t missing) const = 0;
-  // Returns the size that a letter of the tensors' shapes names.
+  // Returns the size of a letter of the tensors' shapes.
   virtual int64_t size(const std::string& letter) const = 0;
   // Returns the number that `type` stores for a value.
   virtual double round_to(DType type, double value) const = 0;
@@ -70,7 +68,7 @@ class ReferenceCall {
   bool flag(const std::string& name) const { return number(name, 0) != 0; }
   std::vector<int64_t> integers(const std::string& tensor) const;
   // Returns the expectation of a sum over rows. The previous values are added if the flag
-  // `accumulate` is set. `terms` is the type that the terms are rounded to.
+  // `accumulate` is set. `terms` is the type to which terms are rounded.
   Expectation over_rows(const std::string& tensor, Values sums, DType terms = DType::f32,
                         const std::string& accumulate = "accumulate") const;
 };
@@ -82,8 +80,8 @@ Reference* find_reference(std::string_view operation);
 // Returns the names of all operations that have a reference.
 std::vector<std::string_view> referenced_operations();
 
-// Returns rows of `cols` columns, each multiplied by its factor or by the only one; `factors`
-// empty: unchanged.
+// Returns rows of `cols` columns, each multiplied by its factor or by the single one. Empty
+// `factors` change nothing.
 Values scaled_rows(Values rows, const Values& factors, int64_t cols);
 
 }  // namespace ligerdsl::reference

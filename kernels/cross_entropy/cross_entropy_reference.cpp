@@ -29,7 +29,7 @@ Totals count(const std::vector<int64_t>& labels, const CrossEntropyCase& c) {
 }
 
 struct RowResult {
-  double loss = 0, zeta = 0, lse = 0;  // before the reduction's factors
+  double loss = 0, zeta = 0, lse = 0;  // before the reduction's scale
   int64_t best = 0;
   double entropy = 0;
   Values d_loss, d_zeta, d_entropy;  // gradients of loss, zeta and entropy

@@ -20,8 +20,8 @@ struct CrossEntropyCase {
   Reduce reduction = Reduce::mean;
   Values upstream{1.0};    // one value, or one per row when reduction is none
   double temperature = 0;  // 0: none
-  Values d_entropy;        // upstream gradient of every row's entropy; empty: 0
-  Values lse, entropy;     // of every row, given: the gradient is made from these; empty: from the row's own
+  Values d_entropy;        // upstream gradient of each row's entropy; empty: 0
+  Values lse, entropy;     // per row, for the gradient; empty: the row's own
 };
 
 struct CrossEntropyResult {
@@ -31,11 +31,11 @@ struct CrossEntropyResult {
   Values d_logits;
 };
 
-// A label that is no class and not ignore_index makes its row NaN.
+// Returns loss and gradient. A label that is neither a class nor ignore_index makes its row NaN.
 CrossEntropyResult cross_entropy_reference(const Values& logits, const std::vector<int64_t>& labels,
                                            const CrossEntropyCase& c);
 
-// Return what the description of a loss and its tensors say.
+// Return the reduction and the case of a call.
 Reduce reduce_of(const ReferenceCall& call);
 CrossEntropyCase cross_entropy_case(const ReferenceCall& call);
 

@@ -1,4 +1,4 @@
-// float64 cross-entropy of a vocabulary in shards.
+// float64 cross-entropy over a sharded vocabulary.
 #pragma once
 
 #include <algorithm>
@@ -19,22 +19,27 @@ struct VocabParallelCase {
   int64_t classes = 0, first_class = 0, total_classes = 0;
   int64_t ignore_index = -100;
   double smoothing = 0;
-  bool shard_smoothing = false;  // over the shard's own classes
-  bool smooth_others = false;    // label_smoothing is what the classes other than the label share
-  int64_t shard = 0;             // which of the statistics are its own
+  bool shard_smoothing = false;  // smooth over the shard's own classes
+  bool smooth_others = false;    // the classes other than the label share label_smoothing
+  int64_t shard = 0;             // index of this shard in the partials
   Reduce reduction = Reduce::none;
   Values upstream{1.0};  // one value, or one per row when reduction is none
 
   bool is_class(int64_t label) const { return label >= 0 && label < total_classes; }
   bool owns(int64_t label) const { return label >= first_class && label < first_class + classes; }
   int64_t columns() const { return smoothing > 0 ? 5 : 3; }
-  // Classes that smoothing goes over, and the share of the loss that their mean has.
+  // Number of classes that smoothing covers.
   double smoothed() const { return static_cast<double>(shard_smoothing ? classes : total_classes); }
+  // Weight of the mean over these classes in the loss.
   double share() const { return smooth_others ? smoothing * smoothed() / (smoothed() - 1) : smoothing; }
 };
 
-// Of each row: maximum; sum of e^(x - maximum) without the label's; the label's logit or 0; sum of x - maximum;
-// number of classes.
+// Returns for each row:
+//   0: maximum
+//   1: sum of e^(x - maximum) except the label's
+//   2: the label's logit, or 0 if another shard has it
+//   3: sum of x - maximum (only with smoothing)
+//   4: number of classes (only with smoothing)
 inline Values vocab_parallel_partials_reference(const Values& logits, const std::vector<int64_t>& labels,
                                                 const VocabParallelCase& c) {
   Values out(c.n * c.columns(), 0.0);
@@ -64,7 +69,7 @@ struct VocabParallelResult {
   Values d_logits;
 };
 
-// `partials`: of all shards, one after the other; `logits` of this one.
+// `partials` are those of all shards, one shard after the other. `logits` are those of this shard.
 inline VocabParallelResult vocab_parallel_reference(const Values& partials, const Values& logits,
                                                     const std::vector<int64_t>& labels, const VocabParallelCase& c) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), a = c.share(), k = c.smoothed();
@@ -90,7 +95,7 @@ inline VocabParallelResult vocab_parallel_reference(const Values& partials, cons
     out.loss[each ? i : 0] += loss * mean;
     const double scale = bad ? nan : mean * c.upstream[each && c.upstream.size() > 1 ? i : 0];
     for (int64_t j = 0; j < (logits.empty() ? 0 : c.classes); ++j) {
-      const bool hit = j + c.first_class == labels[i];  // the statistics have its logit too
+      const bool hit = j + c.first_class == labels[i];  // the partials also have its logit
       const double p = std::exp((hit ? label : logits[i * c.classes + j]) - top) / total;
       out.d_logits[i * c.classes + j] = scale * (p - a / k - (hit ? 1 - a : 0));
     }

@@ -1,4 +1,4 @@
-// float64 divergences of rows, term by term as they are defined.
+// float64 divergences of rows, computed term by term from their definitions.
 #pragma once
 
 #include <algorithm>
@@ -32,12 +32,12 @@ struct DivergenceResult {
   Values d_input;
 };
 
-// weight * log, where a weight of 0 counts more than an infinite logarithm.
+// Returns weight * log, and 0 for weight 0 even if the logarithm is infinite.
 inline double weighed_log(double weight, double log) {
   return weight == 0 ? 0 : weight * log;
 }
 
-// One element's loss and its derivative by x.
+// Returns one element's loss and its derivative with respect to x.
 inline std::pair<double, double> divergence_term(const DivergenceCase& c, double x, double y) {
   switch (c.kind) {
     case DivergenceKind::kl:
@@ -75,7 +75,7 @@ inline DivergenceResult divergence_reference(const Values& input, const Values& 
   return out;
 }
 
-// Returns what the description of a divergence and its tensors say.
+// Returns the case of a call.
 DivergenceCase divergence_case(const ReferenceCall& call, DivergenceKind kind);
 
 }  // namespace ligerdsl::reference

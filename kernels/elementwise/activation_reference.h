@@ -11,7 +11,7 @@ inline double sigmoid_reference(double u) {
   return u >= 0 ? 1.0 / (1.0 + std::exp(-u)) : std::exp(u) / (1.0 + std::exp(u));
 }
 
-// Phi(u) of the normal distribution, and its density, without cancellation for u << 0.
+// Phi(u) and the density of the normal distribution, without cancellation for u << 0.
 inline double normal_cdf_reference(double u) {
   return 0.5 * std::erfc(-u * std::sqrt(0.5));
 }
@@ -19,14 +19,14 @@ inline double normal_density_reference(double u) {
   return std::exp(-0.5 * u * u) / std::sqrt(2 * 3.14159265358979323846);
 }
 
-// (1 + tanh(z)) / 2 of the tanh form of GELU, without cancellation for z << 0.
+// Returns (1 + tanh(z)) / 2 of GELU's tanh form, without cancellation for z << 0.
 inline double gelu_share_reference(double a) {
   return sigmoid_reference(2 * std::sqrt(2 / 3.14159265358979323846) * (a + 0.044715 * a * a * a));
 }
 
 enum class ActivationKind { gelu_tanh, gelu_erf, silu, relu, relu_squared };
 
-// f(u)
+// Returns f(u).
 inline double activation_reference(ActivationKind kind, double u) {
   switch (kind) {
     case ActivationKind::gelu_tanh:
@@ -43,7 +43,7 @@ inline double activation_reference(ActivationKind kind, double u) {
   return u <= 0 ? 0 : u * u;
 }
 
-// f'(u); ReLU's at 0 is 0.
+// Returns f'(u); that of ReLU at 0 is 0.
 inline double activation_slope_reference(ActivationKind kind, double u) {
   const double k = std::sqrt(2 / 3.14159265358979323846);
   switch (kind) {
@@ -71,7 +71,7 @@ inline Values activation_reference(ActivationKind kind, const Values& x) {
   return y;
 }
 
-// d_y f'(x); where ReLU is flat, 0 whatever d_y is.
+// Returns d_y f'(x), and 0 where ReLU is flat, even if d_y is not finite.
 inline Values activation_gradient_reference(ActivationKind kind, const Values& d_y, const Values& x) {
   const bool flat = kind == ActivationKind::relu || kind == ActivationKind::relu_squared;
   Values d_x(x.size());

@@ -1,4 +1,4 @@
-// Dropout by Philox4x32-10, in plain integers from Salmon et al. (SC 2011), figure 3 and section 4.
+// float64 dropout. Philox4x32-10 is written from Salmon et al. (SC 2011), figure 3 and section 4.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace ligerdsl::reference {
 
-// Four words of a counter under a key.
+// Returns the four random words of a counter for this key.
 inline std::array<uint32_t, 4> philox_reference(std::array<uint32_t, 4> c, std::array<uint32_t, 2> key) {
   for (int round = 0; round < 10; ++round) {
     const uint64_t a = uint64_t{0xd2511f53} * c[0], b = uint64_t{0xcd9e8d57} * c[2];
@@ -25,7 +25,7 @@ struct DropoutCase {
   double p = 0;
   int64_t seed = 0, offset = 0;
 
-  // Whether element i of the tensor stays.
+  // Returns true if element i is kept.
   bool keeps(uint64_t i) const {
     const uint64_t key = static_cast<uint64_t>(seed), counter = static_cast<uint64_t>(offset) + i / 4;
     const auto low = [](uint64_t x) { return static_cast<uint32_t>(x); };
@@ -35,7 +35,7 @@ struct DropoutCase {
   }
 };
 
-// x / (1 - p) where elements stay, else 0; added to `addend` unless that is empty.
+// Returns x / (1 - p) for kept elements, else 0. Adds it to `addend` unless that is empty.
 inline Values dropout_reference(const Values& x, const Values& addend, const DropoutCase& c) {
   Values y(x.size());
   for (size_t i = 0; i < y.size(); ++i) y[i] = (c.keeps(i) ? x[i] / (1 - c.p) : 0) + (addend.empty() ? 0 : addend[i]);

@@ -9,7 +9,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Returns row numbers of this shard: below 0, or V and more, where an index of the whole table is another shard's.
+// Returns row numbers of this shard. Those of other shards are below 0, or at least V.
 std::vector<int64_t> local_indices(const ReferenceCall& call) {
   std::vector<int64_t> indices = call.integers("indices");
   for (int64_t& index : indices) index -= call.integer("first_row");

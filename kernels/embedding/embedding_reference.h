@@ -8,7 +8,7 @@
 
 namespace ligerdsl::reference {
 
-// The gradient of a table [v, h] gathered by `indices`; indices out of range add nothing.
+// Returns the gradient of a table [v, h] that `indices` gathers. Indices out of range add nothing.
 inline Values embedding_gradient_reference(const Values& d_out, const std::vector<int64_t>& indices, int64_t v,
                                            int64_t h) {
   Values out(v * h, 0.0);
@@ -19,7 +19,7 @@ inline Values embedding_gradient_reference(const Values& d_out, const std::vecto
   return out;
 }
 
-// Returns the gradient of a table of positions [p, h], whose row i mod p was added to row i.
+// Returns the gradient of a position table [p, h], whose row i mod p is added to row i.
 inline Values position_gradient_reference(const Values& d_out, int64_t n, int64_t p, int64_t h) {
   Values out(p * h, 0.0);
   for (int64_t i = 0; i < n * h; ++i) out[i / h % p * h + i % h] += d_out[i];

@@ -13,8 +13,8 @@ namespace ligerdsl::reference {
 struct LogitDivergenceResult {
   double loss = 0;
   Values d_logits;  // of the student
-  // Absolute values of the two terms of each gradient, added. Where rows have nothing in common both terms are near
-  // log 2, and nearly all of them cancels.
+  // Sum of the absolute values of the two terms of each gradient. If the distributions of a row
+  // have nothing in common, both terms are near log 2 and nearly cancel.
   Values d_logits_terms;
 };
 
@@ -30,7 +30,7 @@ inline Values log_softmax(const Values& logits, int64_t n, int64_t cols, double 
   return out;
 }
 
-// Returns the divergence of the logarithms of both softmaxes: `c` describes that one.
+// Returns the divergence `c` of the logarithms of both softmaxes.
 inline LogitDivergenceResult logit_divergence_reference(const Values& logits, const Values& target_logits,
                                                         const DivergenceCase& c, double temperature) {
   const Values x = log_softmax(logits, c.n, c.cols, temperature);

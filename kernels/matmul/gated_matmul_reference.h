@@ -13,7 +13,8 @@ struct GatedProduct {
   Values gate_up, out;
 };
 
-// x [rows, k] by weight [2 f, k]: gate and up side by side, and f(gate) up.
+// Returns gate_up = x weight^T, with gate in columns [0, f) and up in [f, 2f), and f(gate) up.
+// x is [rows, k], weight [2 f, k].
 inline GatedProduct gated_matmul_reference(ActivationKind kind, const Values& x, const Values& weight, int64_t rows,
                                            int64_t f, int64_t k) {
   GatedProduct made{matmul_reference({.m = rows, .n = 2 * f, .k = k, .transposed_b = true}, x, weight, {}, {}), {}};
@@ -25,7 +26,7 @@ inline GatedProduct gated_matmul_reference(ActivationKind kind, const Values& x,
   return made;
 }
 
-// Their gradients side by side, where d_out [rows, f] reaches out.
+// Returns the gradients of gate, in columns [0, f), and up from d_out [rows, f].
 inline Values gated_matmul_gradient_reference(ActivationKind kind, const Values& d_out, const Values& gate_up,
                                               int64_t rows, int64_t f) {
   Values made;

@@ -9,7 +9,7 @@ namespace ligerdsl::reference {
 
 namespace {
 
-// Rows [begin, end) of a matrix.
+// Returns rows [begin, end) of a matrix.
 Values rows_between(const Values& matrix, int64_t begin, int64_t end, int64_t cols) {
   return {matrix.begin() + begin * cols, matrix.begin() + end * cols};
 }

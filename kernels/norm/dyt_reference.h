@@ -7,7 +7,7 @@
 
 namespace ligerdsl::reference {
 
-// weight tanh(alpha x) + bias; `bias` empty: none.
+// Returns weight tanh(alpha x) + bias. `bias` may be empty.
 inline Values dyt_reference(const Values& x, double alpha, const Values& weight, const Values& bias) {
   Values y(x.size());
   for (size_t i = 0; i < y.size(); ++i) {

@@ -14,7 +14,7 @@ struct GroupNormShape {
   int64_t group() const { return channels / groups * positions; }  // elements of a group
 };
 
-// mean, rstd [n, groups]. `b` empty: 0.
+// mean and rstd are [n, groups]. An empty `b` is 0.
 inline LayerNormResult group_norm_reference(const Values& x, const Values& w, const Values& b, const GroupNormShape& s,
                                             double eps) {
   LayerNormResult out{Values(x.size()), Values(s.n * s.groups), Values(s.n * s.groups)};
@@ -35,7 +35,7 @@ inline LayerNormResult group_norm_reference(const Values& x, const Values& w, co
   return out;
 }
 
-// From the forward's mean and rstd.
+// Returns the gradients from the forward's mean and rstd.
 inline LayerNormGradient group_norm_gradient_reference(const Values& dy, const Values& x, const Values& w,
                                                        const Values& mean, const Values& rstd,
                                                        const GroupNormShape& s) {

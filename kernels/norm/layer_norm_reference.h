@@ -31,7 +31,7 @@ struct LayerNormGradient {
   Values dx, dw, db;
 };
 
-// From the forward's mean and rstd. `ds` empty: none; it is added to dx.
+// Returns the gradients from the forward's mean and rstd. `ds` is added to dx unless it is empty.
 inline LayerNormGradient layer_norm_gradient_reference(const Values& dy, const Values& x, const Values& w,
                                                        const Values& ds, const Values& mean, const Values& rstd,
                                                        int64_t n, int64_t h) {

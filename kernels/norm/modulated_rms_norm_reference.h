@@ -1,4 +1,4 @@
-// float64 RMSNorm with a scale and a shift of groups of rows, and its gradients.
+// float64 RMSNorm with one scale and shift per segment of rows, and its gradients.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace ligerdsl::reference {
 
-// Row i has row i / (n / k) of scale and shift [k, h]. `shift` empty: 0.
+// Row i uses row i / (n / k) of scale and shift [k, h]. An empty `shift` is 0.
 inline RmsNormResult modulated_rms_norm_reference(const Values& x, const Values& w, const Values& scale,
                                                   const Values& shift, int64_t n, int64_t h, double eps,
                                                   double offset) {
@@ -26,7 +26,7 @@ struct ModulatedRmsNormGradient {
   Values dx, dw, d_scale, d_shift;
 };
 
-// From the forward's rstd.
+// Returns the gradients from the forward's rstd.
 inline ModulatedRmsNormGradient modulated_rms_norm_gradient_reference(const Values& dy, const Values& x,
                                                                       const Values& w, const Values& scale,
                                                                       const Values& rstd, int64_t n, int64_t h,

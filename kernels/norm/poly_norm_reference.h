@@ -10,10 +10,10 @@
 namespace ligerdsl::reference {
 
 struct PolyNormResult {
-  Values y, rstd;  // rstd [n, 3], of x^3, x^2, x
+  Values y, rstd;  // rstd [n, 3] of x^3, x^2, x
 };
 
-// `w`: of x^3, x^2, x; `b`: one element.
+// `w` has the weights of x^3, x^2 and x; `b` has one element.
 inline PolyNormResult poly_norm_reference(const Values& x, const Values& w, const Values& b, int64_t n, int64_t h,
                                           double eps) {
   PolyNormResult out{Values(n * h, b[0]), Values(n * 3)};
@@ -34,7 +34,8 @@ struct PolyNormGradient {
   Values dx, dw, db;
 };
 
-// From the forward's rstd: each power's norm as RMSNorm's, and the power's derivative.
+// Returns the gradients from the forward's rstd. Each power x^p is normalised as in RMSNorm, so d_x
+// is RMSNorm's gradient times the derivative of x^p.
 inline PolyNormGradient poly_norm_gradient_reference(const Values& dy, const Values& x, const Values& w,
                                                      const Values& rstd, int64_t n, int64_t h) {
   PolyNormGradient out{Values(n * h, 0.0), Values(3, 0.0), Values(1, 0.0)};

@@ -12,7 +12,7 @@ struct RmsNormResult {
   Values y, rstd;
 };
 
-// `w` empty: no weight.
+// `w` may be empty.
 inline RmsNormResult rms_norm_reference(const Values& x, const Values& w, int64_t n, int64_t h, double eps,
                                         double offset) {
   RmsNormResult out{Values(n * h), Values(n)};
@@ -30,7 +30,7 @@ struct RmsNormGradient {
   Values dx, dw;
 };
 
-// From the forward's rstd. `ds` empty: none; it is added to dx.
+// Returns the gradients from the forward's rstd. `ds` is added to dx unless it is empty.
 inline RmsNormGradient rms_norm_gradient_reference(const Values& dy, const Values& x, const Values& w, const Values& ds,
                                                    const Values& rstd, int64_t n, int64_t h, double offset) {
   RmsNormGradient out{Values(n * h), Values(h, 0.0)};

@@ -10,7 +10,7 @@
 
 namespace ligerdsl::reference {
 
-// Columns of row i that count: all, or the first i % queries + h - queries + 1 when queries > 0.
+// Returns how many columns of row i count: h, or i % queries + h - queries + 1 if queries > 0.
 inline int64_t softmax_limit(int64_t i, int64_t h, int64_t queries) {
   if (queries == 0) return h;
   return std::max<int64_t>(0, std::min(h, i % queries + h - queries + 1));
