@@ -1,4 +1,4 @@
-// Tile IR that a person edited, in place of what a program is imported as.
+// Tile IR that a person edited, which replaces the imported program.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -7,8 +7,9 @@
 
 namespace ligerdsl::compiler {
 
-/// Parses CompileOptions::tile, which must hold the kernel of `imported` with its name and arguments: launches pack those.
-/// Locations are lines of the text. Problems are reported at them and give a null module.
+/// Parses CompileOptions::tile. It must have the kernel of `imported` with equal name and
+/// arguments, because launches pack these. Locations are lines of the text. Reports errors there
+/// and then returns a null module.
 mlir::OwningOpRef<mlir::ModuleOp> parseEditedTile(const program::CompileOptions& options, mlir::ModuleOp imported);
 
 }  // namespace ligerdsl::compiler

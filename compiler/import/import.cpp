@@ -18,7 +18,7 @@ Type Importer::elementType(DType dtype) {
     case DType::i8:
     case DType::f8e4m3:
     case DType::f8e5m2:
-      return builder.getI8Type();  // fp8 as its codes
+      return builder.getI8Type();  // an fp8 tile holds codes
     case DType::i16: return builder.getIntegerType(16);
     case DType::i32: return builder.getI32Type();
     case DType::i64: return builder.getI64Type();
@@ -31,7 +31,7 @@ Type Importer::elementType(DType dtype) {
 
 static int64_t mlirSize(int64_t size) { return size == program::kDynamic ? ShapedType::kDynamic : size; }
 
-// A size that the kernel declares as a number keeps it; otherwise an exact fact becomes one.
+// Adds a dimension's size: the declared one if it is static, else an exact fact, else dynamic.
 static void addSize(int64_t declared, const program::SizeFact* fact, SmallVectorImpl<int64_t>& sizes,
                     SmallVectorImpl<int64_t>& divisors) {
   int64_t size = mlirSize(declared);

@@ -1,4 +1,4 @@
-// Program -> tile dialect.
+// Import of a Program to the tile dialect.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -8,9 +8,10 @@
 
 namespace ligerdsl::compiler {
 
-/// Builds a module with one `func.func @<program.name>` (attribute tile.kernel) from a parsed program. The options' facts
-/// enter as view types (exact sizes, divisors, alignment) and argument attributes. Locations are the author's.
-/// Problems are reported through the context's diagnostic handler and give a null module.
+/// Builds a module with one `func.func @<program.name>` (attribute tile.kernel) from a parsed
+/// program. Facts of the options become view types (exact sizes, divisors, alignment) and argument
+/// attributes. Locations are the author's. Reports errors to the context's diagnostic handler and
+/// then returns a null module.
 mlir::OwningOpRef<mlir::ModuleOp> importProgram(const program::Program& program, const program::CompileOptions& options,
                                                 mlir::MLIRContext& context);
 

@@ -1,4 +1,4 @@
-// Loops and conditionals: scf ops with the DSL's carried values.
+// Loops and conditionals as scf ops that carry the DSL's values.
 #include "compiler/import/importer.h"
 
 using namespace mlir;
@@ -9,8 +9,8 @@ using program::AttrKey;
 using program::ControlOp;
 using program::OpCode;
 
-// Fills `block` (arguments already added) with the region's ops; the region's yield becomes the
-// terminator that the block's parent wants.
+// Fills `block`, which has its arguments, with the region's ops. The region's yield becomes the
+// terminator of the block's parent.
 void Importer::importBlock(const program::Region& region, Block* block) {
   for (auto [id, argument] : llvm::zip_equal(region.arguments, block->getArguments())) values[id] = argument;
   OpBuilder::InsertionGuard guard(builder);

@@ -1,4 +1,4 @@
-// Elementwise ops: arith and math on scalars or tiles.
+// Elementwise ops as arith and math ops on scalars or tiles.
 #include "compiler/import/importer.h"
 
 using namespace mlir;
@@ -64,7 +64,7 @@ Value Importer::narrowOnce(Location loc, Value source, Type type) {
   return arith::TruncFOp::create(builder, loc, type, arith::BitcastOp::create(builder, loc, f32, odd));
 }
 
-// i1 counts as 0 or 1 on the way to any number; any number to i1 asks "is it nonzero".
+// Casts between dtypes. i1 converts to 0 or 1, and a number converts to i1 as x != 0.
 Value Importer::cast(Location loc, Value source, Type type) {
   Type from = getElementTypeOrSelf(source.getType()), to = getElementTypeOrSelf(type);
   if (from == to) return source;

@@ -1,4 +1,4 @@
-// fp8: tiles hold its codes, as i8, and only casts know what these stand for.
+// fp8. Tiles hold codes as i8, and only casts interpret them.
 #include "compiler/import/importer.h"
 
 using namespace mlir;
@@ -19,7 +19,7 @@ TypedAttr Importer::floatAttr(DType dtype, double number) {
   return builder.getIntegerAttr(builder.getI8Type(), code.bitcastToAPInt());
 }
 
-// All numbers of fp8 are numbers of f16, so that f16 needs no f32 between.
+// Casts from or to fp8. f16 represents all fp8 numbers, so f16 needs no detour over f32.
 Value Importer::castFp8(Location loc, Value source, DType from, DType to) {
   auto like = [&](Type element) -> Type {
     auto tensor = dyn_cast<RankedTensorType>(source.getType());

@@ -1,4 +1,4 @@
-// Creation, shape, memory, reductions, hints.
+// Ops of creation, shape, memory, reductions and hints.
 #include "compiler/import/importer.h"
 #include "mlir/IR/Matchers.h"
 

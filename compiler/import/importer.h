@@ -1,4 +1,5 @@
-// State of one import: the value map and the builder. One member per op family; importOp dispatches.
+// State of one import: the value map and the builder. Each op family has a member function, and
+// importOp dispatches.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -51,9 +52,9 @@ class Importer {
   mlir::Value splatConstant(mlir::Location loc, mlir::Type type, double number);
   // import_fp8.cpp
   mlir::FloatType formatOf(DType dtype);
-  mlir::TypedAttr floatAttr(DType dtype, double number);  // fp8: its code
+  mlir::TypedAttr floatAttr(DType dtype, double number);  // for fp8 the code
   mlir::Value castFp8(mlir::Location loc, mlir::Value source, DType from, DType to);
-  mlir::Value printable(mlir::Location loc, program::ValueId id);  // a number, not its code
+  mlir::Value printable(mlir::Location loc, program::ValueId id);  // decodes fp8
   // import_control_flow.cpp
   void controlFlow(const program::Op& op, mlir::Location loc);
   void importBlock(const program::Region& region, mlir::Block* block);
