@@ -1,4 +1,4 @@
-"""Plots of what bench/e2e_llama.py or bench/convergence.py measured, as SVG.
+"""Plots the results of bench/e2e_llama.py or bench/convergence.py as SVG.
 
     python bench/e2e_plot.py RESULT.json --out FOLDER"""
 
@@ -17,7 +17,7 @@ SWEEPS = {"batch": ("batch", "batch size", "T = {length}"), "length": ("length",
 
 
 def sweep_plots(result):
-    """{name: SVG} of every sweep with two places or more. Where memory ran out there is no point."""
+    """Returns {name: SVG} of every sweep with two or more points. A run out of memory has no point."""
     files = {}
     for sweep, (axis, words, at) in SWEEPS.items():
         rows = [row for row in result["rows"] if row.get("sweep") == sweep]

@@ -46,12 +46,12 @@ def micros(value):
 
 
 def readings(kernel):
-    """Returns what is read of a case: fused linear cross-entropy has a time in bursts and one sustained, others one."""
+    """Returns the functions that read a case's times: bursts and sustained for fused linear cross-entropy, else one."""
     return [("", time_of)] if kernel != FLCE else [(", bursts", time_of), (", sustained", sustained)]
 
 
 def standing(cases, keys):
-    """A line for each case, the smallest lead first. A case without a backward shows its forward."""
+    """Returns a line for each case, the smallest lead first. A case without a backward shows its forward."""
     rows = []
     for key in keys:
         whole = FULL if (FULL, OURS) in cases.get(key, ()) else "fwd"
@@ -68,7 +68,7 @@ def standing(cases, keys):
 
 
 def summary(cases, groups):
-    """A line for each group of cases: the span of the ratios to the best peer. groups: {what: keys}."""
+    """Returns a line for each group of cases: the span of the ratios to the best peer. groups: {name: keys}."""
     rows = []
     for what, keys in groups.items():
         found = [cases[key] for key in keys if key in cases and best_peer(cases[key], FULL)]
@@ -118,7 +118,7 @@ def knob_table(cases, shape):
 
 
 def error_table(cases):
-    """The error of the loss and of both gradients where rows are flat or peaked."""
+    """Returns the table of errors of the loss and both gradients for flat and peaked rows."""
     found = defaultdict(dict)
     for (kernel, _, _), rows in cases.items():
         for (_, provider), row in rows.items():
@@ -135,7 +135,7 @@ def chain_table(cases):
     return table(["RMSNorm", "contender", "on a stream, us", "in a CUDA graph, us", "host, us"], rows)
 
 
-# Each function below reads the numbers of a goal: (cases, one selection, limit of the goal) -> text.
+# Each function below formats the numbers of a goal: (cases, one selection, limit of the goal) -> text.
 def chosen(cases, text):
     """Returns the cases that "KERNEL [SHAPE] [DTYPE]" selects, {key: rows}."""
     kernel, *more = text.split()
@@ -148,7 +148,7 @@ def chosen(cases, text):
 
 
 def of_copies(cases, text, goal):
-    """Fractions of a copy of the same bytes, forward, backward, both; bold below the goal."""
+    """Returns fractions of a copy of equal size, forward, backward, both; bold below the goal."""
     parts = []
     for key, rows in chosen(cases, text).items():
         each = [rows[name, OURS]["frac_same_copy"] for name in ("fwd", "bwd", FULL) if (name, OURS) in rows and "frac_same_copy" in rows[name, OURS]]
@@ -157,7 +157,7 @@ def of_copies(cases, text, goal):
 
 
 def beside_peer(cases, text, goal):
-    """Our time and the best peer's: "KERNEL PASS SHAPE [DTYPE]"; bold above the goal."""
+    """Returns our time and the best peer's for "KERNEL PASS SHAPE [DTYPE]"; bold above the goal."""
     kernel, name, *more = text.split()
     (rows,) = chosen(cases, " ".join([kernel, *more])).values()
     found = best_peer(rows, name)
@@ -177,7 +177,7 @@ def of_floors(cases, text, goal):
 
 
 def of_peer(cases, text, goal):
-    """The best peer's time over ours of a product: "KERNEL SHAPE"; bold below the goal."""
+    """Returns the best peer's time over ours of a matmul "KERNEL SHAPE"; bold below the goal."""
     (rows,) = chosen(cases, text).values()
     value = best_peer(rows, "fwd")[2]
     return text.split()[1] + " " + (f"**{value:.3f}**" if goal and value < goal else f"{value:.3f}")
@@ -187,7 +187,7 @@ READ = {"ratio": of_peer, "copy": of_copies, "us": beside_peer, "products": of_f
 
 
 def goal_tables(cases, goals):
-    """The sections of goals.md from the rows of bench/goals.csv."""
+    """Returns the sections of goals.md from the rows of bench/goals.csv."""
     out = []
     for area in dict.fromkeys(row["area"] for row in goals):
         rows = []

@@ -46,7 +46,7 @@ WHOLE = {remark.id: whole(remark) for remark in remarks}
 
 
 def texts_of(remark):
-    """The patterns of a remark's text, one per reason."""
+    """Returns the patterns of a remark's text, one per reason."""
     inside = re.search(r"\{R ([^{}]+)\}", remark.text)
     wanted = [reason.text for reason in reasons if inside and reason.group in inside.group(1).split()]
     texts = [remark.text[:inside.start()] + text + remark.text[inside.end():] for text in wanted] if inside else [remark.text]

@@ -1,4 +1,4 @@
-"""bench_test.py ROOT LIBRARY FOLDER: the parts of bench/ that need no torch, each checked against what it should be."""
+"""bench_test.py ROOT LIBRARY FOLDER: tests the parts of bench/ that need no torch."""
 
 import ast
 import ctypes
@@ -127,7 +127,7 @@ class Results(unittest.TestCase):
 
 
 class Baselines(unittest.TestCase):
-    """`baselines.py add`, and the pages that report.py makes of its tables."""
+    """Tests `baselines.py add` and the pages that report.py makes from its tables."""
 
     def setUp(self):
         self.folder = FOLDER / "baselines"
@@ -146,7 +146,7 @@ class Baselines(unittest.TestCase):
         return baselines.Tables(self.folder).read("h200.csv")
 
     def pages(self, goals=()):
-        """All pages as one text, and {name: plot}."""
+        """Returns all pages as one text, and {name: plot}."""
         files = report.report(self.folder, goals)
         return "".join(text for name, text in files.items() if name.endswith(".md")), {name.split("/")[-1]: text for name, text in files.items()
                                                                                     if name.endswith(".svg")}
@@ -306,7 +306,7 @@ class Baselines(unittest.TestCase):
 
 
 class Floats:
-    """As much of a tensor as the binding asks for."""
+    """The attributes of a tensor that the binding reads."""
 
     is_cuda, dtype = False, "float32"
 

@@ -1,4 +1,4 @@
-"""bench/e2e_llama.py and bench/fsdp_llama.py with a tiny model on the CPU, and plots."""
+"""Tests bench/e2e_llama.py and bench/fsdp_llama.py with a tiny model on the CPU, and their plots."""
 
 import importlib.util
 import json
@@ -72,7 +72,7 @@ def test_plots(result, tmp_path):
 
 
 def test_tables(result, tmp_path):
-    """Between the page's marks, twice the same."""
+    """Writing the tables between the page's marks twice gives the same page."""
     found = result[2] | {"rows": [*result[2]["rows"], {"contender": "ligerdsl", "sweep": "batch", "batch": 4, "length": 16, "out_of_memory": True},
                                   {"contender": "hf", "sweep": "batch", "batch": 4, "length": 16, "skipped": "time"}]}
     (tmp_path / "e2e-2026-01-02.json").write_text(json.dumps(found))
@@ -121,7 +121,7 @@ def test_what_is_measured():
 
 
 def test_two_processes_have_the_losses_and_gradients_of_one(tmp_path):
-    """bench/fsdp_llama.py, which compares them itself; here that it measured, and that it would say so."""
+    """Tests that bench/fsdp_llama.py measures, and that it reports a difference, which it finds itself."""
     if not hasattr(pytest.importorskip("torch.distributed.fsdp"), "fully_shard") or not torch.distributed.is_gloo_available():
         pytest.skip("torch has no fully_shard or no gloo here")
     out = tmp_path / "fsdp.json"

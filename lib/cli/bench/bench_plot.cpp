@@ -101,7 +101,7 @@ bool is_numeric(const std::vector<Axis>& axes) {
 LinePlot lines_over_axis(const std::vector<Axis>& axes, const std::vector<std::pair<size_t, double>>& measured) {
   const std::vector<std::string>& over = axes.front().values;
   const std::vector<std::vector<std::string>> others = along({}, {axes.begin() + 1, axes.end()});
-  constexpr double kWide = 4;  // the largest over the smallest of a logarithmic axis
+  constexpr double kWide = 4;  // max / min from which an axis is logarithmic
   const auto number = [](const std::string& text) { return std::stod(text); };
   LinePlot plot{.x_label = axes.front().name,
                 .logarithmic = number(over.front()) > 0 && number(over.back()) / number(over.front()) >= kWide};

@@ -1,4 +1,5 @@
-// `ligerdsl check`: operations with default settings and small sizes, compared with their float64 references.
+// `ligerdsl check`: operations with default settings and small sizes, compared with their float64
+// references.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -41,7 +42,7 @@ std::vector<std::string> small_settings(const lib::OpInfo& info) {
 }
 
 struct Checked {
-  double worst = 0;  // of all outputs: largest difference over the largest value
+  double worst = 0;  // largest difference over the largest value, of all outputs
   std::vector<std::string> faults;
 };
 

@@ -17,7 +17,7 @@ struct Row {
   bool or_zero = false;
 };
 
-// In the order of launch_setting_names().
+// Values in the order of launch_setting_names().
 const std::vector<Row> kRows = {
     {&LaunchSettings::num_warps, 1, program::kMaxWarps, true},
     {&LaunchSettings::num_ctas, 1, program::kMaxCluster, true},

@@ -18,7 +18,8 @@ class InstanceCall final : public reference::ReferenceCall {
   InstanceCall(const OpInstance& instance, const TensorBytes& before) : op_(instance), bytes_(before) {}
 
   bool has(const std::string& tensor) const override { return bytes_.count(tensor) > 0; }
-  // Converts a tensor when a reference first asks for it: a table of which few rows are read would take gigabytes.
+  // Converts a tensor when a reference first reads it. A large table of which few rows are read
+  // would take gigabytes.
   const Values& operator[](const std::string& tensor) const override {
     static const Values none;
     const auto found = bytes_.find(tensor);

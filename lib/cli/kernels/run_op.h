@@ -1,4 +1,4 @@
-// One call of an operation: what `run` and `check` have in common.
+// One call of an operation, shared by `run` and `check`.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ struct RunOutput {
   interpreter::AccessLog::Extent unwritten;  // of a checked kernel of --load
 };
 
-// Runs an operation once and returns its outputs. `check`: compares them with the operation's float64 reference.
+// Runs an operation once and returns its outputs. `check`: compares them with the operation's
+// float64 reference.
 std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string& operation,
                               const std::vector<std::string>& settings, const std::map<std::string, Array>& inputs,
                               bool check);

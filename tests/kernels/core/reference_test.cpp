@@ -1,4 +1,5 @@
-// Tests of the float64 references: each gradient against central differences of its forward, in float64.
+// Tests of the float64 references: each gradient against central differences of its forward, in
+// float64.
 #include <functional>
 
 #include "kernels/attention/attention_reference.h"
@@ -223,8 +224,7 @@ TEST(Reference, AttentionOfFewKeys) {
   EXPECT_EQ(four.lse, (Values{-INFINITY, -INFINITY, 0, std::log(2.0)}));
 }
 
-// Checks the definition, that no other point of the simplex is nearer, and the gradient by
-// differences.
+// Checks the definition (no other point of the simplex is nearer), and the gradient by differences.
 TEST(Reference, Sparsemax) {
   EXPECT_EQ(sparsemax_reference({3, 1, 3, 2.5, 5, 3}, 3, 2), (Values{1, 0, 0.75, 0.25, 1, 0}));
   const int64_t n = 4, h = 6;

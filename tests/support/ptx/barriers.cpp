@@ -6,7 +6,7 @@
 namespace ligerdsl::test::ptx {
 
 namespace {
-constexpr int64_t kMaxBytes = (1 << 20) - 1;  // of a phase, by the PTX ISA; arrivals too
+constexpr int64_t kMaxBytes = (1 << 20) - 1;  // PTX ISA limit per phase, of bytes and of arrivals
 }
 
 void Mbarrier::init(uint64_t count, Epoch by) {
