@@ -5,7 +5,7 @@
 //   backward  d_x = d_y (s + v s (1 - s) 2 u');  d_bias = sum over rows of d_x (not rounded)
 //
 // x, y, d_y, d_x [n, cols]; bias, d_bias [cols]. Rows may have any width. The backward kernel also
-// sums columns. A program processes a band of columns in every `parts`-th block of rows, and writes
+// computes column sums. A program processes a band of columns in every `parts`-th block of rows, and writes
 // one row of parts [parts, cols] f32. bias_gelu_d_bias adds these rows in a fixed order. Choose
 // `parts` to fill a GPU: there are parts * cols / block programs. Memory traffic: forward 2,
 // backward 3 n cols sizeof(type) bytes.

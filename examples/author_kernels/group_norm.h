@@ -40,8 +40,8 @@ struct GroupNormMeta {
 
 namespace detail {
 
-// Mean and variance of a row by Welford's method, "Note on a method for calculating corrected sums of squares and
-// products", 1962. Each position of a block keeps its own moments; at the end they are combined.
+// Returns mean and variance of a row by Welford's method (Technometrics 4(3), 1962). Each position of a
+// block has its own moments, which are combined at the end.
 struct Moments {
   Scalar mean, variance;
 };

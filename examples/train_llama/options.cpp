@@ -141,8 +141,8 @@ void add_options(CLI::App& app, Settings& s) {
       ->default_str("library");
   app.add_option(
          "--attention", s.attention,
-         "fused (libligerdsl's own, no scores in memory; heads of up to 256 columns) or products (scores, softmax, a "
-         "product with the values)")
+         "fused (libligerdsl's kernel without scores in memory; heads of up to 256 columns) or products (matmul for "
+         "scores, softmax, matmul with the values)")
       ->transform(CLI::CheckedTransformer(
           std::map<std::string, AttentionKind>{{"fused", AttentionKind::fused}, {"products", AttentionKind::products}}))
       ->default_str("fused where possible");

@@ -12,7 +12,7 @@ namespace train {
 struct Text {
   std::vector<uint8_t> training, held_out;  // the last tenth of every file is held out
   size_t files = 0;
-  uint64_t digest() const;  // of all text, to compare runs
+  uint64_t digest() const;  // hash of all text, to compare runs
 };
 
 // Returns the sources and documents under a folder, in a fixed order. Omits hidden folders, build
