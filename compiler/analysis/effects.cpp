@@ -19,7 +19,7 @@ bool isFilledByBulkCopies(Operation* op) {
   return fill && fill.getRing().getType().hasBarriers();
 }
 
-// Returns true for ops that have effects only to keep their place among others.
+// Returns true for ops that have effects only so that they are not reordered.
 bool ordersGlobal(Operation* op) {
   return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp, tgpu::LaunchDependentsOp,
              tgpu::OpaqueOp>(op) ||
@@ -36,7 +36,7 @@ bool ordersShared(Operation* op) {
              tgpu::WgmmaWaitOp>(op);
 }
 
-// Returns the effects of ops whose operands have different ones; nothing for other ops.
+// Returns the effects of ops that read some operands and write others. Returns nothing for other ops.
 std::optional<OperandEffects> ownEffects(Operation* op) {
   if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) {
     OperandEffects effects;

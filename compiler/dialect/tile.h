@@ -41,8 +41,7 @@ llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);
 
 inline constexpr int64_t kVectorBytes = 16;  // bytes of the widest access
 
-/// Returns true if the last axis is contiguous and the type does not prove that rows begin at whole
-/// vectors.
+/// Returns true if the last axis is contiguous and the type does not prove that rows are aligned.
 bool rowsMayBeginInsideVectors(ViewType view);
 
 /// Returns the type of a slice of a view along `axis`, for any begin and size.

@@ -12,8 +12,8 @@ uint64_t units(int64_t bytes) {
 }  // namespace
 
 uint64_t WgmmaFactor::descriptor() const {
-  // The first stride is the distance of panels along the rows of a transposed operand. Otherwise it
-  // is ignored.
+  // For a transposed operand the first stride is the distance between panels along its rows. For
+  // others the hardware ignores it.
   const int64_t panels = transposed ? swizzle.rows * swizzle.bytes : Swizzle::kUnit;
   const uint64_t mode = swizzle.bytes == 128 ? 1 : swizzle.bytes == 64 ? 2 : 3;
   return units(panels) << 16 | units(kRows * swizzle.bytes) << 32 | mode << 62;

@@ -56,7 +56,8 @@ class OuterLoopPipeline {
   }
 
   PipelinedLoop* at;
-  // Values of the outer body that the indices use: equal in all outer iterations, or not.
+  // Values of the outer body that the indices use. `fixed` are equal in all outer iterations;
+  // `following` differ.
   llvm::SetVector<mlir::Value> fixed, following;
   // For collected ops: does the result differ between outer iterations, and does it depend on
   // memory?

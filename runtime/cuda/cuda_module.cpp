@@ -166,11 +166,11 @@ cuda::LaunchConfig CudaKernel::config_of(const Grid& grid, Stream stream) {
           .attribute_count = attribute_count_};
 }
 
-// Returns the number of CTAs from which on a launch overlaps the previous kernel.
+// Returns the smallest number of CTAs with which a launch overlaps the previous kernel.
 //
-// A persistent kernel whose grid does not fill the GPU must not overlap. Next to the last CTAs of
-// its predecessor, some SMs would get two of its CTAs and others none. Its time is that of the
-// fullest SM.
+// A persistent kernel whose grid does not fill the GPU must not overlap. While the last CTAs of the
+// previous kernel run, some SMs would get two of its CTAs and others none. Its time is that of the
+// SM with the most CTAs.
 int64_t CudaKernel::smallest_overlapped_grid() const {
   if (!artifact_.launch_overlap || context_->driver().version() < kOverlapDriver) return INT64_MAX;
   if (!artifact_.persistent) return 0;
@@ -210,7 +210,7 @@ cuda::Result CudaKernel::launch_with_maps(const cuda::LaunchConfig& config, cons
   cuda::TensorMap* to = maps;
   for (const program::TensorMap& map : artifact_.maps) {
     if (const char* why = reason_not_mapped(map, slots))
-      fail(Status::invalid_argument, artifact_.entry + ": tensor copies cannot read the view at argument slot " +
+      fail(Status::invalid_argument, artifact_.entry + ": TMA copies cannot read the view at argument slot " +
                                          std::to_string(map.slot) + ": " + why);
     const cuda::Result result = encode_map(context_->api(), map, slots, to);
     if (result != cuda::success) return result;

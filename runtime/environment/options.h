@@ -51,10 +51,10 @@ struct Options {
   std::string trace;         // file of Chrome trace events; empty: none
   std::string override_dir;  // folder of edited stages (stage_files.h)
 
-  // Folders for files, and a profiler's library (nvtx.h). These variables are not ours and have no
-  // rows in the table.
+  // Folders for files, and the path of a profiler's library (nvtx.h). The table has no rows for these
+  // variables, because other programs define them.
   std::string xdg_cache_home, home, tmpdir, nvtx_tool;
-  // Numbers of threads that OpenBLAS starts with; not ours, either.
+  // Variables that set the number of OpenBLAS's threads; also defined elsewhere.
   std::string openblas_threads, openmp_threads;
 
   std::vector<std::string> problems;  // one sentence per value that did not parse

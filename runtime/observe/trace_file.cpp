@@ -71,7 +71,7 @@ std::string whose_text() {
   return R"(,"pid":)" + std::to_string(getpid()) + R"(,"tid":)" + std::to_string(syscall(SYS_gettid));
 }
 
-// Returns a mark on the track of the thread that can write again.
+// Returns a trace mark with the number of lost events, on the track of the calling thread.
 std::string lost_text(int64_t events) {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -167,7 +167,7 @@ TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
     const std::string error = expect_error(Status::invalid_argument, [&] {
       kernel->launch(slots, {5, 1, 1}, nullptr);
     });
-    EXPECT_EQ(error, std::string("ligerdsl_fake: tensor copies cannot read the view at argument slot 1: ") + each.why);
+    EXPECT_EQ(error, std::string("ligerdsl_fake: TMA copies cannot read the view at argument slot 1: ") + each.why);
   }
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 0);
 }

@@ -196,8 +196,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   return success();
 }
 
-// The row may belong to another tensor than the alignment offset. A uniform branch then tests
-// whether the offset aligns this row too, and otherwise stores single elements.
+// The alignment offset may be that of a row of another tensor. A uniform branch then tests if it
+// also aligns this row. If not, single elements are stored.
 LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getValue().getType());
   auto accessAs = [&](TileAccess::OffsetKind kind) {

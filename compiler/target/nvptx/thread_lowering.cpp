@@ -92,7 +92,7 @@ SmallVector<Value> ThreadLowering::elements(Value tile) {
   return result;
 }
 
-// Returns the vector of which `elements` are all elements in order, or null if there is none.
+// Returns the vector whose elements, in order, are `elements`, or null if there is none.
 static Value wholeVector(ArrayRef<Value> elements) {
   Value source;
   for (auto [i, element] : llvm::enumerate(elements)) {
