@@ -148,7 +148,7 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   };
   CrossEntropyMeta totals = meta;
   totals.block = 1024;
-  // The caller of a part adds up all parts itself.
+  // If this is a part of the rows, the caller adds up the totals of all parts.
   totals.totals_in_parts = !meta.part;
   if (needs_counts(meta)) {
     scratch("counts", 4);

@@ -10,7 +10,7 @@ namespace ligerdsl::kernels {
 struct DivergenceTerm {
   Tile loss, gradient;                    // gradient is the derivative with respect to x
   Tile q;                                 // e^x, for divergences that compute it
-  std::optional<Tile> weight, of_weight;  // their product is the loss, for sums by fma
+  std::optional<Tile> weight, of_weight;  // loss = their product, so that an fma accumulates it
 
   Tile added_to(const Tile& losses) const { return weight ? fma(*weight, *of_weight, losses) : losses + loss; }
 };

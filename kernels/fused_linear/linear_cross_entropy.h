@@ -80,7 +80,7 @@ struct LinearMatmul {
 };
 LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& options);
 
-// `anchors`: also compute base.
+// Returns the step that computes each row's label logit. `anchors`: it also writes `base`.
 Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions& options, bool anchors);
 
 LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& options);

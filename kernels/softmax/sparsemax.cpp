@@ -11,11 +11,11 @@
 //
 // increases tau up to the root. It is exact once no element leaves the support.
 //
-// The start is max x - 1 or larger. The root of a subset of the elements is at most the root of
-// all, so the method first runs on the largest element of each part of the row. A part is a run of
-// contiguous elements if a thread has several runs, and otherwise a lane. If few elements of the
-// support share a part, often a single step over the whole row remains of six or more: the step
-// that finds no further element.
+// The start is at least max x - 1. The root of a subset of the elements is at most the root of all,
+// so the method first runs on the largest element of each part of the row. A part is a run of
+// contiguous elements if a thread has several runs, and otherwise the elements of a lane. If few
+// elements of the support share a part, often one step over the whole row suffices instead of six
+// or more: the step that finds no further element.
 //
 // x and tau are relative to the row's maximum. The last step's f(tau) / count is the part of tau
 // that f32 cannot represent. It is subtracted separately, so that the sum of y is accurate for any
@@ -33,11 +33,11 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr int kEarlySteps = 5;    // steps on the largest elements of parts
-constexpr int kRunsOfThread = 4;  // least runs per thread for which each run is a part
+constexpr int kRunsOfThread = 4;  // minimum of runs per thread for which each run is a part
 // With short rows, a step over parts costs a fourth of a step over all elements. After two such
 // steps, two or three steps over all elements remain instead of five.
 constexpr int kEarlyStepsOfShort = 2;
-constexpr int64_t kRun = 8;  // most columns of a run that is a part, with several rows per tile
+constexpr int64_t kRun = 8;  // maximum of columns of such a run, with several rows per tile
 
 // Root of f: `tau` in f32, the rest of it, and the number of elements above it.
 template <class Number>

@@ -22,7 +22,7 @@ role of a field of desc:
 
 kind of a field of args:
   tensor             direction, shape, dtype (a name or a field of desc), any_stride (also along the last
-                     dimension), given: the field of desc that tells if it is passed, and whether
+                     dimension), given: the field of desc that decides whether it is passed, and whether
                      when that is zero or nonzero; null means always
   list, length       a list of tensors and its length
   value              a number

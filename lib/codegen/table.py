@@ -90,7 +90,7 @@ class Tensor:
     one common stride ("N* H"). A number before a letter multiplies it ("N* 2H"). "1" is a tensor of one
     element. "?" leaves the shape to handwritten code. The last dimension has stride 1 unless any_stride.
     dtype: a dtype's name, or the name of a dtype field.
-    given: the field that is set if the tensor is passed, or !field if it is set when it is not; "" = always.
+    given: the field that is set if the tensor is passed; !field: it is set if the tensor is not; "" = always.
     """
     name: str
     direction: str  # in, out, inout

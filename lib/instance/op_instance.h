@@ -2,7 +2,7 @@
 // "rms_norm_forward dtype=bf16 N=16384 H=8192".
 //
 // A setting is name=value. The name is one of
-// - a field of the description (n_cols, dtype, eps, in_place ...),
+// - a field of the descriptor (n_cols, dtype, eps, in_place ...),
 // - a numeric argument (lr, step ...),
 // - a size: a letter of the tensors' shapes (N, H ...),
 // - config.NAME: a choice of the kernel's schedule.
@@ -55,8 +55,8 @@ class OpInstance {
   const std::vector<Slot>& slots() const { return slots_; }
   Slot* find(const std::string& name);
   const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
-  // Return a field of the description or a numeric argument, or `missing` if the operation has none
-  // of this name.
+  // Return a field of the descriptor or a numeric argument, or `missing` if the operation has none of
+  // this name.
   double number(const std::string& name, double missing) const;
   int64_t integer(const std::string& name, int64_t missing) const;  // exact for 64-bit integers
   // Returns the size that a letter stands for.
@@ -126,8 +126,9 @@ class OpInstance {
   bool reads(const Slot& slot) const;
   bool writes(const Slot& slot) const;
   std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
-  const char* rows_of_bounds(const std::string& tensor) const;  // letter of the number of rows
-  std::string random_bytes(const Slot& slot) const;             // first period of the slot's bytes
+  // Returns the letter of the size that `tensor` divides into groups or sequences.
+  const char* rows_of_bounds(const std::string& tensor) const;
+  std::string random_bytes(const Slot& slot) const;  // first period of the slot's bytes
   void fill_random(const Slot& slot, size_t bytes) const;
 
   const lib::OpInfo& info_;

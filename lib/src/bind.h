@@ -67,7 +67,7 @@ void check_values(const BindRules& rules, const void* args);
 
 // Checks the numeric arguments, then fills call.tensors and call.sizes from call.args.
 // Throws INVALID_NULL_POINTER, INVALID_DEVICE, INVALID_DTYPE, INVALID_SHAPE, INVALID_ARGUMENT or
-// INVALID_ALIAS; the text names the argument, what was expected and what came. Allocates only if it
+// INVALID_ALIAS; the text has the argument, the expected and the actual value. Allocates only if it
 // throws.
 void bind_tensors(const BindRules& rules, Call* call);
 

@@ -231,8 +231,8 @@ TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
   }
 }
 
-// Rows whose exponentials fit in an f32 d_weight come first, if the others fit in large chunks.
-// That saves the second matmul of these rows, and passes over d_weight compared with chunks alone.
+// If the other rows fit in large chunks, the rows whose exponentials fit in an f32 d_weight come
+// first. Their logits are then computed once, and d_weight is read and written for fewer chunks.
 TEST(LinearChunks, RowsInDWeightComeFirst) {
   LinearChunkOptions options = head();
   options.product_workspace = 0;

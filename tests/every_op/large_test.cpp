@@ -28,7 +28,8 @@ double total(const std::vector<double>& values, const std::vector<double>& times
   return sum;
 }
 
-// Combines target counts: 1/n, 1/S, W, n.
+// Returns element `index` of target_counts (1/n, 1/S, W, n) for the large tensor, in which region i is
+// repeated times[i] times.
 double counts(size_t index, const std::vector<double>& of_region, const std::vector<double>& times) {
   if (index == 2) return of_region[0];
   if (index == 3) return total(of_region, times);
@@ -43,7 +44,7 @@ double norm(size_t, const std::vector<double>& of_region, const std::vector<doub
   return std::sqrt(total(squares, times));
 }
 
-// Combines min(1, max_norm / (norm + 1e-6)) for max_norm = 1 and norms above it.
+// Returns clip_factor = min(1, 1 / (norm + 1e-6)) for the large tensor, from those of the regions.
 double clip_factor(size_t, const std::vector<double>& of_region, const std::vector<double>& times) {
   std::vector<double> norms;
   for (const double factor : of_region) norms.push_back(1 / factor);

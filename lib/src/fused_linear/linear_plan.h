@@ -72,9 +72,9 @@ inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   constexpr int64_t kMostBytes = 4;  // per element of the workspace
   if (rows > kMost) return "matmuls take at most " + std::to_string(kMost) + " rows; split the call";
-  // On a CPU x, d_x and the scaled x are copied per row. The weight and the accumulator of its
-  // gradient are copied too. Statistics of tiles with at least 128 columns take less than a
-  // sixteenth of the logits.
+  // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, and of the weight and
+  // the accumulator of its gradient. Statistics of tiles, which have at least 128 columns, take less
+  // than a sixteenth of the logits.
   const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding + kernels::Count(cols) * 3;
   return refuse_workspace((kernels::Count(classes) * cols * 2 + of_row * rows) * kMostBytes);
 }

@@ -142,7 +142,7 @@ TEST(Attention, HeadsGroupedByL2) {
       261);
 }
 
-// Operands reloaded from shared memory or held in registers, and more stages.
+// Schedules that reload operands from shared memory or hold them in registers, and more stages.
 TEST(Attention, Schedules) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no pipelined loads";
   uint64_t seed = 271;

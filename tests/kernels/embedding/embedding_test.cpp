@@ -340,8 +340,8 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
   }
 }
 
-// Position i mod P, whatever the indices. The last sequence may be incomplete, and some positions
-// have no row.
+// Row i adds to position i mod P, for any index. The last sequence may be incomplete, and some
+// positions have no row.
 TEST(Embedding, BackwardAddsUpPositions) {
   const std::tuple<int64_t, int64_t, int64_t> shapes[] = {{37, 40, 1},   {37, 1, 5}, {37, 7, 5}, {300, 40, 64},
                                                           {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};

@@ -80,9 +80,12 @@ struct Options {
 
 // Runs every program of the grid, x fastest. `program` is a result of
 // KernelBuilder::finish_bytes(). Throws ligerdsl::Error if arguments do not match the program, or
-// share memory in a way that a launch rejects. Throws it with the author's location on undefined
-// behaviour: an access outside the arguments' memory, a broken assume, an integer division by zero,
-// or a block of a resident row that changes between its loads.
+// share memory in a way that a launch rejects. Also throws, with the author's location, on
+// undefined behaviour:
+//  - an access outside the arguments' memory
+//  - a broken assume
+//  - an integer division by zero
+//  - a block of a resident row that changes between its loads
 void run(const std::string& program, const Arguments& arguments, Grid grid, const Options& options = {});
 
 }  // namespace ligerdsl::interpreter

@@ -13,7 +13,7 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   head.desc.chunk_rows = 1;
   const size_t least = head.workspace_bytes(300);
   head.desc.chunk_rows = 0;
-  const size_t lse = 300 * 4;  // if the library may choose the chunks
+  const size_t lse = 300 * 4;  // bytes that are added if the library chooses the chunks
   for (size_t limit : {least + lse + 1024, least + lse + 100000, (least + whole) / 2}) {
     head.desc.max_workspace_bytes = static_cast<int64_t>(limit);
     EXPECT_LE(head.workspace_bytes(300), limit);
