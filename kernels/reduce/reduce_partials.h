@@ -38,7 +38,7 @@ struct ReducePartialsMeta {
   std::vector<PartialSums> sums;
 };
 
-// Arguments: those that m.sums name.
+// The arguments are those of each entry of `m.sums`.
 void reduce_partials(KernelBuilder& k, const ReducePartialsMeta& m);
 
 // Returns one launch that computes all of `sums`. A program has a tile of columns of one row of one
