@@ -137,7 +137,7 @@ class Tables:
         return [name for name in names if (self.folder / name).read_text().split("\n", 1)[0] == ",".join(COLUMNS)]
 
     def add(self, result, peers_only=False, only=None):
-        """Takes a run into the tables and returns what it took and left out, a text each."""
+        """Adds a run to the tables. Returns a text for each case that was added or left out."""
         result = {**result, **build_fields(result.get("build", ""))}
         if result["dirty"]:
             raise Refused(f"its sources were changed after commit {result['commit']}: commit them, build and measure again")

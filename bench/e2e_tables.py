@@ -30,7 +30,7 @@ TEXT = ("kind", "sweep", "contender", "step", "state")
 
 
 def compact(kind, result):
-    """Returns {"facts": {..}, "rows": [..]} of a result: what the tables hold of it."""
+    """Returns {"facts": {..}, "rows": [..]} of a result, as the tables store it."""
     facts = {name: result[name] for name in FACTS if name in result} | {"kind": kind}
     commit = re.search(r"commit ([0-9a-f]{7,40})", result.get("library", ""))
     facts |= {"commit": commit.group(1)[:10]} if commit else {}
@@ -88,7 +88,7 @@ def table(head, rows):
 
 
 def where(result):
-    """Device, date and what was measured."""
+    """Returns device, date and settings of a result."""
     facts = result["facts"]
     parts = [facts.get("device"), facts.get("date"), "commit" in facts and f"commit {facts['commit']}",
              *(f"{name} {facts[key]}" for name, key in (("torch", "torch"), ("transformers", "transformers"), ("Liger-Kernel", "liger")) if key in facts)]

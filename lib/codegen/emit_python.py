@@ -444,7 +444,7 @@ def torch_function(s, accumulate):
         kept = {f.name for f in s.flags if f.source in [t.name for t in made]} | {f.name for f in dtypes_of(s, True)} | {n.name for n in s.numbers}
         named = [n for n in named if n.split("=")[0] in kept]
     out = ["", *function(s, name, positional, named)]
-    out += [f'    """{op.brief}{", added to what the gradients hold" if accumulate else ""}: see ligerdsl.ops.{op.name}."""']
+    out += [f'    """{op.brief}{", added to the previous gradients" if accumulate else ""}: see ligerdsl.ops.{op.name}."""']
     given = lambda n: "1" if n == "accumulate" and accumulate else "0" if n == "accumulate" else n
     out += allocations(s, made, Torch()) + copying_call(s, name, positional, named, f"_bind.{op.name}({s.call(given)})")
     out += [returned([t.name for t in made]), ""]

@@ -59,7 +59,7 @@ struct LinearChunkOptions {
   // columns and stores tile_numbers 4-byte values per row
   // (kernels/fused_linear/linear_cross_entropy.h).
   int64_t tile_columns = 0, tile_numbers = 0;
-  int64_t smoothing_parts = 0;  // not 0: parts of the row sums that add the terms of smoothing
+  int64_t smoothing_parts = 0;  // parts of the row sums for label smoothing; 0: no smoothing term
   bool whole_weight = false;    // never convert the weight in blocks
   // Exponentials are in blocks of columns. All blocks but the first are in d_weight's memory, or
   // there is only one. Then the tile height of their matmul, and the tiles that run at once.
