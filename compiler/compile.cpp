@@ -70,8 +70,8 @@ void registerDialects(DialectRegistry& registry) {
 
 namespace {
 
-// Collects the context's errors in one text, as lines "file:line:col: error: message" with the
-// author's location first, and its remarks, each text once.
+// Collects the context's errors and remarks, each text once. An error is a line
+// "file:line:col: error: message", with the author's location first.
 class DiagnosticText {
  public:
   explicit DiagnosticText(MLIRContext& context)

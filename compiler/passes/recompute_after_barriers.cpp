@@ -94,7 +94,7 @@ int64_t makeRoom(Site& site, int64_t room) {
 
 class BarrierSite {
  public:
-  // `room` is the number of bytes per thread that tiles may take of the registers.
+  // `room`: register bytes per thread that tiles may use.
   BarrierSite(Operation* barrier, int64_t room) : barrier(barrier), block(barrier->getBlock()), room(room) {}
 
   void run() {
@@ -280,7 +280,7 @@ class LoopSite {
     IRMapping mapping;
     OpBuilder builder(first->getBlock(), start);
     for (Value leaf : candidate.leaves) {
-      Value source = leaf;  // the same source for all loops
+      Value source = leaf;  // all loops copy the original value, not each other's copies
       while (auto earlier = source.getDefiningOp<tgpu::OpaqueOp>()) source = earlier.getSource();
       auto copy = tgpu::OpaqueOp::create(builder, leaf.getLoc(), leaf.getType(), source);
       copy.setCopied(true);

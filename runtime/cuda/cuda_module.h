@@ -46,7 +46,7 @@ class CudaKernel final : public LoadedKernel {
   cuda::LaunchAttribute attributes_[2] = {};  // attributes of every launch, then that of an overlapping one
   unsigned attribute_count_ = 0;              // attributes of every launch
   int64_t overlap_from_ = 0;                  // smallest number of CTAs of an overlapping launch
-  int64_t most_programs_ = INT64_MAX;         // along x: programs of a dynamic persistent kernel that run at a time
+  int64_t most_programs_ = INT64_MAX;         // upper bound of a dynamic persistent kernel's programs along x: those that fit at once
 };
 
 }  // namespace ligerdsl::runtime

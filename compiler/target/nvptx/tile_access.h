@@ -75,7 +75,7 @@ class TileAccess {
   /// Returns the first registers of the chunks, grouped by line. Chunks of a line differ along the
   /// last dimension only.
   llvm::SmallVector<llvm::SmallVector<int64_t>> lines();
-  // Case 5: the chunk at column 0, and the registers that hold it.
+  // Case 5. The row may begin inside the chunk at column 0.
 
   bool mayBeginInside() const { return begin && chunk > 1; }
   /// Returns a predicate that is true in threads with the chunk at column 0, if the row begins

@@ -10,8 +10,8 @@ namespace ligerdsl::compiler::nvptx {
 /// Groups the elementwise ops that are connected by tiles of i64. Each group is walked once.
 class WideProducts {
  public:
-  /// Returns true if the group of an elementwise op has a multiplication and a right shift, as code
-  /// that takes the high word of a product has.
+  /// Returns true if the group of an elementwise op has a multiplication and a right shift, which
+  /// together compute the high word.
   bool contains(mlir::Operation* op);
   /// Returns the number of ops walked so far.
   size_t walked() const { return known.size(); }
