@@ -1,6 +1,7 @@
-// Lesson 9: attention without scores in memory (Dao, "FlashAttention-2", 2023). The steps: two passes over the keys, one
-// pass with an online softmax, pipelined loads, the next scores during the current softmax, masks only at the edges.
-// It is a shared object for the `ligerdsl` command. docs/tutorial/09-flash-attention.md explains each step. Time one with
+// Lesson 9: attention without scores in memory (Dao, "FlashAttention-2", 2023). The steps: two
+// passes over the keys, one pass with an online softmax, pipelined loads, the next scores during
+// the current softmax, masks only at the edges. It is a shared object for the `ligerdsl` command.
+// docs/tutorial/09-flash-attention.md explains each step. Time one with
 //
 //   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
 //       scale=0.088 --device cuda:0
@@ -134,7 +135,9 @@ void ahead(KernelBuilder& k, const Meta& m, bool branch) {
       zero, b.blocks_seen() + 1, k.constant(1, i64), {.num_stages = static_cast<int>(m.stages), .tensor_copies = true},
       carry(b.nothing(), b.zeros(), b.no_values(), k.zeros({m.queries, m.keys}, m.type)),
       [&](Scalar j, Tile top, Tile sum, Tile weighted, Tile before) {
-        const Tile s = b.scores(j, b.queries());  // loaded in the loop: once, to shared memory, for the tensor cores
+        // The load of the queries is in the loop, so the compiler copies them once to shared
+        // memory, where the tensor cores read them.
+        const Tile s = b.scores(j, b.queries());
         const Tile more = dot(before, b.values(max(j - 1, zero)), weighted);
         const Step step(branch ? b.seen_at_edge(j, s) : b.seen(j, s), top, sum);
         return carry(step.top, step.sum, more * step.faded.expand_dims(1), step.weights.to(m.type));

@@ -28,8 +28,9 @@ Tile by_column(const Words& words) {
   return interleave(even, odd);
 }
 
-// Returns the words of rows that begin `first` [R, 1] elements, modulo 4, after the first word of
-// `words`. `more` are the words after `words`. `even`: all rows begin at an even element.
+// Shifts the words of each row left by first mod 4, because a row may begin inside a counter's four
+// words. Element `first` [R, 1] is the first one of each row. The words after `words` are `more`. If
+// `even`, all rows begin at an even element.
 Tile shifted(const Words& words, const Words& more, const Tile& first, bool even) {
   std::array<Tile, 7> w = {words[0], words[1], words[2], words[3], more[0], more[1], more[2]};
   Tile two = (first & int64_t{2}) != 0;

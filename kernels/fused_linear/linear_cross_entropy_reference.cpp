@@ -47,8 +47,8 @@ void scale_by_tokens(const CrossEntropyCase& which, const Values& logits, const 
   }
 }
 
-// Returns the outputs of the forward and of the backward, which has gradients alone. The backward
-// gives the lse and the entropy of the forward; the forward leaves them empty.
+// Returns the expected outputs of the forward or the backward. The backward passes the forward's
+// lse and entropy; the forward passes empty values.
 Expected fused_linear_cross_entropy(const ReferenceCall& call, const Values& lse, const Values& entropy) {
   const int64_t n = call.size("N"), v = call.size("V");
   Values logits = logits_of(call["x"], call["weight"], n, v, call.size("H"));

@@ -81,7 +81,7 @@ Operation build(const Machine& machine, const GroupedMatmulOptions& o, const Gro
   if (o.factors == GroupedFactors::tn)
     return {.steps = {
                 step("grouped_matmul_tn", &grouped_matmul_tn, columns * ceil_div(o.width, config.tile_m) * o.experts)}};
-  // Each section may have one number more than tiles.
+  // Upper bound of the row tiles: each section may end with a partial tile.
   const Size numbers = ceil_div(Size::rows(), config.tile_m) + o.experts + 2;
   Operation operation{.steps = {step("grouped_matmul", &grouped_matmul, numbers * columns)}};
   if (!config.persistent) return operation;

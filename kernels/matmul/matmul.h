@@ -100,7 +100,7 @@ struct MatmulMeta : MatmulOptions {
 // - b [K, N], or [N, K] if transposed
 // - with splits partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
 // - epilogue, vectors: bias [N]; a_scale [M] and b_scale [N] f32 of any stride; outer_rows [M] and
-//   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 whatever its accumulator
+//   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 for any accumulator
 // - epilogue, scalars: alpha and beta f32, unless they are known to be 1
 // - with row_tiles: places [tiles of rows] i32
 // - with some_depth: depth [2] i32, begin and end of K; begin is a multiple of tile_k

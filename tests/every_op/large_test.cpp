@@ -28,8 +28,8 @@ double total(const std::vector<double>& values, const std::vector<double>& times
   return sum;
 }
 
-// Returns element `index` of target_counts (1/n, 1/S, W, n) for the large tensor, in which region i is
-// repeated times[i] times.
+// Returns element `index` of target_counts (1/n, 1/S, W, n) for the large tensor, in which region i
+// is repeated times[i] times.
 double counts(size_t index, const std::vector<double>& of_region, const std::vector<double>& times) {
   if (index == 2) return of_region[0];
   if (index == 3) return total(of_region, times);
@@ -100,7 +100,7 @@ std::vector<LargeCase> large_cases() {
       row("gated_matmul_nt_backward", {"dtype=bf16", size("K", gpu ? 1024 : 16), size("F", gpu ? 2048 : 32), "with_out=1"}),
       row("activation_forward", {"dtype=bf16", f}),
       row("activation_backward", {"dtype=bf16", f, "kind=gelu_erf"}),
-      row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // a mask does not repeat with the rows
+      row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // p = 0: a random mask would not repeat with the rows
       row("dropout_backward", {"dtype=bf16", f, "p=0"}),
       row("swiglu_forward", {"dtype=bf16", f}),
       row("swiglu_backward", {"dtype=bf16", f}),

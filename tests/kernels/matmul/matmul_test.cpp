@@ -166,8 +166,9 @@ TEST(Matmul, AccumulatesIntoC) {
     }
 }
 
-// The same bits as with a load of c. Tiles that exceed c, rows with padding, one tile per program
-// and persistent programs, stores by threads and by TMA copies.
+// Reductions in memory give the same bits as a load of c, an addition and a store. Cases: tiles
+// that exceed c, rows with padding, one tile per program and persistent programs, stores by threads
+// and by TMA copies.
 TEST(Matmul, AddsInMemory) {
   if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no reductions in memory";
   uint64_t seed = 551;

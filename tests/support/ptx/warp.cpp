@@ -29,7 +29,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
   shared_.fill(SharedMemory::kBase | cta.rank << kWindowBits);
   set_special_registers();
   tick();
-  tick();  // the first time only shows that the warp runs
+  tick();  // the first call only records that the warp runs
 }
 
 void Warp::set_special_registers() {
