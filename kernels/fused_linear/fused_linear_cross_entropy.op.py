@@ -25,11 +25,11 @@ GRADIENTS = [
 
 OPS = [
     Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias with gradients, one chunk of the logits at a time",
-       """logits = x weight^T + bias. loss, z_loss, accuracy, predictions and entropy are those of
-cross_entropy for these logits, with n, W and sum w over all rows. With its d = d_logits, d_loss and
-d_entropy:
+       """logits = x weight^T + bias. loss, z_loss, accuracy, predictions and entropy are those of cross_entropy
+for these logits, with n, W and sum w over all rows. d = d_logits of cross_entropy, including the
+factors d_loss and d_entropy:
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
-x of ignored rows may hold anything, NaN included. The results are those of zeros there.
+x of ignored rows may hold anything, NaN included; it is treated as zeros.
 """ + fused_linear.chunks("the logits") + """
 If all rows fit in one chunk, the workspace holds all logits.
 d_weight and d_bias are accumulated in f32 and rounded once. If they are f32, the caller's memory is
@@ -42,8 +42,8 @@ later, cross_entropy_backward scales d_x and d_weight by one element. For one el
 fused_linear_cross_entropy_backward makes the gradients from lse.
 
 Size of chunks: chunk_rows if it is not 0, else by chunking:
-  - WORKSPACE: the most rows that max_workspace_bytes allows for the whole workspace. If not even one row
-    fits, execute returns INVALID_ARGUMENT, and there is no workspace size. With
+  - WORKSPACE: the most rows for which the whole workspace fits in max_workspace_bytes. If not even one
+    row fits, execute returns INVALID_ARGUMENT and ligerdsl_plan_workspace_bytes_for SIZE_MAX. With
     max_workspace_bytes = 0 a chunk has at most 1 GiB of logits. A single chunk is used if it takes no
     more memory than several with their accumulators.
   - PUBLISHED: 2^ceil(log2(ceil(rows / ceil(V / H)))) rows.
@@ -53,9 +53,9 @@ The default workspace is thus below 1 GiB plus:
   - 20 bytes per row
   - on a CPU with a 16-bit dtype, f32 copies of weight and of a chunk of x and d_x
 
-Adding to d_weight for each of many small chunks takes long. If it would take longer than that,
-d_weight is made from logits that are computed a second time, in blocks of the vocabulary. This is
-not possible if d_x overwrites x.
+If chunks are so small that adding each of them to d_weight would take longer, logits are computed a
+second time, in blocks of the vocabulary, and each block of d_weight is written once. This is not
+possible if d_x overwrites x.
 
 Under max_workspace_bytes the library's own kernels that store no logits keep exponentials in
 d_weight's memory until d_weight is made there. This requires that
@@ -75,9 +75,10 @@ chunk rounds it again, in blocks, and parts of d_x are added in f32. A CPU uses 
 Matmuls are in dtype on a GPU and in f32 on a CPU. `products` selects their implementation:
   - AUTO: cuBLASLt or CBLAS if it is found, else the library's own kernels. If an environment
     variable names a library, that one must be found. On a GPU with wgmma (sm_90a) AUTO always uses
-    the own kernels in three cases. In 16 bits: V is not a multiple of 8 and H is one, because
-    cuBLASLt is several times slower there. In bf16, if lse is neither written nor read: no gradient
-    is wanted, or exponentials may use d_weight's memory.
+    the own kernels in these cases:
+      16 bits, V is not a multiple of 8 and H is one: cuBLASLt is several times slower there
+      bf16, lse is neither written nor read, no gradient is wanted
+      bf16, lse is neither written nor read, exponentials may use d_weight's memory
   - LIBRARY: cuBLASLt or CBLAS. If it is not found, plan returns NOT_SUPPORTED.
   - KERNELS: the own kernels. They need no other library and no workspace for matmuls. plan compiles
     them.

@@ -18,9 +18,9 @@ n = 0, the loss is 0. Rows whose label is ignore_index do not count: their loss 
 are 0, and their x and target_x may hold anything, NaN included.
 Both logits are f32 and never rounded to dtype. d is rounded once, to dtype on a GPU.
 """ + fused_linear.chunks("both logits") + """
-Rows of a chunk: chunk_rows if it is not 0, else the most rows that max_workspace_bytes allows for the
-whole workspace. If not even one row fits, execute returns INVALID_ARGUMENT, and there is no workspace
-size. With max_workspace_bytes = 0 both logits of a chunk take at most 1 GiB together in f32, to which
+Rows of a chunk: chunk_rows if it is not 0, else the most rows for which the whole workspace fits in
+max_workspace_bytes. If not even one row fits, execute returns INVALID_ARGUMENT and
+ligerdsl_plan_workspace_bytes_for SIZE_MAX. With max_workspace_bytes = 0 both logits of a chunk take at most 1 GiB together in f32, to which
 a 16-bit d adds a quarter. A single chunk is used if it takes no more memory than several with their
 accumulators.
 d_weight is accumulated in f32 and rounded once. If it is f32, the caller's memory is the accumulator.

@@ -7,10 +7,10 @@ SCALED_MATMUL = Op(
     """c[i, j] = round(a_scale[i] b_scale[j] sum_k a[i, k] b[j, k] + bias[j])
 A scale that is not passed is 1. One scale for a whole tensor is passed with a stride of 0. The
 operation is that of torch's _scaled_mm.
-Each multiplication is exact. The tensor cores of sm_90a keep about 14 bits of an fp8 accumulator. They
-therefore accumulate 128 terms, and these partial sums are added in f32 outside. With
-fast_accumulation they accumulate all K terms. That is faster, with an error of up to 1e-3 of the sum of
-absolute terms. Other devices accumulate in f32: GPUs without such tensor cores multiply in f16, a CPU
+Each multiplication is exact. The tensor cores of sm_90a keep about 14 bits of an fp8 accumulator.
+They therefore accumulate only 128 terms, and these partial sums are added in f32 outside. With
+fast_accumulation they accumulate all K terms. That is faster, with an error of up to 1e-3 of the sum
+of absolute terms. Other devices accumulate in f32: GPUs without such tensor cores multiply in f16, a CPU
 in f32.
 No output overlaps an input. K and N are at least 1. Few rows may need a workspace for partial
 sums, at most 64 N M bytes. On a GPU the fast kernel requires that a and b, and their rows, begin at

@@ -3,8 +3,8 @@
 from fields.parameters import CASTING, EPS, NORM_D_WEIGHT, NORM_RANGE, OFFSET
 from table import Op, Plan, Tensor, absent, dim, dtype, flag, in_place, present
 
-MODULATED_DOC = """s and h are the rows of scale and shift for a row of x. With N rows and K modulations, row i has
-modulation i / (N / K), rounded down. N is a multiple of K. ms = mean(x^2) over a row,
+MODULATED_DOC = """s and h are the rows of scale and shift that belong to a row of x. With N rows and K modulations, row i
+has modulation i / (N / K), rounded down. N is a multiple of K. ms = mean(x^2) over a row,
 rstd = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight), n = round(x * rstd) for LLAMA,
 x * rstd for GEMMA and NONE."""
 MODULATED_VALUE = """
