@@ -28,7 +28,7 @@ T rescaled(const T& m, const T& base, Loc loc) {
 struct Block {
   const Tile& x;
   const OnlineOptions& options;
-  Tile counts;  // of x's shape; empty: all elements count
+  Tile counts;  // mask with x's shape; empty: all elements count
   Loc loc;
 
   Tile where_counted(const Tile& t, double otherwise) const {

@@ -22,7 +22,7 @@ struct MemoryAccess {
   int turns = 0;
   bool exchange = false;       // part of a cluster exchange: a wait separates iterations, and two alternate
   mlir::Value ring = nullptr;  // the ring of these slots, which orders accesses to them
-  bool async = false;          // by the async proxy (copies and wgmma), not the proxy of thread accesses
+  bool async = false;          // uses the async proxy (copies and wgmma), not that of thread accesses
 
   // Global memory: the argument if it is known, and its facts about overlap. `part` is the number
   // of the view if the op reads several.

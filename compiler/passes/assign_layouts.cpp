@@ -134,7 +134,7 @@ void pairLanesOfStores(func::FuncOp func) {
     const LinearLayout layout = layoutOf(type);
     const AccessShape access = accessShape(store);
     if (access.fastDim < 0 || access.vector != kVector || layout.contiguous(access.fastDim) != 2 * kVector) return;
-    LinearLayout::Basis next(type.getRank(), 0);  // where the next lane's vectors begin
+    LinearLayout::Basis next(type.getRank(), 0);  // start of the next lane's vectors
     next[access.fastDim] = 2 * kVector;
     const BitSwap bits{static_cast<int>(llvm::Log2_64(kVector)), 0};
     if (layout.bases(Axis::lane).front() != next) return;

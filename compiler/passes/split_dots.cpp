@@ -26,7 +26,7 @@ constexpr int64_t kThreadStep = 4;
 // An operand in registers or in a slot, directly or after a permute.
 struct DotOperand {
   Value tile;
-  tile::PermuteOp permute;  // of what is read, or null
+  tile::PermuteOp permute;  // permute of the value that is read, or null
   tgpu::RingReadOp read;    // null if the operand is in registers
 
   explicit DotOperand(Value value) : tile(value), permute(value.getDefiningOp<tile::PermuteOp>()) {

@@ -34,7 +34,7 @@ namespace ligerdsl::compiler {
 
 namespace {
 
-constexpr int64_t kMostOps = 16 * 1024;  // in all copies together
+constexpr int64_t kMostOps = 16 * 1024;  // limit of ops in all copies together
 
 std::optional<int64_t> constantOf(Value value) {
   APInt number;

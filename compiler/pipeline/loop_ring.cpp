@@ -310,7 +310,7 @@ tile::ReduceOp LoopRing::firstReduction() {
                                                                                       : *reductions.begin();
 }
 
-// Returns the slot that the iteration before the one with `slot` has read.
+// Returns the slot to fill, which the previous iteration has read. `slot` is the current one.
 Value LoopRing::toBeFilled(OpBuilder& builder, Value slot) {
   return nextSlot(builder, slot, slots == 2 ? 1 : -1);
 }

@@ -14,7 +14,7 @@ namespace ligerdsl::compiler {
 /// Division of a tile's columns into equal segments.
 struct Stretches {
   int64_t parts;
-  LinearLayout layout;  // of one segment
+  LinearLayout layout;  // layout of one segment
 };
 
 /// Reason why TMA copies cannot store `source`; empty if they can. `source` is the store's value,

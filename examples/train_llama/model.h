@@ -71,7 +71,7 @@ class Model {
   const Type type_;
   const MemoryPlan memory_;
   const std::unique_ptr<Attention> attention_;
-  int64_t batch_ = 0, rows_ = 0;  // of the current step
+  int64_t batch_ = 0, rows_ = 0;  // sizes of the current step
 
   Tensor weights_, copy_, gradients_;
   // branch_: input that the next norm adds to the stream; in the backward pass a gradient of

@@ -33,7 +33,7 @@ class Progress {
   // Excludes time outside of training steps from tokens/s.
   void pause();
   void resume();
-  double seconds() const;  // of training steps
+  double seconds() const;  // duration of training steps
   double tokens_per_second(int64_t done) const;
   void bar(int64_t done, double bits);
   // Prints a permanent line. held_out may be NaN.

@@ -8,7 +8,7 @@
 namespace ligerdsl::kernels {
 
 struct AttentionOptions {
-  DType type = bf16;       // of q, k, v, o and their gradients
+  DType type = bf16;       // dtype of q, k, v, o and their gradients
   int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
   int64_t heads = 32;      // A: of q and o
   int64_t kv_heads = 8;    // K, a divisor of A: of k and v

@@ -36,7 +36,7 @@ struct Expectation {
 
 inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-using Expected = std::map<std::string, Expectation>;  // by output
+using Expected = std::map<std::string, Expectation>;  // key: output
 
 // One call of an operation: its tensors before the call, and the numbers of its descriptor and
 // arguments.

@@ -15,7 +15,7 @@ namespace ligerdsl::kernels {
 
 struct CrossEntropyOptions {
   int64_t classes = 32000;  // V
-  DType type = f32;         // of logits and d_logits
+  DType type = f32;         // dtype of logits and d_logits
   DType label_type = i64;
   Reduction reduction = Reduction::mean;
   bool has_bias = false;  // bias [V] is added to each row first
@@ -28,7 +28,7 @@ struct CrossEntropyOptions {
   bool quick_softcap = false;  // allows_quick_softcap()
   bool tempered = false;       // logits are divided by a temperature
   bool with_loss = true;
-  DType loss_type = f32;  // of loss and z_loss
+  DType loss_type = f32;  // dtype of loss and z_loss
   bool with_z_loss = false, with_accuracy = false, with_predictions = false, with_lse = false;
   bool with_entropy = false;
   bool with_gradient = false;

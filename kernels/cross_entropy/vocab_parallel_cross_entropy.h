@@ -25,7 +25,7 @@ inline constexpr int64_t partial_columns(bool smoothing) {
 }
 
 struct VocabParallelPartialsOptions {
-  int64_t classes = 32000;  // of the shard
+  int64_t classes = 32000;  // classes of the shard
   DType type = f32;
   DType label_type = i64;
   bool smoothing = false;
@@ -40,8 +40,8 @@ struct VocabParallelPartialsOptions {
 };
 
 struct VocabParallelCrossEntropyOptions {
-  int64_t classes = 32000;  // of the shard
-  DType type = f32;         // of logits and d_logits
+  int64_t classes = 32000;  // classes of the shard
+  DType type = f32;         // dtype of logits and d_logits
   DType label_type = i64;
   Reduction reduction = Reduction::none;
   bool smoothing = false;

@@ -22,7 +22,7 @@ enum class Divergence {
 
 struct DivergenceOptions {
   int64_t cols = 32000;  // row width V
-  DType type = f32;      // of input and d_input
+  DType type = f32;      // dtype of input and d_input
   DType target_type = f32;
   Divergence kind = Divergence::kl;
   Reduction reduction = Reduction::batchmean;

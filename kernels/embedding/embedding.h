@@ -11,12 +11,12 @@ namespace ligerdsl::kernels {
 struct EmbeddingOptions {
   int64_t cols = 4096;         // row width H
   int64_t vocabulary = 32000;  // rows of the table
-  DType type = f32;            // of the table and the output
+  DType type = f32;            // dtype of the table and the output
   DType index_type = i64;
   DType d_table_type = f32;           // f32 or type
   bool accumulate = false;            // d_table += ...; f32 only
   int64_t positions = 0;              // rows P of a second table; output row i adds its row i mod P
-  DType d_position_type = f32;        // of the second table's gradient: f32 or type
+  DType d_position_type = f32;        // dtype of the second table's gradient: f32 or type
   bool accumulate_positions = false;  // d_position_table += ...; f32 only
   bool shard = false;                 // rows [first_row, first_row + vocabulary) of `total_rows`
 

@@ -10,7 +10,7 @@
 namespace ligerdsl::kernels {
 
 struct LinearCrossEntropyOptions : CrossEntropyOptions {
-  DType head_type = bf16;  // of the caller's weight; the matmul has `type`
+  DType head_type = bf16;  // dtype of the caller's weight; the matmul has `type`
   int64_t cols = 4096;     // H
   bool scales_x = false;   // also store x times the row's factor, for d_weight
   bool in_blocks = false;  // e is stored in column blocks (column_blocks.h)

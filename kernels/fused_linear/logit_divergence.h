@@ -14,7 +14,7 @@ namespace ligerdsl::kernels {
 
 struct LogitDivergenceOptions {
   int64_t classes = 32000;            // V
-  DType type = f32;                   // of the gradient, and of both logits unless f32_logits
+  DType type = f32;                   // dtype of the gradient, and of both logits unless f32_logits
   bool f32_logits = false;            // logits are f32 whatever the gradient's dtype
   Divergence kind = Divergence::jsd;  // forward_kl, reverse_kl or jsd
   Reduction reduction = Reduction::batchmean;

@@ -12,7 +12,7 @@ namespace ligerdsl::reference {
 
 struct LogitDivergenceResult {
   double loss = 0;
-  Values d_logits;  // of the student
+  Values d_logits;  // gradient of the student
   // Sum of the absolute values of the two terms of each gradient. If the distributions of a row
   // have nothing in common, both terms are near log 2 and nearly cancel.
   Values d_logits_terms;

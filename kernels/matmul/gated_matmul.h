@@ -42,7 +42,7 @@ void gated_matmul(KernelBuilder& k, const GatedMatmulMeta& m);
 Operation gated_matmul(const Machine& machine, const GatedMatmulOptions& options);
 
 struct GatedMatmulConfig {
-  int tile_m = 128, tile_n = 128;  // of out, and of each matmul
+  int tile_m = 128, tile_n = 128;  // tile of out, and of each matmul
   int tile_k = 64;                 // columns of x and of both weights per k-step
   int stages = 3;                  // stages of the k loop, including the current k-step
   int num_warps = 8;

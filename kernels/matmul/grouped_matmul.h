@@ -20,7 +20,7 @@ struct GroupedMatmulOptions {
   int64_t experts = 8;
   int64_t cols = 4096;   // N: columns of c
   int64_t width = 4096;  // columns of a: K, or M for tn
-  DType type = bf16;     // of a and b
+  DType type = bf16;     // dtype of a and b
   DType c_type = bf16;
   DType index_type = i64;
   bool adds = false;  // tn: c += ...
@@ -60,7 +60,7 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m);
 Operation grouped_matmul(const Machine& machine, const GroupedMatmulOptions& options);
 
 struct GroupedMatmulConfig {
-  int tile_m = 128, tile_n = 128;  // of c
+  int tile_m = 128, tile_n = 128;  // tile of c
   int tile_k = 64;                 // columns of a and rows of b per k-step
   int stages = 3;                  // stages of the k loop, including the current k-step
   int num_warps = 8;

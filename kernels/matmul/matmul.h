@@ -21,7 +21,7 @@ struct MatmulOptions {
   Factors factors = Factors::nn;
   int64_t cols = 4096;                            // N: columns of c
   int64_t width = 4096;                           // columns of a in memory: K, or M if a is transposed
-  DType type = bf16;                              // of a and b
+  DType type = bf16;                              // dtype of a and b
   bool mixed = false;                             // fp8: b has the other fp8 dtype
   bool scaled_rows = false, scaled_cols = false;  // a_scale per row, b_scale per column
   // Each k-step accumulates from 0, and its result is added outside of the tensor cores, whose fp8
@@ -82,7 +82,7 @@ struct MatmulOptions {
 };
 
 struct MatmulMeta : MatmulOptions {
-  int64_t tile_m = 128, tile_n = 128;  // of c
+  int64_t tile_m = 128, tile_n = 128;  // tile of c
   int64_t tile_k = 32;                 // columns of A and rows of B per k-step
   int stages = 1;                      // stages of the k loop
   int64_t group = 16;                  // rows of tiles per group of concurrent programs
@@ -116,7 +116,7 @@ void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
 Operation matmul(const Machine& machine, const MatmulOptions& options);
 
 struct MatmulConfig {
-  int tile_m = 128, tile_n = 128;  // of c
+  int tile_m = 128, tile_n = 128;  // tile of c
   int tile_k = 64;                 // columns of A and rows of B per k-step
   int stages = 3;                  // stages of the k loop, including the current k-step
   int num_warps = 8;

@@ -29,7 +29,7 @@ Tile accumulate_k_steps(KernelBuilder& k, const MatmulMeta& m, const Scalar& fir
 class MatmulTiles {
  public:
   struct Place {
-    Scalar row, column;            // of the tile in c
+    Scalar row, column;            // position of the tile in c
     std::optional<Scalar> matrix;  // index in the batch, if there is one
 
     // Index of tile (i, j) in such a view, and index of this tile.

@@ -110,7 +110,7 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const View weight = k.view("weight", m.weight_type, {m.channels});
   const View mean = k.view("mean", f32, {dyn}), rstd = k.view("rstd", f32, {dyn});
 
-  const int64_t tiles = m.groups / m.group_block();  // of a batch
+  const int64_t tiles = m.groups / m.group_block();  // tiles of a batch
   Scalar group = k.program_id(0) % static_cast<int32_t>(tiles), first = k.program_id(0) / static_cast<int32_t>(tiles);
   const bool own = m.positions == 1;  // each element has a channel of its own
   const Scalar zero = k.constant(0, i64);
@@ -197,7 +197,7 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   }
 
   const auto of_group = static_cast<int32_t>(channel_tiles(m));
-  const auto tiles = static_cast<int32_t>(m.groups / m.group_block()) * of_group;  // of a batch
+  const auto tiles = static_cast<int32_t>(m.groups / m.group_block()) * of_group;  // tiles of a batch
   const auto runs = static_cast<int32_t>(m.position_parts);
   const Scalar programs = k.num_programs(0) / tiles, at = k.program_id(0) / tiles, tile = k.program_id(0) % tiles;
   const Scalar part = at / runs, run = at % runs, parts = programs / runs;

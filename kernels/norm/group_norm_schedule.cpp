@@ -366,7 +366,7 @@ Step by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNor
   meta.late_sums = config.late_sums;
   meta.stages = config.stages;
   const Size batches = ceil_div(Size::rows(), side.batches);
-  const int64_t tiles = o.groups / side.groups;  // of a batch
+  const int64_t tiles = o.groups / side.groups;  // tiles of a batch
   const int64_t programs = machine.is_gpu() ? machine.sms * config.programs_per_sm / config.num_ctas : 64;
   *parts = partial_count(batches, std::max<int64_t>(programs / tiles, 1));
   Launch launch = library_launch((o.want_d_weight ? parts->of_rows : batches) * tiles, config.num_warps);

@@ -232,7 +232,7 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   meta.without_d_x = o.without_d_x || !by_rows;
   const int64_t blocks = by_rows ? 1 : ceil_div(o.cols, meta.block);
   const int64_t together = machine.is_gpu() ? machine.sms / config.num_ctas * config.programs_per_sm : 64;
-  const int64_t programs = std::max<int64_t>(together / blocks, 1);  // of a block of columns
+  const int64_t programs = std::max<int64_t>(together / blocks, 1);  // programs of a block of columns
   meta.shared = o.modulations < programs;
   const bool weight_of_products = meta.shared && o.want_d_weight && o.want_d_scale;
   if (weight_of_products) meta.want_d_weight = false;

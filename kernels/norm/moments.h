@@ -70,7 +70,7 @@ inline int64_t shift_width(int64_t n) {
 
 // Partial sums that give the mean and m2 of a row after they are added over lanes and blocks.
 struct ShiftedSums {
-  Tile total, first, second;  // of x, x - shift, (x - shift)^2
+  Tile total, first, second;  // totals of x, x - shift, (x - shift)^2
 };
 
 // Returns the partial sums of each lane, [rows, lanes]; shift [rows, 1].

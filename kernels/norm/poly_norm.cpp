@@ -52,8 +52,8 @@ OfPowers of_rows(const OfPowers& sums) {
 
 // Sums over each row for the gradients.
 struct Sums {
-  OfPowers products;  // of dy x^p
-  Tile d_y;           // of dy, [rows]; empty if not wanted
+  OfPowers products;  // sum of dy x^p for each p
+  Tile d_y;           // sum of dy, [rows]; empty if not wanted
 };
 
 }  // namespace

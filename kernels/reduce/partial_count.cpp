@@ -36,13 +36,13 @@ PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm
   const bool gpu = machine.is_gpu();
   const int64_t grouped = num_ctas > 2 ? machine.sms - ceil_div(machine.sms, kUngroupedSms) : machine.sms;
   const int64_t most = gpu ? std::max<int64_t>(grouped / num_ctas, 1) * per_sm : kProgramsOnCpu;
-  const int64_t tiles_each = gpu ? 1 : 4;  // at least
+  const int64_t tiles_each = gpu ? 1 : 4;  // minimum per partial sum
   return partial_count(ceil_div(Size::rows(), tile_rows * tiles_each), most);
 }
 
 PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm) {
   const int64_t programs = machine.is_gpu() ? machine.sms * per_sm : kProgramsOnCpu;
-  const int64_t rows_each = machine.is_gpu() ? tile_rows : round_up(kRowsOnCpu, tile_rows);  // at least
+  const int64_t rows_each = machine.is_gpu() ? tile_rows : round_up(kRowsOnCpu, tile_rows);  // minimum per program
   return partial_count(ceil_div(Size::rows(), rows_each), std::max<int64_t>(programs / ceil_div(cols, tile_cols), 1));
 }
 

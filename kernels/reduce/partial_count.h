@@ -11,9 +11,9 @@ namespace ligerdsl::kernels {
 
 // Number of partial sums of a column, for each number of rows of a call.
 struct PartialCount {
-  Size of_rows = 1;   // for the rows of the call
-  Size most = 1;      // for at most that number of rows; sizes the workspace
-  int64_t limit = 1;  // for any number of rows
+  Size of_rows = 1;   // number for the rows of the call
+  Size most = 1;      // number for any call with at most these rows; sizes the workspace
+  int64_t limit = 1;  // upper bound for any number of rows
 };
 
 // Returns a count for `tiles` tiles of rows, at most `most`.

@@ -55,8 +55,8 @@ class OpInstance {
   const std::vector<Slot>& slots() const { return slots_; }
   Slot* find(const std::string& name);
   const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
-  // Return a field of the descriptor or a numeric argument, or `missing` if the operation has none of
-  // this name.
+  // Return a field of the descriptor or a numeric argument, or `missing` if the operation has none
+  // of this name.
   double number(const std::string& name, double missing) const;
   int64_t integer(const std::string& name, int64_t missing) const;  // exact for 64-bit integers
   // Returns the size that a letter stands for.
@@ -139,8 +139,8 @@ class OpInstance {
     int64_t size = -1;
     std::string from;
   };
-  std::vector<Chosen> chosen_;  // by symbol
-  std::vector<int64_t> sizes_;  // by symbol: chosen, derived or default
+  std::vector<Chosen> chosen_;  // indexed by symbol
+  std::vector<int64_t> sizes_;  // indexed by symbol: chosen, derived or default
   bool queries_chosen_ = false;
   std::set<std::string> longest_chosen_;          // max_seqlen_* fields that settings give
   int64_t list_length_ = 1, list_elements_ = -1;  // -1: default

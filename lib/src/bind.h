@@ -33,7 +33,7 @@ inline program::Strided memory_of(const BoundTensor& tensor) {
 // One call of execute. Lives on the caller's stack and holds no memory of its own.
 struct Call {
   BoundTensor tensors[kMaxTensors];
-  int64_t sizes[kMaxSymbols];  // by symbol; -1: no tensor has it
+  int64_t sizes[kMaxSymbols];  // indexed by symbol; -1: no tensor has it
   int64_t rows;                // number that the operation counts as rows; set by Plan
   const void* args;            // the args struct, complete
   std::byte* workspace;

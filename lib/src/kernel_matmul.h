@@ -16,7 +16,7 @@ namespace ligerdsl::lib {
 // A matmul that a plan needs. Its kernels are compiled when the plan is made.
 struct ProductKind {
   runtime::Product product;
-  DType type, result;      // of both operands; of c
+  DType type, result;      // dtype of both operands, and of c
   bool adds = false;       // adds to the values in c
   bool row_scale = false;  // every row is multiplied by a number of its own
   bool outer = false;      // outer product of two vectors is added to c
@@ -35,14 +35,14 @@ struct ProductKind {
 // Matmuls of an lm_head: logits = x w^T, d_x = d w and d_weight = d^T x.
 struct HeadProducts {
   int64_t classes, cols;
-  DType type, product_type;  // of x; of the operands
+  DType type, product_type;  // dtype of x, and of the operands
   DType logits_type;
   bool adds_up_d_x;  // d_x may be accumulated in f32 over several matmuls
   bool with_d_x, with_d_weight;
   DType d_weight_type;
   bool logits = true;         // a plain matmul computes them
   bool row_scale = false;     // d has one per row
-  int64_t tile_rows = 0;      // of d, as in ProductKind
+  int64_t tile_rows = 0;      // rows per tile of d, as in ProductKind
   bool outer = false;         // d_x and d_weight get an outer product of two vectors
   bool in_blocks = false;     // d is stored in blocks for d_x
   bool by_vocabulary = true;  // d_weight may be vocabulary-blocked

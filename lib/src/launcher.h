@@ -69,7 +69,7 @@ class Launcher {
     const char* called;
   };
   program::Program program_;
-  std::vector<program::Type> types_;  // by argument
+  std::vector<program::Type> types_;  // indexed by argument
   program::Aliasing aliasing_;
   std::vector<Variant> variants_;  // fastest first; the last accepts any arguments
 };

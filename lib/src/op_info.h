@@ -17,8 +17,8 @@ class Context;
 class OpPlan;
 using ContextRef = std::shared_ptr<Context>;
 
-inline constexpr int kMaxRank = 5;         // of a tensor with its leading dimensions joined
-inline constexpr int kMaxTensors = 16;     // of one operation
+inline constexpr int kMaxRank = 5;         // largest rank of a tensor with its leading dimensions joined
+inline constexpr int kMaxTensors = 16;     // largest number of tensors of one operation
 inline constexpr int kMaxSymbols = 8;      // sizes of one operation
 inline constexpr size_t kMaxStruct = 256;  // bytes of a description or an args struct
 inline constexpr int kMaxValues = 8;       // numeric arguments of one operation
@@ -100,7 +100,7 @@ struct OpInfo {
   int index;  // in op_table()
   const char* name;
   const char* brief;
-  const char* rows;  // what the operation counts as rows, for errors
+  const char* rows;  // unit of the operation's rows, for errors
   Reported reported;
   size_t desc_size, desc_first_size;  // in this release; in the first one
   const void* desc_defaults;

@@ -92,7 +92,7 @@ class Plan : public std::enable_shared_from_this<Plan> {
   std::string range_name_;       // name of these ranges
   BindRules rules_;
   std::unique_ptr<OpPlan> op_;
-  int64_t most_rows_;  // of a call; computed once
+  int64_t most_rows_;  // largest number of rows of a call; computed once
 };
 
 // Connects a kernels::Operation to the tensors of a table row. A program's argument is bound, in
@@ -167,7 +167,7 @@ class OperationPlan final : public OpPlan {
   };
   struct Binding {
     Source source;
-    int index = 0;      // of a tensor, derived view, scratch buffer or function
+    int index = 0;      // index of a tensor, derived view, scratch buffer or function
     uint64_t bits = 0;  // constant
     DType type = DType::f32;
   };
@@ -185,7 +185,7 @@ class OperationPlan final : public OpPlan {
     int64_t up_to;
     bool (*takes)(const Call&);
     std::string called;
-    SizeTable sizes;  // of grids and buffers
+    SizeTable sizes;  // sizes of grids and buffers
     std::vector<Buffer> buffers;
     std::vector<Step> steps;
     SizeTable room;  // computes the workspace's bytes

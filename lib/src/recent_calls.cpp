@@ -12,7 +12,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-constexpr int kMostRank = 8;                         // of a caller's tensor
+constexpr int kMostRank = 8;                         // largest rank of a caller's tensor
 constexpr uint64_t kMostOffset = uint64_t{1} << 62;  // bytes
 constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // odd multiplier of the hash
 

@@ -237,7 +237,7 @@ void fill_from_args(const OpInfo& info, const void* args, void* desc) {
       continue;
     }
     if (!tensor && field.role == FieldRole::dtype && field.source < 0) set_integer(desc, field, LIGERDSL_F32);
-    if (!tensor) continue;  // an empty list has every dtype
+    if (!tensor) continue;  // an empty list fits every dtype
     require_shape(field.source >= 0 ? info.tensors[field.source].name : "tensors[0]", *tensor);
     if (field.role == FieldRole::dtype) set_integer(desc, field, code_of(tensor->dtype));
     if (field.role == FieldRole::present) set_integer(desc, field, 1);

@@ -41,7 +41,7 @@ class TunedConfigs final : public KernelConfigs {
   struct AuthorEntry {
     std::string_view config;  // "num_warps=8"
     const TunedTable* table;
-    std::string_view model;  // of the device on which it was tuned
+    std::string_view model;  // model of the device on which it was tuned
   };
   std::optional<AuthorEntry> author_entry(std::string_view kernel, std::string_view options) const;
 

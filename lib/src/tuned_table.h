@@ -45,7 +45,7 @@ class TunedTable {
 
   struct Found {
     std::string_view config;  // "num_warps=8 rows=4"
-    std::string_view model;   // of the device on which it was tuned
+    std::string_view model;   // model of the device on which it was tuned
   };
   // Returns the entry that was tuned on this model, or on another model with the same architecture
   // and number of units. Does not keep memory.

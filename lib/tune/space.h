@@ -52,7 +52,7 @@ class Space {
   size_t choice_of(const Config& config, size_t field) const;
 
   std::vector<MetaField> fields_;
-  std::vector<std::vector<std::string>> choices_;  // by field: the choices that are searched
+  std::vector<std::vector<std::string>> choices_;  // indexed by field: the choices that are searched
   Refusal refusal_;
   Config heuristic_;
   mutable std::map<Config, bool> known_;

@@ -65,7 +65,7 @@ int Members::count(const char* name) const {
 
 Json parse_strict(std::string_view text) {
   constexpr int kDeepest = 32;
-  std::vector<std::set<std::string>> names;  // of the enclosing objects
+  std::vector<std::set<std::string>> names;  // member names of the enclosing objects
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
     if (depth > kDeepest)

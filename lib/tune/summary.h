@@ -37,7 +37,7 @@ double cost(const Trial& trial, double no_slower);
 struct Candidate {
   Trial first;             // its first trial
   Trial best_known;        // its trial with the most samples
-  double seconds = 0;      // of searching until its result; 0: not recorded
+  double seconds = 0;      // seconds of searching until its result; 0: not recorded
   double best_so_far = 1;  // ratio to the heuristic's time, this one included
 };
 
@@ -70,12 +70,12 @@ struct TaskSummary {
   Trial about;                        // first trial: operation, options, problems, device, build
   std::vector<Candidate> candidates;  // in the order tried, without the heuristic
   std::vector<FieldEffect> effects;   // fields with more than one value
-  std::vector<FateCount> failures;    // by fate and reason, most frequent first
+  std::vector<FateCount> failures;    // counts per fate and reason, most frequent first
   Trial heuristic;                    // trial with the most samples; empty config: not measured
-  Trial winner;                       // of the finals, or the best so far; empty config: no right result
+  Trial winner;                       // winner of the finals, or the best so far; empty config: no right result
   bool confirmed = false;             // the finals measured the winner with no fewer samples than the heuristic
   bool gained = false;                // confirmed, and no_gain() returns ""
-  double noted_seconds = 0;           // of searching; 0: not recorded
+  double noted_seconds = 0;           // seconds of searching; 0: not recorded
   std::string began, ended;           // dates
 
   int64_t count(Fate fate) const;

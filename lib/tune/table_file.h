@@ -10,7 +10,7 @@
 
 namespace ligerdsl::tune {
 
-using TableEntries = std::map<std::string, Json>;  // by key, as tables are sorted
+using TableEntries = std::map<std::string, Json>;  // sorted by key, like the table
 
 // Returns the device of a trial.
 lib::TunedDevice device_of(const Json& device);

@@ -30,7 +30,7 @@ struct Trial {
   std::string config;     // "keep=registers num_warps=8 ..."
   bool heuristic = false;
   Json device;                        // arch, units, model, driver
-  std::string build;                  // of the library
+  std::string build;                  // build id of the library
   std::vector<std::string> problems;  // settings of the problems that were measured
   Fate fate = Fate::ok;
   std::string reason;                // why it was not ok

@@ -81,7 +81,7 @@ class KernelCache {
     std::string_view program;
     const program::CompileOptions& wanted;
     std::string options;  // serialised
-    std::string target;   // for people
+    std::string target;   // shown to users
   };
 
   std::shared_ptr<LoadedKernel> build(const Request& request, bool may_compile, LoadReport& report);

@@ -10,7 +10,7 @@ namespace ligerdsl {
 namespace {
 
 struct Misuse {
-  int line;  // of the mistake
+  int line;  // line of the mistake
   std::function<void(KernelBuilder&)> code;
   const char* message;  // after "file:line:col: error: "
 };

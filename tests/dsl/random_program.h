@@ -292,7 +292,7 @@ class RandomProgram {
   std::mt19937 random_;
   Shape shape_;
   Ptr table_;
-  Tile codes_;  // of e
+  Tile codes_;  // fp8 codes of e
   std::vector<Tile> floats_, integers_;
   std::vector<Scalar> scalars_;
 };

@@ -26,7 +26,7 @@ struct LargeCase {
   bool many_rows = false;                       // more rows than the limit, not only more elements
   Tolerance tolerance = {1e-2, 0};              // for results with one row per row
   double sum_tolerance = 1e-4;                  // normwise, for results summed over all rows
-  std::map<std::string, Combine> combine = {};  // by tensor, for results that are not simply added
+  std::map<std::string, Combine> combine = {};  // key: tensor, for results that are not simply added
 };
 
 inline std::ostream& operator<<(std::ostream& out, const LargeCase& large) {
@@ -59,7 +59,7 @@ class LargeRun {
  private:
   struct Place {
     cli::OpInstance::Slot* small;
-    std::vector<int64_t> shape;  // of the large tensor
+    std::vector<int64_t> shape;  // shape of the large tensor
     bool by_row, result;
     int64_t row_elements;
     std::unique_ptr<Memory> memory;  // null: an input that both tensors share
@@ -85,7 +85,7 @@ class LargeRun {
   std::unique_ptr<cli::OpInstance> small_;
   std::set<std::string> by_row_;  // tensors with one row per row
   std::vector<Place> places_;
-  std::map<std::string, std::vector<std::vector<double>>> sums_;  // by tensor and region
+  std::map<std::string, std::vector<std::vector<double>>> sums_;  // key: tensor and region
 };
 
 }  // namespace ligerdsl::test

@@ -5,7 +5,7 @@
 
 namespace ligerdsl::runtime::test {
 
-int64_t allocations();  // of all threads since the start
+int64_t allocations();  // calls of operator new by all threads since the start
 
 // While an object of this class exists, operator new fails on this thread.
 class NoMemory {

@@ -29,7 +29,7 @@ struct FakeCudaControl {
   void* (*current_context)();
   void (*push_foreign_context)(void* context);
   void (*pop_context)();
-  int (*capture_mode)();  // of this thread
+  int (*capture_mode)();  // capture mode of this thread
 
   struct Launch {
     unsigned grid[3], block, shared, cluster;

@@ -120,7 +120,7 @@ class StageFiles : public ::testing::Test {
   const std::string path = scratch.path();
 };
 
-const std::string kPtx = ".version 8.0\n.entry ligerdsl_fake program";  // what the fake compiler makes
+const std::string kPtx = ".version 8.0\n.entry ligerdsl_fake program";  // output of the fake compiler
 
 TEST_F(StageFiles, DumpNumbersStagesInAFolderPerVariant) {
   const std::string dump = "LIGERDSL_DUMP=tile,loops,llvm,asm,object,resources,remarks,tgpu,ptx,cubin";

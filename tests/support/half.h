@@ -33,7 +33,7 @@ inline uint16_t to_f16(float value) {
   if (std::isnan(value)) return sign | 0x7e00;
   const float magnitude = std::fabs(value);
   if (magnitude >= 65520.0f) return sign | 0x7c00;  // half way to the next power of two rounds to infinity
-  int exponent = -20;                               // of zero, like any small number
+  int exponent = -20;                               // exponent of zero, like any small number
   if (magnitude > 0) std::frexp(magnitude, &exponent);
   const int quantum = std::max(exponent - 11, -24);  // weight of the last bit
   const float steps = std::nearbyintf(std::ldexp(magnitude, -quantum));

@@ -8,7 +8,7 @@ namespace ligerdsl::test {
 
 // Returns the nearest number. Ties round away from zero.
 inline float to_tf32(float number) {
-  constexpr int kBits = 11, kLeastExponent = -126;  // of normal numbers
+  constexpr int kBits = 11, kLeastExponent = -126;  // smallest exponent of a normal number
   if (!std::isfinite(number) || number == 0) return number;
   const int last = std::max(std::ilogb(number), kLeastExponent) + 1 - kBits;
   return static_cast<float>(std::ldexp(std::round(std::ldexp(double{number}, -last)), last));

@@ -174,7 +174,7 @@ TEST(SummaryTest, SeparatesTasksByOptionsProblemsDeviceAndBuild) {
   trials[2].problems = {"N=8"};
   trials[3].device["model"] = "n";
   trials[4].build = "other";
-  trials[5].device["driver"] = 7;  // of task 0
+  trials[5].device["driver"] = 7;  // a trial of task 0
   EXPECT_EQ(summarize(trials).size(), 5u);
 }
 

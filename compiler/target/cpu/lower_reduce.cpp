@@ -143,7 +143,8 @@ void TileLowering::lowerAcross(const Group& group) {
   if (lane >= 0)
     while (nest->registers < 4 && nest->shape[lane] % (2 * nest->registers * nest->lanes) == 0) nest->registers *= 2;
   loopNest(longDims(axis), [&] {
-    SmallVector<Coords> places(nest->registers, identity());  // of the adjacent registers; the axis has no index yet
+    // Coordinates of adjacent registers. The axis has no index yet.
+    SmallVector<Coords> places(nest->registers, identity());
     for (int copy = 1; copy < nest->registers; ++copy)
       places[copy][lane].base = add(places[0][lane].base, i64(copy * nest->lanes));
     SmallVector<Reduction> reductions;

@@ -232,7 +232,7 @@ class TileLowering {
   mlir::Location loc;
   Registers registers;
   bool hasStreaming;
-  llvm::SetVector<mlir::Value> streamed;  // for each view whose stores may bypass the caches: its `large`
+  llvm::SetVector<mlir::Value> streamed;  // the `large` of each view whose stores may bypass the caches
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;

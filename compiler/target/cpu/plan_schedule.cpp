@@ -86,8 +86,8 @@ void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
   pending->sinks.push_back(sink);
 }
 
-// Returns true if `op` has no loop of its own: the loops of its readers evaluate it, and wait for
-// the results that it needs.
+// Returns true if `op` has no loop of its own. The loops of its readers evaluate it, so they must
+// come after the results that it needs.
 bool Plan::isEvaluatedByReaders(Operation* op) const {
   if (!isElementwise(op) &&
       !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))

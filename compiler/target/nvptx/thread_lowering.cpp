@@ -345,8 +345,8 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
   });
 }
 
-// The word is allocated at the function's entry, so it lives across all iterations of a loop that
-// has its own entry (withOwnThread).
+// Allocates the word at the function's entry, so that all iterations of a loop with an entry of its
+// own (withOwnThread) use the same word.
 Value ThreadLowering::stackWord() {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(functionEntryEnd);

@@ -260,7 +260,7 @@ class Bench {
   Json results_ = Json::array(), failures_ = Json::array();
   std::vector<std::vector<std::string>> rows_;
   std::vector<Bar> bars_;
-  std::vector<std::pair<size_t, double>> rates_;  // by index of the case
+  std::vector<std::pair<size_t, double>> rates_;  // (index of the case, rate)
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ using Cases = std::vector<BenchCase>;
 
 struct Scale {
   bool cpu;
-  int64_t rows;  // of every case; 0: the set's own
+  int64_t rows;  // number of rows of every case; 0: the set's own
 };
 
 struct Model {

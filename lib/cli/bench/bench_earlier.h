@@ -17,7 +17,7 @@ Json bench_conditions(const runtime::DeviceDescription& about, bool cold);
 // Comparison of a case with the same case of the earlier run.
 struct Comparison {
   double ratio;      // median now / median then
-  bool slower;       // by more than the tolerance, and not by noise
+  bool slower;       // slower by more than the tolerance, and not because of noise
   bool significant;  // the spreads do not overlap, or the ratio is beyond kNeverNoise either way
 };
 
@@ -48,7 +48,7 @@ class EarlierBench {
   void read(const Json& earlier);
 
   std::string path_;
-  std::map<std::pair<std::string, std::string>, Time> times_;  // by kernel and settings
+  std::map<std::pair<std::string, std::string>, Time> times_;  // key: kernel and settings
   std::string about_;
   Json conditions_;
 };

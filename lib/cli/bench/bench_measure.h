@@ -22,7 +22,7 @@ struct Outcome {
   double flops = 0;                   // set if arithmetic, not memory, bounds the time
   double host_us = 0, launch_us = 0;  // GPU: host time of one execute; of its launches alone
   runtime::Measurement time;
-  double same_copy_gbps = 0;  // of a copy of the same bytes, on a CPU measured alternately with the case
+  double same_copy_gbps = 0;  // rate of a copy of the same bytes, on a CPU measured alternately with the case
 };
 
 // Returns the size of the copy that is the ceiling; it exceeds the caches.

@@ -29,7 +29,7 @@ struct Line {
 // Values of cases that differ in one number, with a dashed line at `ceiling` (0: none).
 struct LinePlot {
   std::string title, x_label, y_label;
-  bool logarithmic = false;  // of the x axis
+  bool logarithmic = false;  // the x axis is logarithmic
   double ceiling = 0;
   std::string ceiling_label;
   std::vector<Line> lines;

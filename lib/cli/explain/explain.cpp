@@ -263,7 +263,7 @@ class Explanation {
   const ExplainRequest& request_;
   AuthorKernels authors_;
   const AnyKernel* author_;
-  std::vector<std::string> settings_;  // of the kernel that is built and measured
+  std::vector<std::string> settings_;  // settings of the kernel that is built and measured
   Place place_;
   Json result_;
   std::vector<RecordedKernel> shown_;  // kernels on the page

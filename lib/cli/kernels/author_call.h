@@ -33,7 +33,7 @@ struct AuthorArgument {
   std::string name;
   program::Type type;
   bool written = false;
-  std::vector<int64_t> shape;  // of a view; one dimension for a pointer's elements
+  std::vector<int64_t> shape;  // shape of a view; one dimension for a pointer's elements
   int64_t integer = 0;         // scalars of integer types
   double number = 0;           // scalars of float types
   std::optional<Interval> interval;

@@ -31,7 +31,7 @@ class AuthorKernels {
   void add(std::unique_ptr<AnyKernel> kernel, const std::string& file);
 
   std::vector<std::unique_ptr<AnyKernel>> kernels_;
-  std::vector<std::string> files_;  // by kernel
+  std::vector<std::string> files_;  // indexed by kernel
 };
 
 // Loads into the context what a plan of this operation, or ligerdsl_kernel_create of this kernel,
@@ -62,7 +62,7 @@ class AuthorInstance {
 
   const AuthorCall& call_;
   lib::ContextRef context_;
-  std::vector<lib::BoundTensor> bound_;  // by argument; empty for scalars
+  std::vector<lib::BoundTensor> bound_;  // indexed by argument; empty for scalars
   std::vector<void*> memory_;
   std::unique_ptr<lib::AssumptionWord> assumptions_;  // as in ligerdsl_kernel_create
   size_t guard_;

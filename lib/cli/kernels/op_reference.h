@@ -1,4 +1,5 @@
-// Expected outputs of an operation: its float64 reference (kernels/*/*_reference.cpp) on the tensors before the call.
+// Expected outputs of an operation: its float64 reference (kernels/*/*_reference.cpp) on the
+// tensors before the call.
 #pragma once
 
 #include <map>
@@ -12,7 +13,7 @@ namespace ligerdsl::cli {
 using reference::Expectation;
 using reference::Expected;
 
-using TensorBytes = std::map<std::string, std::string>;  // by tensor
+using TensorBytes = std::map<std::string, std::string>;  // key: tensor
 
 // Returns all tensors of the operation. Call this before it runs: outputs may overwrite inputs.
 TensorBytes bytes_of(const OpInstance& instance);

@@ -17,8 +17,8 @@ struct RunOutput {
   DType type;
   std::vector<int64_t> shape;
   std::string bytes;
-  Difference difference;                     // of a checked call
-  interpreter::AccessLog::Extent unwritten;  // of a checked kernel of --load
+  Difference difference;                     // largest difference of a checked call
+  interpreter::AccessLog::Extent unwritten;  // unwritten elements of a checked kernel of --load
 };
 
 // Runs an operation once and returns its outputs. `check`: compares them with the operation's

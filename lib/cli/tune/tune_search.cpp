@@ -359,7 +359,7 @@ class Search {
   std::set<runtime::Digest> built_;
   std::map<Config, Trial> last_;
   std::optional<Trial> heuristic_;           // measured against itself in the finals
-  std::multimap<double, Config> finalists_;  // by cost
+  std::multimap<double, Config> finalists_;  // key: cost
   double overhead_ = 0;                      // seconds of successful trials minus their measuring
   int64_t succeeded_ = 0;                    // successful trials of this run
   TuneWinner won_;

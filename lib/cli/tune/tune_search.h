@@ -18,7 +18,7 @@ struct TuneWinner {
   tune::Trial trial;
   int64_t tried = 0;
   std::map<tune::Fate, int64_t> fates;
-  double seconds = 0;     // for data, answers, trials and finals
+  double seconds = 0;     // seconds of data, answers, trials and finals
   bool cut = false;       // the budget ended before the finals did
   bool heuristic = true;  // no configuration is a gain over the heuristic
   std::string no_gain;    // why the best other configuration is no gain; empty: none was right
@@ -32,8 +32,8 @@ struct TuneSearch {
   tune::WorkerPool& assemblers;  // count 0: the worker assembles when it loads
   int compilers;                 // number of parallel compilers
   tune::Store& store;
-  std::vector<tune::Trial>& trials;                 // of this run in order, including known ones
-  const std::map<std::string, tune::Trial>& known;  // by key; not measured again
+  std::vector<tune::Trial>& trials;                 // trials of this run in order, including known ones
+  const std::map<std::string, tune::Trial>& known;  // earlier trials by configuration key; not measured again
   std::function<void(const std::string&)> show;     // shows the progress after every trial
 };
 

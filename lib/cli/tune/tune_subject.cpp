@@ -441,7 +441,7 @@ class AuthorSubject final : public TuneSubject {
   TuneProblems problems_;
   std::vector<std::string> check_with_;
   Evaluations expected_;
-  std::vector<bool> poisoned_;  // by argument: written, but its initial value is not read
+  std::vector<bool> poisoned_;  // indexed by argument: written, but its initial value is not read
 };
 
 }  // namespace

@@ -44,7 +44,7 @@ class TuneSubject {
 
 struct TuneProblems {
   std::string kernel;
-  std::vector<std::vector<std::string>> settings;  // by problem; all share one configuration
+  std::vector<std::vector<std::string>> settings;  // indexed by problem; all share one configuration
   std::vector<std::string> check_with;             // settings of the problem whose outputs are checked; empty: chosen
 };
 

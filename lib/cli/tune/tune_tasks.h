@@ -15,7 +15,7 @@ struct TuneTask {
   std::string operation;  // or kernel of --load, which is run
   std::string kernel;     // kernel whose configuration is searched, as in keys of tables
   int version = 1;
-  std::string options;  // of the kernel, as in keys of tables
+  std::string options;  // options of the kernel, as in keys of tables
   std::vector<std::vector<std::string>> problems;
   std::vector<std::string> check_with;
   std::string loaded;      // digest of the files of --load

@@ -202,8 +202,8 @@ class KernelLauncher {
   const Target target_;  // target of the context; the caches below are for it alone
   Kernel<Meta> kernel_;
   std::mutex mutex_;
-  std::map<std::string, Recorded> recorded_;      // by program bytes
-  std::map<std::string, const Recorded*> known_;  // by the bytes and fields of the Meta
+  std::map<std::string, Recorded> recorded_;      // key: program bytes
+  std::map<std::string, const Recorded*> known_;  // key: bytes and fields of the Meta
   std::map<std::pair<const Recorded*, std::vector<int>>, std::shared_ptr<Compiled>> compiled_;
 };
 

@@ -36,9 +36,9 @@ enum class ChunkRule { by_workspace, published };
 struct LinearChunkOptions {
   int64_t classes = 0, cols = 0;    // V, H
   int64_t target_cols = 0;          // not 0: columns H of a target, whose logits are also computed
-  DType type = DType::f32;          // of the caller's tensors
-  DType weight_type = DType::f32;   // of the caller's weight
-  DType product_type = DType::f32;  // of the matmuls: `type`, or f32 on a CPU
+  DType type = DType::f32;          // dtype of the caller's tensors
+  DType weight_type = DType::f32;   // dtype of the caller's weight
+  DType product_type = DType::f32;  // dtype of the matmuls: `type`, or f32 on a CPU
   // Logits are f32 although matmuls have 16 bits. Their gradient has memory of its own.
   bool f32_logits = false;
   bool with_d_x = false, with_d_weight = false, with_d_bias = false;

@@ -24,7 +24,7 @@ struct Views {
 
   // Rows [first, first + count) of the batch.
   struct Chunk {
-    BoundTensor logits;   // of all classes or of a block; later their gradient
+    BoundTensor logits;   // logits of all classes or of a block; later their gradient
     BoundTensor x_given;  // the caller's
     BoundTensor x;        // in the type of the matmuls
     BoundTensor labels, d_loss, d_entropy;
@@ -61,7 +61,7 @@ struct Views {
   // Partial results of each row, one per tile of classes.
   struct TileStatistics {
     BoundTensor sums, tops, bests, deviations, moments;
-  } tiles, block_tiles;  // of all tiles; of the tiles of the current block
+  } tiles, block_tiles;  // statistics of all tiles, and of the tiles of the current block
 
   // Terms of label smoothing (kernels/fused_linear/linear_smoothing.h).
   struct Smoothing {

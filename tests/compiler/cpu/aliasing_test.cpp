@@ -162,7 +162,7 @@ TEST(CpuAliasing, LoadReturnsTheValueOfAnEarlierStore) {
 // The compiler copies a tile if a store may change its memory before its use, and a remark names
 // that store.
 TEST(CpuAliasing, CopyIsARemark) {
-  constexpr int kLine = __LINE__ + 4;  // of the store
+  constexpr int kLine = __LINE__ + 4;  // line of the store
   auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), z = k.view("z", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile t = x.partition({64}).load({0});

@@ -17,7 +17,7 @@ double exact(double value) {
 // Rows of logits of a whole vocabulary, and the results of each shard.
 struct Trial {
   DType type, label_type = i64, loss_type = f32, d_loss_type = f32;
-  VocabParallelCase c;  // of the first shard; options apply to all shards
+  VocabParallelCase c;  // case of the first shard; options apply to all shards
   std::vector<int64_t> sizes;
   int64_t gap;
   bool with_d_loss = false, in_place = false;

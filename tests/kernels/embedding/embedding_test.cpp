@@ -11,7 +11,7 @@ struct Trial {
   kernels::EmbeddingOptions o;
   int64_t n;
   bool in_order = false;
-  MetaValues config = {};  // of the backward pass, in addition to in_order
+  MetaValues config = {};  // schedule of the backward pass, in addition to in_order
   int64_t index_stride = 1;
   std::vector<int64_t> indices;
   Tensor table, out, d_out, d_table, d_positions, error;

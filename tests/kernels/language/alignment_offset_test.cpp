@@ -7,7 +7,7 @@ namespace ligerdsl::test {
 namespace {
 
 struct Case {
-  DType type, offset_type;  // of the copied rows, and of the rows that give the offset
+  DType type, offset_type;  // dtype of the copied rows, and of the rows that give the offset
   int64_t columns, block;
   bool own;              // the offset is that of the rows that are read; else of others
   int64_t rows_of_tile;  // 0: the dimension is squeezed

@@ -11,7 +11,7 @@ constexpr int64_t kRows = 100, kColumns = 256, kBlockM = 64, kBlockN = 256, kBlo
 
 struct Segments {
   DType type;
-  int64_t k1, k2;          // of each segment
+  int64_t k1, k2;          // depth of each segment
   bool tensor = true;      // TMA copies
   bool one_after = false;  // one program computes all tiles
   bool between = false;    // store the first accumulator, through shared memory, between the loops

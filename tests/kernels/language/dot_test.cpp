@@ -12,14 +12,14 @@ namespace ligerdsl::test {
 namespace {
 
 struct Product {
-  int64_t m, n, k;     // of the matrices
-  int64_t bm, bn, bk;  // of tiles
+  int64_t m, n, k;     // sizes of the matrices
+  int64_t bm, bn, bk;  // sizes of tiles
   int num_warps = 4, num_ctas = 1;
-  int stages = 1;        // of the loop along k
+  int stages = 1;        // stages of the loop along k
   bool dynamic = false;  // no size is known when the kernel is compiled
   bool columns = false;  // a is stored as [k, m]
   bool doubled = false;  // a's tiles are multiplied by two before the matmul
-  int programs = 0;      // of a persistent kernel; 0: one for each tile
+  int programs = 0;      // programs of a persistent kernel; 0: one for each tile
   DType result = f32;
   DType second = f32;  // dtype of b if it is fp8; else b has a's dtype
   bool tf32 = false;

@@ -38,7 +38,7 @@ void expect_number(double found, double expected, int64_t place) {
 // Block sizes for which a thread of four warps has an odd number of elements, pairs, or contiguous
 // registers.
 struct Block {
-  int64_t size, alignment;  // of addresses, in elements
+  int64_t size, alignment;  // size of the tile, and alignment of addresses, in elements
 };
 const std::vector<Block> kBlocks = {{32, 1}, {128, 1}, {384, 1}, {512, 4}, {4096, 16}};
 

@@ -13,7 +13,7 @@ constexpr DType kNumbers[] = {f32, f16, bf16, i8, i16, i32, i64};
 
 struct Meta {
   DType type = f32;
-  int64_t rows = 4, block = 32;  // of a tile
+  int64_t rows = 4, block = 32;  // size of a tile
   bool along = false;            // a row of tiles that begin at vector boundaries
 };
 

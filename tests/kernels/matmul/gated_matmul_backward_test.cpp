@@ -19,7 +19,7 @@ struct Trial {
   int64_t m, f, k;
   GatedMatmulBackwardOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU; 0: the machine's
 
   struct Tensors {
     Tensor x, weight, d_out, d_gate_up, out;

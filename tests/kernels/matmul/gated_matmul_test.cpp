@@ -23,7 +23,7 @@ struct Trial {
   int64_t m, f, k;
   GatedMatmulOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU; 0: the machine's
 
   struct Tensors {
     Tensor x, weight, gate_up, out;

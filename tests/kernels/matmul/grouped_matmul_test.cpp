@@ -20,11 +20,11 @@ constexpr GroupedFactors kFactors[] = {GroupedFactors::nt, GroupedFactors::nn, G
 
 struct Trial {
   GroupedMatmulOptions options;    // all but the sizes
-  int64_t k, n;                    // of nt and nn; width and columns of tn
-  std::vector<int64_t> sizes;      // of the groups
+  int64_t k, n;                    // sizes of nt and nn; width and columns of tn
+  std::vector<int64_t> sizes;      // sizes of the groups
   int64_t before = 0, behind = 0;  // rows that belong to no group
   MetaValues config = {};
-  int sms = 0;  // of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU; 0: the machine's
   int64_t offset_stride = 1;
 
   int64_t rows() const { return before + std::accumulate(sizes.begin(), sizes.end(), behind); }
@@ -283,7 +283,7 @@ TEST(GroupedMatmul, FirstProgramsShareRowsAndColumns) {
     std::set<int64_t> rows, columns;
     for (const auto& [row, column] : written) rows.insert(row), columns.insert(column);
     EXPECT_EQ(columns, (std::set<int64_t>{0, 1, 2}));
-    EXPECT_GE(rows.size(), 13u);  // of 16 row tiles; sections around the groups have none
+    EXPECT_GE(rows.size(), 13u);  // there are 16 row tiles; sections around the groups have none
     EXPECT_EQ(written.size(), rows.size() * columns.size());
   }
 }

@@ -22,7 +22,7 @@ struct Trial {
   MatmulOptions options;  // all but the sizes
   double alpha = 1, beta = 0;
   MetaValues config = {};
-  int sms = 0;  // of a small GPU; 0: the machine's
+  int sms = 0;  // SMs of a small GPU; 0: the machine's
 
   void check(uint64_t seed, int64_t gap = 0) {
     options.cols = n;

@@ -59,7 +59,7 @@ struct Trial {
   Case c;
   Heads q, k, q_out, k_out;
   Tensor cos, sin;  // [[3,] 1 or batch, seq, angles]
-  Tensor table;     // what the kernel gets as cos: cos itself or complex numbers
+  Tensor table;     // cos argument of the kernel: cos itself or complex numbers
 
   explicit Trial(const Case& c)
       : c(c),

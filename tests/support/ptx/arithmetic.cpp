@@ -146,7 +146,7 @@ void add_integer(Table& t, const std::string& type) {
   t["setp.ge." + type] = COMPARE(a >= b);
   t["setp.eq." + type] = COMPARE(a == b);
   t["setp.ne." + type] = COMPARE(a != b);
-  t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // of atomics
+  t["inc." + type] = BINARY(a >= b ? T{0} : static_cast<T>(a + 1));  // atomics use it
   t["cvt.rn.bf16." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bf16_bits(odd_bits<T>(a)); }, 1};
   t["cvt.rn.f16." + type] = {[](uint64_t a, uint64_t, uint64_t) { return f16_bits(odd_bits<T>(a)); }, 1};
   t["cvt.rn.f32." + type] = {[](uint64_t a, uint64_t, uint64_t) { return bits(static_cast<float>(as<T>(a))); }, 1};
@@ -157,7 +157,7 @@ void add_bits(Table& t, const std::string& type) {
   t["and." + type] = BINARY(a & b);
   t["or." + type] = BINARY(a | b);
   t["xor." + type] = BINARY(a ^ b);
-  t["exch." + type] = BINARY((static_cast<void>(a), b));                     // of atomics
+  t["exch." + type] = BINARY((static_cast<void>(a), b));                     // atomics use it
   t["cas." + type] = {[](uint64_t old, uint64_t expected, uint64_t value) {  // of atomics
                         return bits<T>(as<T>(old) == as<T>(expected) ? as<T>(value) : as<T>(old));
                       },

@@ -39,14 +39,14 @@ struct Cta {
   size_t rank;
   std::array<int64_t, 3> id;
   SharedMemory shared;
-  std::map<uint64_t, Mbarrier> mbarriers;  // by address
+  std::map<uint64_t, Mbarrier> mbarriers;  // key: address
   std::array<CtaBarrier, 16> barriers;
   std::vector<std::unique_ptr<Warp>> warps;
   std::map<std::pair<int, size_t>, std::array<uint64_t, 3>>
-      products;      // of a group of four warps, by number: descriptors and line
+      products;      // wgmmas of a group of four warps, by number: descriptors and line
   size_t ended = 0;  // warps
-  Order last;        // what its warps knew when they ended
-  Clock touched;     // by other CTAs
+  Order last;        // order known to its warps when they ended
+  Clock touched;     // accesses by other CTAs
 };
 
 struct Cluster {

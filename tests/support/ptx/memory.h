@@ -44,7 +44,7 @@ class SharedMemory {
   uint8_t* bytes(uint64_t address) { return &values_[address - kBase]; }
   void become_barrier(uint64_t address, bool barrier);
 
-  static constexpr uint64_t kBase = 1 << 10;  // of a CTA's window, as on sm_90; no host buffer is there
+  static constexpr uint64_t kBase = 1 << 10;  // base of a CTA's window, as on sm_90; no host buffer is there
 
  private:
   struct Cell {

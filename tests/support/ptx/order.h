@@ -14,7 +14,7 @@ namespace ligerdsl::test::ptx {
 // One agent at one time; 0 means none.
 using Epoch = uint32_t;
 inline constexpr int kTimeBits = 20;
-inline constexpr uint32_t kManyReaders = 0xfff, kBarrierBytes = 0xffe;  // not agents: see memory.h
+inline constexpr uint32_t kManyReaders = 0xfff, kBarrierBytes = 0xffe;  // values that are not agents; see memory.h
 inline constexpr uint32_t kMaxAgents = 0xffe;
 
 inline uint32_t agent_of(Epoch epoch) {

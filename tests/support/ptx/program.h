@@ -100,9 +100,9 @@ struct Operand {
   Kind kind = Kind::constant;
   int reg = -1;
   Lanes constant{};            // value in every lane
-  std::vector<Operand> parts;  // of a vector or a|b; base of an address, and coordinates
-  int64_t offset = 0;          // of an address
-  std::string name;            // of a label or parameter
+  std::vector<Operand> parts;  // elements of a vector or of a|b; base and coordinates of an address
+  int64_t offset = 0;          // offset of an address
+  std::string name;            // name of a label or parameter
 };
 
 struct Instruction {
@@ -116,11 +116,11 @@ struct Instruction {
   bool pairs = false;           // pure: applies to each half of the operands
   Space space = Space::global;
   int bytes = 0;              // bytes per element: memory, move, atomic
-  bool extends_sign = false;  // of a load into a wider register
-  size_t target = 0;          // of a branch
-  size_t matrices = 0;        // of ldmatrix
+  bool extends_sign = false;  // sign extension of a load into a wider register
+  size_t target = 0;          // target of a branch
+  size_t matrices = 0;        // number of matrices of ldmatrix
   bool transposed = false;    // the same
-  int columns = 0;            // of wgmma
+  int columns = 0;            // columns of wgmma
   // Flags of synchronisation, by kind:
   // - wide: scope wider than a CTA; relaxed: without release or acquire
   // - parity: phase by parity; test: test instead of try

@@ -30,7 +30,7 @@ class Warp {
   bool resume();
   bool waits() const { return stopped_; }
   bool parked() const { return parked_ != 0; }
-  std::string waits_at() const;  // for a deadlock: the CTA and instruction
+  std::string waits_at() const;  // CTA and instruction, for the error of a deadlock
 
  private:
   struct Group {
@@ -127,10 +127,10 @@ class Warp {
   uint32_t agent_;
   int lane_ = 0;  // lane to report in an error
   bool uniform_ = true;
-  size_t pc_ = 0;                     // of all lanes if uniform
+  size_t pc_ = 0;                     // program counter of all lanes if uniform
   std::array<size_t, kLanes> pcs_{};  // otherwise
   uint32_t parked_ = 0;               // lanes that wait for an mbarrier
-  size_t barrier_pc_ = 0;             // of a barrier at which all lanes wait
+  size_t barrier_pc_ = 0;             // program counter of a barrier at which all lanes wait
   bool stopped_ = false;              // the last run() ended in a wait
   int64_t steps_ = 0;                 // instructions since its last wait
   std::vector<Lanes> registers_;

@@ -125,7 +125,7 @@ void Warp::shuffle(const Instruction& i, uint32_t lanes) {
   const Lanes& clamp = read(i.operands[3], lanes);
   const Lanes& members = read(i.operands[4], lanes);
   Lanes& to = write(i.operands[0], lanes);
-  const char mode = i.opcode[sizeof("shfl.sync.") - 1];  // of bfly, up, down, idx
+  const char mode = i.opcode[sizeof("shfl.sync.") - 1];  // first letter of bfly, up, down or idx
   each_lane(lanes, [&](int lane) {
     if (low(members[lane], 4) != kAllLanes) throw std::runtime_error("a shuffle of some of the lanes");
     const int distance = static_cast<int>(by[lane] & 31), segment = static_cast<int>(clamp[lane] >> 8 & 31);

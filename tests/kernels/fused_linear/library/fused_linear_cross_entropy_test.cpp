@@ -182,7 +182,7 @@ TEST_P(FusedLinearCrossEntropy, Lse) {
       }
     }
   }
-  Head blocks(90, 24, 405);  // of the vocabulary, which read lse
+  Head blocks(90, 24, 405);  // computes d_weight in blocks of the vocabulary, which read lse
   const size_t kept = blocks.workspace_bytes(90);
   blocks.desc.with_lse = 1;
   EXPECT_EQ(kept - blocks.workspace_bytes(90), 512) << "90 f32 values in the workspace";
