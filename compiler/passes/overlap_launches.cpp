@@ -69,10 +69,10 @@ bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& a
   return threads > arch.tuning.most_prefetch_threads && !persistent;
 }
 
-// Returns true if waiting programs load different tiles: waiting programs differ along the first
-// axis only (tgpu.may_wait). If all programs read one tile, one CTA's load is enough. Prefetched by
-// all of them at once, the tile arrives later than from memory (measured on an H200 for a weight of
-// 8 KB and 2048 CTAs: 3.7 us).
+// Returns true if waiting programs load different tiles. Waiting programs differ along the first
+// axis only (tgpu.may_wait). A tile that all of them read is not prefetched: one CTA's load is
+// enough, and prefetches by all of them delay it (3.7 us on an H200 for a weight of 8 KB and 2048
+// CTAs).
 bool isTheProgramsOwn(ValueRange indices) {
   return originOf(indices).program;
 }

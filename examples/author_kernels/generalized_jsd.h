@@ -1,11 +1,12 @@
-// Generalised Jensen-Shannon divergence of two rows of log-probabilities, and its gradient: Agarwal et al., "On-policy
-// distillation of language models", ICLR 2024, equation 1. For 0 < beta < 1, with q = e^x (the student's), p = e^y (the
-// teacher's) and m = beta p + (1 - beta) q:
+// Generalised Jensen-Shannon divergence of two rows of log-probabilities, and its gradient: Agarwal
+// et al., "On-policy distillation of language models", ICLR 2024, equation 1. For 0 < beta < 1,
+// with q = e^x (the student's), p = e^y (the teacher's) and m = beta p + (1 - beta) q:
 //
 //   loss[row] = sum_j beta p_j (y_j - log m_j) + (1 - beta) q_j (x_j - log m_j)
 //   d_x       = scale (1 - beta) q (x - log m), the gradient of scale times the sum of losses
 //
-// x, y, d_x [n, cols] of one type; loss [n] f32. One pass over a row of any width: 3 n cols sizeof(type) bytes.
+// x, y, d_x [n, cols] of one type; loss [n] f32. One pass over a row of any width: 3 n cols
+// sizeof(type) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -41,7 +42,7 @@ inline void generalized_jsd(KernelBuilder& k, const GeneralizedJsdMeta& m) {
   auto load = [&](const View& view, const Scalar& b) {
     return max(view.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32), -87.0f);
   };
-  const bool fast = m.type != f32;  // at most as large as one rounding of the input
+  const bool fast = m.type != f32;  // its error is at most one rounding of a 16-bit input
   auto [total] =
       k.for_range(0, ceil_div(m.cols, m.block), 1, carry(k.zeros({m.block}, f32)), [&](Scalar b, Tile total) {
         Tile log_q = load(x, b), log_p = load(y, b);

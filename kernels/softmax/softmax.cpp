@@ -24,8 +24,7 @@ struct Mask {
     cols = x.dim(1).to(i32);
     if (causal) queries = k.scalar("queries", i32);
   }
-  // Returns the number of columns that count in a row, given as a scalar, or in rows, given as a
-  // tile.
+  // Returns the number of columns that count in each row. `row`: a row index, or a tile of indices.
   template <class Rows>
   Rows limit(const Rows& row) const {
     return row % queries + (cols - queries + 1);

@@ -26,8 +26,8 @@ struct Measurement {
 using Work = std::function<void(Stream)>;
 Measurement measure(Device& device, const Work& work, const MeasureOptions& options = {});
 
-// Measures several works alternately, so that other load on a shared machine affects all of them.
-// The budget applies to the first.
+// Measures several pieces of work alternately, so that other load on a shared machine affects all
+// of them equally. The budget applies to the first piece.
 std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work>& works,
                                           const MeasureOptions& options = {});
 

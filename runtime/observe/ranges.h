@@ -26,7 +26,7 @@ inline std::atomic<bool> ranges_enabled{false};
 inline bool ranges_wanted() {
   return ranges_enabled.load(std::memory_order_relaxed);
 }
-// Returns true if spans are reported, which only LIGERDSL_TRACE records.
+// Returns true if spans are reported. Only a trace (LIGERDSL_TRACE) records spans.
 bool spans_wanted();
 
 // A range such as "execute rms_norm_forward n_cols=4096" for the lifetime of the object. Never

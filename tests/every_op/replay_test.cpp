@@ -1,5 +1,5 @@
 // A captured execute, replayed with other contents of its tensors, gives the bits of eager calls.
-// So the contents at the time of the capture decide nothing.
+// So no result depends on the contents at the time of the capture.
 #include <gtest/gtest.h>
 
 #include <functional>

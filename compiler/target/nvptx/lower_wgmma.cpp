@@ -203,11 +203,11 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, AccumulatorAssembly& ass
   }
 }
 
-// Keeps computations before the wait that overlap with wgmmas in flight. Examples are the row
-// maxima and row sums that a loop carries to its next iteration. A wait has no operands that ptxas
-// sees, so ptxas would move it up to the wgmma. It moves no wait across a branch. The branch here
-// depends on the carried values. It is never taken, as no arithmetic makes a NaN with these bits,
-// and a sleep would be harmless.
+// Keeps computations that overlap with wgmmas in flight before the wait, for example the row maxima
+// and row sums that a loop carries to its next iteration. To ptxas the wait has no operands, so it
+// would move the wait up to the wgmma. It moves no wait across a branch, so this emits a branch
+// that depends on the carried values. The branch is never taken, because no arithmetic makes a NaN
+// with these bits. Its body, a sleep, would be harmless.
 void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
   constexpr int64_t kMostRegisters = 4, kNoNumber = 0x7fbadbad;
   Value all;

@@ -66,15 +66,15 @@ inline void check_product_width(const char* name, int64_t width) {
                                     " for matmuls, got " + std::to_string(width));
 }
 
-// Refuses calls whose sizes could overflow. The sizes that a layout computes stay below the largest
-// workspace if the logits of all rows do. Matrix libraries count in 32 bits.
+// Returns why a call is refused, or "". Matrix libraries use 32-bit sizes. A workspace with the
+// logits of all rows must not exceed the largest workspace; then no size of a layout overflows.
 inline std::string refuse_linear(int64_t rows, int64_t classes, int64_t cols) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   constexpr int64_t kMostBytes = 4;  // per element of the workspace
   if (rows > kMost) return "matmuls take at most " + std::to_string(kMost) + " rows; split the call";
-  // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, and of the weight and
-  // the accumulator of its gradient. Statistics of tiles, which have at least 128 columns, take less
-  // than a sixteenth of the logits.
+  // An upper bound. A CPU needs copies of x, d_x and the scaled x for each row, and of the weight
+  // and the accumulator of its gradient. Statistics of tiles, which have at least 128 columns, take
+  // less than a sixteenth of the logits.
   const kernels::Count of_row = kernels::Count(classes) + classes / 16 + 2 * kMostPadding + kernels::Count(cols) * 3;
   return refuse_workspace((kernels::Count(classes) * cols * 2 + of_row * rows) * kMostBytes);
 }

@@ -1,5 +1,5 @@
-// Calls of operations with matmuls through the C ABI. They consist of kernels and matmuls, so the
-// backend decides only in which context they run.
+// Calls of operations with matmuls through the C ABI. Such a call has kernels and matmuls of
+// another library, so a test needs a context; the backend only chooses which.
 #pragma once
 
 #include <gtest/gtest.h>
