@@ -4,9 +4,10 @@ BUILD  := build/$(PRESET)
 NIGHTLY ?= OFF
 JOBS   ?= $(shell nproc)
 
-.PHONY: help demo test asan tsan check nightly bench format clean
+.PHONY: help quick demo test asan tsan check nightly bench format clean
 help:
 	@echo "make demo    install packages, build, train a small Llama on the CPU and check every operation"
+	@echo "make quick   build without the compiler; lint, unit tests, kernel tests of the families that you changed"
 	@echo "make test    install packages, build, run all tests"
 	@echo "make asan    tests without the compiler under the address and undefined-behaviour sanitizers"
 	@echo "make tsan    tests of the runtime and the C ABI under the thread sanitizer"
@@ -25,6 +26,15 @@ demo:
 	.ci/install-packages build
 	$(MAKE) build CONFIGURE="-DLIGERDSL_BUILD_TESTS=OFF"
 	$(BUILD)/bin/train_llama --loss-svg $(BUILD)/loss.svg
+	$(BUILD)/bin/ligerdsl check --all
+
+# BASE: the revision to which the changes are compared.
+BASE ?= origin/main
+quick:
+	.ci/install-packages test
+	cmake --preset quick -DLIGERDSL_KERNEL_TEST_FAMILIES="$$(.ci/changed-families $(BASE))"
+	cmake --build --preset quick -j $(JOBS)
+	ctest --preset quick -j $(JOBS)
 
 test:
 	.ci/install-packages test

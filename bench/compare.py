@@ -1,18 +1,30 @@
 #!/usr/bin/env python3
-"""Times libligerdsl beside PyTorch eager, torch.compile, Liger-Kernel and QuACK: one process, one run, torch's tensors and stream.
+"""Times libligerdsl, PyTorch eager, torch.compile, Liger-Kernel and QuACK in one process, on
+torch's tensors and stream.
 
-    python3 bench/compare.py --library build/release/lib/libligerdsl.so --out bench/results --run 1 \\
+    python3 bench/compare.py --library build/release/lib/libligerdsl.so --out out --run 1 \\
         --jobs head=60 issue3-table+issue2=260 flce=240 --budget-s 560
 
-A job is a set of cases, or several joined by '+', and the seconds that it may take; each writes compare-DATE-RUN-SETS.json into the
-folder --out. Without --jobs, --set names the sets and --out the one file. Cases run in order of importance until the budget is spent;
-the file is written after every contender, and --resume goes on with the cases that a file lacks. Exit code 0: all measured;
-1: something failed; 4: the GPU's context is lost; 5: the budget cut cases.
-A row: kernel, pass, shape, dtype, provider; us, us_p20, us_p80 (kernel time, cold L2), wall_us (the same, waiting for the host),
-host_us, us_sustained (fused linear cross-entropy: us is in bursts then), us_graph (a chain: us is one link of many on a stream, this
-in a CUDA graph; or graph_error), us_kernels (where the contender's host waits for the GPU within a pass: its kernels alone);
-gbps, frac_copy (of a copy of 2 GiB), frac_same_copy (of one that moves as many bytes); peak_mb (outputs and temporaries; of all sets
-of a chain), workspace_mb; errors of every output against float64, and max_error of them.
+A job is a set of cases, or several joined by '+', and its time limit in seconds. Each job writes
+compare-DATE-RUN-SETS.json into the folder --out. Without --jobs, --set names the sets and --out the
+only file. Cases run in order of importance until the time is spent. The file is written after every
+contender, and --resume measures the cases that a file lacks.
+
+Exit code 0: all measured; 1: a contender failed; 4: the GPU's context is lost; 5: cases were left
+out for lack of time.
+
+Fields of a row:
+
+- kernel, pass, shape, dtype, provider
+- us, us_p20, us_p80: kernel time with a cold L2; bursts for fused linear cross-entropy
+- us_sustained: fused linear cross-entropy in a row
+- us_graph or graph_error: a link of a chain in a CUDA graph; us is then one of many links on a
+  stream
+- us_kernels: kernels alone, for a contender whose host waits for the GPU within a pass
+- wall_us: with waiting for the host; host_us: time of the host
+- gbps; frac_copy: relative to a copy of 2 GiB; frac_same_copy: relative to a copy of equal size
+- peak_mb: outputs and temporaries, of all links of a chain; workspace_mb
+- errors: error of every output against float64; max_error: the largest of them
 """
 
 import argparse
@@ -37,7 +49,7 @@ from runner import CUT, FAILED, LOST, OK, Budget, Run, on_alarm
 from timing import timer_for
 
 PROVIDERS = ("ligerdsl", "liger", "compile", "torch", "quack", "flash4")
-AFTERWARDS_S = 30  # of a process's budget that jobs leave for the profiler
+AFTERWARDS_S = 30  # part of a process's time that jobs leave for the profiler
 
 
 def parse():
@@ -47,21 +59,21 @@ def parse():
     parser.add_argument("--jobs", nargs="+", metavar="SET[+SET]=SECONDS", help="one file each; 0 seconds: no limit")
     parser.add_argument("--set", default="issue3-table", help="sets or models, comma separated: " + ", ".join([*sets.SETS, *sets.MODELS]))
     parser.add_argument("--only", default="", help="kernels of the sets, comma separated; default all")
-    parser.add_argument("--providers", default=",".join(PROVIDERS), help="default %(default)s; their variants and the floor come along, "
+    parser.add_argument("--providers", default=",".join(PROVIDERS), help="default %(default)s; includes their variants and the floor, "
                         "but compile_max and quack_tuned, which search for long, only by name")
     parser.add_argument("--run", type=int, help="number of this run among those of the day; default: seconds since midnight, UTC")
     parser.add_argument("--device", default="cuda:0", help="cuda:N or cpu")
     parser.add_argument("--smoke", action="store_true", help="the set smoke: tiny shapes, which a CPU can check")
-    parser.add_argument("--budget-s", type=float, default=0, help="of the whole process; no contender starts that would end later; 0 = no limit")
+    parser.add_argument("--budget-s", type=float, default=0, help="time limit of the process; starts no contender that would end later; 0 = no limit")
     parser.add_argument("--contender-s", type=int, default=120, help="give up on a contender after this long")
-    parser.add_argument("--resume", default="", help="a result of the same machine and build: measure what it lacks; not with --jobs")
+    parser.add_argument("--resume", default="", help="a result of the same machine and build, whose missing cases are measured; not with --jobs")
     options = parser.parse_args()
     options.set = "smoke" if options.smoke else options.set
     return options
 
 
 def about(library, device, run):
-    """The fields that describe a run."""
+    """Returns the fields that describe a run."""
     if device.type == "cuda":
         name = torch.cuda.get_device_name(device)
         asked = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True)
@@ -75,12 +87,13 @@ def about(library, device, run):
 
 
 def without_folder(argument):
-    """Results are published: they say what was run, not where a machine keeps it."""
+    """Returns the file name alone, because published results must not contain paths of a
+    machine."""
     return argument.rsplit("/", 1)[-1]
 
 
 def peers():
-    """Versions of the peers that are installed."""
+    """Returns the versions of the installed peers."""
     found = {}
     for name in ("triton", "liger-kernel", "quack-kernels", "nvidia-cutlass-dsl"):
         try:
@@ -97,20 +110,21 @@ NEEDS = {"liger": ("liger_kernel", "the wheel liger-kernel"), "flash4": ("flash_
 
 
 def installed(providers):
-    """The providers that can be imported, and for the others a text that says why not and what they need."""
+    """Returns the providers that can be imported, and for each other the reason and the wheels it
+    needs."""
     present, missing = [], []
     for provider in providers:
         module, wheels = NEEDS.get(provider.split("_")[0], ("torch", ""))
         try:
             importlib.import_module(module)
             present.append(provider)
-        except Exception as error:  # of a peer's own making, not only ImportError
+        except Exception as error:  # a peer may raise any exception, not only ImportError
             missing.append(f"{provider}: cannot be imported ({one_line(str(error))[:200]}); it needs {wheels}")
     return present, missing
 
 
 def jobs_of(options, fields):
-    """[(sets, seconds, file)] of the command line."""
+    """Returns [(sets, seconds, file)] of the command line."""
     if not options.jobs:
         return [(options.set.split(","), options.budget_s, pathlib.Path(options.out))]
     found = []
@@ -122,7 +136,7 @@ def jobs_of(options, fields):
 
 
 def own_stream(device):
-    """A stream of our own for everything: kernels of the default stream of CUDA may not overlap."""
+    """Returns a new stream for all work: kernels of CUDA's default stream cannot overlap."""
     return torch.cuda.stream(torch.cuda.Stream(device)) if device.type == "cuda" else contextlib.nullcontext()
 
 
@@ -139,7 +153,7 @@ def summary(file):
 
 
 def measure_all(jobs, options, library, device, fields):
-    """The exit codes of the jobs."""
+    """Returns the exit codes of the jobs."""
     context, timer, total = library.context(device), timer_for(device), Budget(options.budget_s)
     copies = Copies(timer, 2 << 30 if device.type == "cuda" else 64 << 20)
     print(f"copy: {copies.gbps:.0f} GB/s", flush=True)
@@ -158,7 +172,7 @@ def measure_all(jobs, options, library, device, fields):
         for run, cases in runs:
             run.budget = total
             run.kernel_times(cases)
-    except SystemExit:  # the GPU's context
+    except SystemExit:  # the GPU's context is lost
         lost = True
         runs[-1][0].file.data["not_measured"].append("everything after the last failure: the GPU's context was lost; go on with --resume")
         runs[-1][0].file.write()

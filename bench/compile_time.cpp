@@ -1,11 +1,15 @@
-// What it costs to get a kernel, bf16 (f32 on the CPU): RMSNorm forward, H = 4096, or matmul NT of many rows, N = K = 4096.
+// Time from the builder to a loaded kernel, in bf16 (f32 on the CPU): RMSNorm forward with H =
+// 4096, or matmul NT of many rows with N = K = 4096.
 //
 //   compile_time [cpu | cuda:N] [repetitions] [rms_norm_forward | matmul]      JSON on stdout, milliseconds
 //
-// cold        no entry in our cache, the driver's own cache off, in a process that has compiled another kernel before
-// first       the first compile of the process (loads the compiler library), another kernel
-// disk        the entry is in our disk cache; the device context exists, the compiler library is loaded
-// Each repetition uses a fresh device object, so nothing comes from memory. "builder" is recording and serialising.
+// cold        no entry in our cache, the driver's cache off, in a process that has compiled another
+// kernel first       the first compile of the process (loads the compiler library), of another
+// kernel disk        the entry is in our disk cache; the device context exists, the compiler
+// library is loaded
+//
+// Each repetition uses a new device object, so nothing comes from memory. "builder" is recording
+// and serialising.
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +28,7 @@
 #include "kernels/norm/rms_norm.h"
 #include "lib/src/build_info.h"
 #include "program/serialize.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace {
 
@@ -108,7 +112,7 @@ int main(int argc, char** argv) try {
     return runtime::Device::create(config);
   };
   std::vector<Sample> first, cold, disk;
-  const auto keep = fresh(folder / "keep");  // holds the GPU's context throughout
+  const auto keep = fresh(folder / "keep");  // keeps the GPU's context alive
   first.push_back(load(*keep, [&] { return kernels::vector_add(machine, type); }));
   for (int i = 0; i < repetitions; ++i) {
     const std::string cache = folder / std::to_string(i);

@@ -1,10 +1,14 @@
 #!/usr/bin/env python3
-"""What a cold compile of a matrix product takes Triton, from the call to the first launch: compile_time.cpp's `cold` beside it.
+"""Times a cold compile of a matmul by Triton, from the call to the first launch; compare with
+`cold` of compile_time.cpp.
 
     compile_time_triton.py [--repetitions 21] > triton.json      needs a GPU; JSON on stdout, milliseconds
 
-Each repetition has a function of its own and an empty cache on disk, in a process that has compiled another kernel before. `pointers` is
-tiles.py's product over pointers, `descriptors` one over tensor descriptors; both 128x256x64, four stages, eight warps, not persistent.
+Each repetition has a new function and an empty disk cache, in a process that has compiled another
+kernel.
+
+`pointers` is the matmul of tiles.py over pointers, and `descriptors` one over tensor descriptors.
+Both use 128x256x64, four stages and eight warps, and are not persistent.
 """
 
 import argparse
@@ -64,7 +68,7 @@ def main():
     a, b, c = (torch.randn(4096, 4096, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     found = {"date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "device": torch.cuda.get_device_name(), "triton": triton.__version__, "torch": torch.__version__}
     for name, make in (("pointers", lambda: triton_product()[0]), ("descriptors", product_of_descriptors)):
-        cold(make, a, b, c)  # what a process does once
+        cold(make, a, b, c)  # one-time work of a process
         exact = a.double() @ (b.double() if name == "pointers" else b.double().T)
         if not (c.double() - exact).abs().max() <= 2e-2 * exact.abs().max():
             sys.exit(f"compile_time_triton.py: the product of {name} is wrong")

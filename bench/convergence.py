@@ -1,11 +1,16 @@
-"""A small Llama learns text: transformers alone with two seeds, Liger-Kernel, ligerdsl. Loss of every step, and of text that was held out.
+"""Trains a small Llama on text: transformers alone with two seeds, Liger-Kernel, and ligerdsl.
 
-    python bench/convergence.py --out bench/results/convergence-DATE.json
-    python bench/e2e_plot.py bench/results/convergence-DATE.json --out docs/training
+    python bench/convergence.py --out convergence-DATE.json
+    python bench/e2e_plot.py convergence-DATE.json --out docs/training
 
-Tokens are bytes of this repository's documents and sources. With one seed all start from the same weights and see the same text; another seed
-changes both, which is how far losses of transformers are apart by themselves. AdamW. --precision autocast: f32 weights, on a GPU bf16 by autocast;
-bf16: bf16 weights whose f32 copies the optimiser has, and every layer recomputed, which ours then runs as one node of autograd."""
+It records the loss of every step and of held-out text. Tokens are bytes of this repository's
+documents and sources. Contenders with the same seed start from the same weights and see the same
+text. A second seed changes both, which shows the spread of transformers itself.
+
+The optimiser is AdamW. --precision autocast has f32 weights, on a GPU with bf16 autocast.
+--precision bf16 has bf16 weights with f32 copies in the optimiser, and every layer recomputed. Then
+ligerdsl runs a layer as one node of autograd.
+"""
 
 import argparse
 import concurrent.futures
@@ -41,7 +46,7 @@ def rows_of(text, count, length, generator):
 
 
 class Masters:
-    """The parameters that the optimiser has: a model's own, or f32 copies of 16-bit ones."""
+    """The parameters that the optimiser updates: a model's own, or f32 copies of 16-bit ones."""
 
     def __init__(self, model):
         import torch
@@ -94,7 +99,8 @@ def train(options):
 
 
 def verdict(runs):
-    """How far final losses are apart: the noise of two seeds, and each contender from transformers with the same seed."""
+    """Returns the spread of final losses between two seeds, and each contender's distance from
+    transformers."""
     found = {(run["contender"], run["seed"]): run for run in runs if "held_out" in run}
     if not {("hf", 0), ("hf", 1)} <= found.keys():
         return {}

@@ -1,11 +1,14 @@
-"""Training steps of a Llama: transformers alone, Liger-Kernel, ligerdsl. Tokens a second and peak memory over batch size and sequence length,
-with parts left out, and the memory of one step over time.
+"""Training steps of a Llama: transformers alone, Liger-Kernel, ligerdsl.
 
-    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out bench/results/e2e-DATE.json
-    python bench/e2e_plot.py bench/results/e2e-DATE.json --out docs/training
+    python bench/e2e_llama.py --sweeps batch,length,ablation --cap-gb 24 --out e2e-DATE.json
+    python bench/e2e_plot.py e2e-DATE.json --out docs/training
 
-Random weights and tokens, bf16, every layer recomputed in backward. Each contender runs in a process of its own, for Liger's patches hold for a whole
-process. A point that runs out of memory is marked, and larger ones of its sweep are not tried."""
+It measures tokens per second and peak memory over batch size and sequence length, ablations, and
+the memory of one step over time. Weights and tokens are random, the dtype is bf16, and every layer
+is recomputed in backward. Each contender runs in its own process, because Liger's patches affect a
+whole process. A point that runs out of memory is marked, and larger ones of its sweep are not
+tried.
+"""
 
 import argparse
 import dataclasses
@@ -20,18 +23,18 @@ import sys
 import tempfile
 import time
 
-# Contenders: transformers' own; Liger's kernels; ours; either but for the fused head and loss, which stay transformers'; ours with layers that
-# torch's checkpointing runs; Liger's patches on our kernels.
+# Contenders: transformers; Liger's kernels; ours; both without fused linear cross-entropy; ours with
+# layers under torch's checkpointing; Liger's patches on our kernels.
 CONTENDERS = ("hf", "liger", "ligerdsl", "liger_without_flce", "ligerdsl_without_flce", "ligerdsl_without_layers", "liger_on_ligerdsl")
 PEERS = ("hf", "liger", "ligerdsl")
 ABLATION = ("hf", "ligerdsl_without_flce", "ligerdsl")
-POINTS = 4000  # of a timeline
+POINTS = 4000  # points of a timeline
 WORKSPACES = (64, 128, 256, 512, 1024)  # MiB
 
 
 @dataclasses.dataclass(frozen=True)
 class Preset:
-    """`config`: of transformers' LlamaConfig. `batches` at `length`; `lengths` at `batch`, which is the point of all other sweeps."""
+    """`config`: of transformers' LlamaConfig. All other sweeps use `batch` and `length`."""
 
     config: dict
     batch: int
@@ -64,13 +67,13 @@ SWEEPS = {
 
 
 def preset_of(options):
-    """With the places of the sweeps that were asked for."""
+    """Returns the preset with the sizes of the command line."""
     given = {"batches": options.batches, "lengths": options.lengths}
     return dataclasses.replace(PRESETS[options.preset], **{name: tuple(places) for name, places in given.items() if places})
 
 
 def points_of(preset, sweeps):
-    """{contender: [(sweep, batch, length, workspace in MiB or None)]}."""
+    """Returns {contender: [(sweep, batch, length, workspace in MiB or None)]}."""
     points = {}
     for sweep in sweeps:
         if sweep not in SWEEPS:
@@ -81,10 +84,11 @@ def points_of(preset, sweeps):
     return points
 
 
-# ---- One contender, in a process of its own -------------------------------------------------------------------------------
+# ---- One contender, in its own process
+# ------------------------------------------------------------
 
 def make_model(shape, contender, device, dtype, seed=0, checkpointing=True):
-    """`shape`: of a LlamaConfig."""
+    """`shape`: arguments of a LlamaConfig."""
     if contender == "liger_on_ligerdsl":
         import ligerdsl.liger.hook  # noqa: F401  before Liger
     import torch
@@ -107,7 +111,8 @@ def make_model(shape, contender, device, dtype, seed=0, checkpointing=True):
 
 
 def layers_as_one_node(contender):
-    """How many layers this process took back as one node of autograd; each has two sums with a norm, which modules keep apart."""
+    """Returns how many layers ran backward as one node: each has two fused add-norms; modules do
+    not fuse them."""
     if not contender.startswith("ligerdsl"):
         return None
     import ligerdsl
@@ -115,7 +120,7 @@ def layers_as_one_node(contender):
 
 
 class Memory:
-    """Bytes of torch's allocator; none on a CPU."""
+    """Bytes of torch's allocator; not measured on a CPU."""
 
     def __init__(self, device, cap_gb):
         import torch
@@ -134,7 +139,8 @@ class Memory:
         self.forget_peaks()
 
     def forget_peaks(self):
-        """Blocks that the allocator holds stay: the first timed step asks the driver for none."""
+        """Keeps the allocator's cached blocks, so that the first timed step needs no driver
+        allocation."""
         if self.cuda:
             self.cuda.synchronize()
             self.cuda.reset_peak_memory_stats()
@@ -149,7 +155,7 @@ class Memory:
         return {"peak_gb": round(self.cuda.max_memory_allocated() / 1e9, 3), "reserved_gb": round(self.cuda.max_memory_reserved() / 1e9, 3)}
 
     def timeline(self, step):
-        """[[ms, MB]] of one step: what is allocated after every allocation and release."""
+        """Returns [[ms, MB]] of one step: allocated memory after every allocation and release."""
         if not self.cuda:
             step()
             return []
@@ -164,7 +170,7 @@ class Memory:
 
 
 def curve(traces, start):
-    """From the allocator's events: [[ms since the first, MB allocated]]."""
+    """Converts the allocator's events to [[ms since the first, MB allocated]]."""
     points, held, first = [], start, None
     for event in traces:
         change = {"alloc": event["size"], "free_completed": -event["size"]}.get(event["action"])
@@ -177,7 +183,7 @@ def curve(traces, start):
 
 
 def thinned(points):
-    """Of each of POINTS / 2 parts of the time, the largest and the last."""
+    """Keeps the largest and the last point of each of POINTS / 2 intervals."""
     width, kept = points[-1][0] / (POINTS // 2 - 1) or 1.0, {}
     for point in points:
         largest, _ = kept.get(int(point[0] / width), (point, point))
@@ -271,10 +277,12 @@ def versions(device):
     return found
 
 
-# ---- All of them -------------------------------------------------------------------------------------------------------------
+# ---- All contenders
+# -------------------------------------------------------------------------------
 
 def child(options, contender, seconds, found, take):
-    """take(row) for each row as soon as it is measured; what the process says of its versions goes to `found`."""
+    """Calls take(row) for each row when it is measured; `found` gets the versions that the child
+    prints."""
     command = [sys.executable, __file__, "--contender", contender, "--preset", options.preset, "--device", options.device, "--dtype", options.dtype,
                "--sweeps", ",".join(options.sweeps), "--step", options.step, "--steps", str(options.steps), "--warmup", str(options.warmup),
                "--point-s", str(options.point_s), "--budget-s", str(seconds)] + (["--cap-gb", str(options.cap_gb)] if options.cap_gb else [])
@@ -304,17 +312,17 @@ def arguments():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--sweeps", type=lambda text: text.split(","), default=["batch", "length", "ablation", "timeline"],
-                        help="of " + ", ".join(SWEEPS))
-    parser.add_argument("--contenders", type=lambda text: text.split(","), help="only these of " + ", ".join(CONTENDERS))
-    parser.add_argument("--step", choices=("forward_backward", "adamw"), default="forward_backward", help="adamw: torch's, fused, for all of them")
+                        help="sweeps: " + ", ".join(SWEEPS))
+    parser.add_argument("--contenders", type=lambda text: text.split(","), help="contenders to run, of " + ", ".join(CONTENDERS))
+    parser.add_argument("--step", choices=("forward_backward", "adamw"), default="forward_backward", help="adamw: torch's fused AdamW for all contenders")
     parser.add_argument("--cap-gb", type=float, help="limit of torch's allocator, 10^9 bytes")
-    parser.add_argument("--steps", type=int, default=10, help="timed ones; the middle time counts")
+    parser.add_argument("--steps", type=int, default=10, help="timed steps; the median counts")
     parser.add_argument("--warmup", type=int, default=3)
     numbers = lambda text: [int(each) for each in text.split(",")]  # noqa: E731
-    parser.add_argument("--batches", type=numbers, help="of the sweep over the batch size, instead of the preset's")
-    parser.add_argument("--lengths", type=numbers, help="of the sweep over the sequence length, instead of the preset's")
-    parser.add_argument("--point-s", type=float, default=30, help="a point whose timed steps have taken longer gets no more of them")
-    parser.add_argument("--budget-s", type=float, default=3600, help="what is not reached in it is listed as skipped")
+    parser.add_argument("--batches", type=numbers, help="batch sizes of the sweep; default: the preset's")
+    parser.add_argument("--lengths", type=numbers, help="sequence lengths of the sweep; default: the preset's")
+    parser.add_argument("--point-s", type=float, default=30, help="seconds after which a point gets no more timed steps")
+    parser.add_argument("--budget-s", type=float, default=3600, help="time limit; points beyond it are listed as skipped")
     parser.add_argument("--out", type=pathlib.Path)
     parser.add_argument("--contender", help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -330,7 +338,7 @@ def main():
     rows, found = [], {}
 
     def take(row):
-        """What was measured is kept, whatever comes after it."""
+        """Keeps every measured row, even if a later one fails."""
         rows.append(row)
         print({key: value for key, value in row.items() if key != "timeline"}, flush=True)
         write()
@@ -342,7 +350,7 @@ def main():
         if options.out:
             options.out.write_text(json.dumps(result, indent=None, separators=(",", ":")).replace('{"contender"', '\n{"contender"') + "\n")
 
-    weights = [5 + len(points[name]) for name in names]  # 5: a model's making
+    weights = [5 + len(points[name]) for name in names]  # 5: making the model
     for i, name in enumerate(names):
         child(options, name, max(0.0, (deadline - time.monotonic()) * weights[i] / sum(weights[i:])), found, take)
         write()

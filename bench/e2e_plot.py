@@ -1,13 +1,10 @@
-"""Plots of what bench/e2e_llama.py or bench/convergence.py measured: SVG, and PNG beside it where there is a program that makes one.
+"""Plots of what bench/e2e_llama.py or bench/convergence.py measured, as SVG.
 
     python bench/e2e_plot.py RESULT.json --out FOLDER"""
 
 import argparse
 import json
 import pathlib
-import re
-import shutil
-import subprocess
 import sys
 
 from svg import curves, plot, steps
@@ -17,12 +14,6 @@ NAMES = {"hf": "transformers", "liger": "Liger-Kernel", "ligerdsl": "ligerdsl", 
 VALUES = {"tokens_per_s": ("throughput", "tokens/s"), "peak_gb": ("memory", "GB, the step's peak")}
 SWEEPS = {"batch": ("batch", "batch size", "T = {length}"), "length": ("length", "sequence length", "batch {batch}"),
           "workspace": ("workspace_mib", "MiB of workspace", "batch {batch}, T = {length}")}
-# What makes a PNG of an SVG, of twice its size: program, arguments.
-CONVERTERS = (("rsvg-convert", ["--zoom", "2", "--output", "{png}", "{svg}"]),
-              ("inkscape", ["--export-type=png", "--export-dpi=192", "--export-filename={png}", "{svg}"]),
-              ("chromium", ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-device-scale-factor=2",
-                            "--window-size={width},{height}", "--screenshot={png}", "file://{svg}"]),
-              ("magick", ["-density", "192", "{svg}", "{png}"]))
 
 
 def sweep_plots(result):
@@ -79,18 +70,6 @@ def convergence_plot(result):
                                   {name: list(enumerate(losses)) for name, losses in runs.items()}, names)}
 
 
-def make_png(svg, png):
-    """Whether a program was found and did it."""
-    width, height = re.search(r'width="(\d+)" height="(\d+)"', svg.read_text()).groups()
-    values = {"svg": svg.resolve(), "png": png.resolve(), "width": width, "height": height}
-    for program, arguments in CONVERTERS:
-        if shutil.which(program):
-            done = subprocess.run([program, *(each.format(**values) for each in arguments)], capture_output=True, timeout=120)
-            if done.returncode == 0 and png.exists():
-                return True
-    return False
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("result", type=pathlib.Path)
@@ -101,15 +80,10 @@ def main():
     if not files:
         sys.exit(f"{options.result} has no sweep of two points or more, no timeline and no run")
     options.out.mkdir(parents=True, exist_ok=True)
-    without = []
     for name, text in files.items():
         svg = options.out / f"{name}.svg"
         svg.write_text(text)
-        if not make_png(svg, svg.with_suffix(".png")):
-            without.append(name)
         print(svg)
-    if without:
-        print(f"no PNG of {', '.join(without)}: install one of {', '.join(program for program, _ in CONVERTERS)}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
-"""Writes the tables of docs/design/training.md from the newest results of each kind in bench/results,
-between the page's two marks.
+"""Writes the tables of docs/design/training.md, between the page's two marks, from the tables of
+bench/baselines (training.csv, training-runs.csv).
 
-    python bench/e2e_tables.py
+    python bench/e2e_tables.py [RESULT.json ...]
 
-A file's kind is its name before the date: e2e, e2e-again (fewer points, another version of a peer),
-e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp, fsdp-compiled, train-llama."""
+A RESULT replaces the rows of its kind. Its name before the date is the kind: e2e, e2e-again (fewer
+points, another version of a peer), e2e-adamw, e2e-workspace, e2e-backend, convergence, fsdp,
+fsdp-compiled, train-llama."""
 
 import argparse
 import json
@@ -12,6 +13,7 @@ import pathlib
 import re
 import textwrap
 
+from baselines import FOLDER, Tables
 from e2e_plot import NAMES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -21,25 +23,83 @@ PLOTS = "../training"  # from the page's folder
 WIDTH = 100  # of a line of text
 
 
+FACTS = ("kind", "date", "commit", "device", "torch", "transformers", "liger", "cap_gb", "steps", "precision", "batch", "length", "compiled", "attention")
+COLUMNS = ("kind", "sweep", "contender", "batch", "length", "step", "workspace_mib", "gpus", "seed", "tokens_per_s", "peak_gb", "first_loss",
+           "last_loss", "loss_apart", "gradients_apart", "last_20", "held_out", "tensor_gb", "device_gb", "state")
+TEXT = ("kind", "sweep", "contender", "step", "state")
+
+
+def compact(kind, result):
+    """Returns {"facts": {..}, "rows": [..]} of a result: what the tables hold of it."""
+    facts = {name: result[name] for name in FACTS if name in result} | {"kind": kind}
+    commit = re.search(r"commit ([0-9a-f]{7,40})", result.get("library", ""))
+    facts |= {"commit": commit.group(1)[:10]} if commit else {}
+    attention = sorted({row.get("attention", "products") for row in result.get("rows", ()) if "tensor_bytes" in row})
+    facts |= {"attention": " ".join(attention)} if attention else {}
+    rows, apart = [], result.get("apart", {})
+    for row in [*result.get("rows", ()), *result.get("runs", ())]:
+        made = {name: row[name] for name in COLUMNS if name in row} | {"kind": kind}
+        losses = row.get("losses")
+        if "tokens" in row:
+            made |= {"length": row["tokens"], "tensor_gb": row["tensor_bytes"] / 1e9, "device_gb": row["device_bytes_used"] / 1e9}
+        if losses and "gpus" in row:
+            alone = next((each["losses"] for each in result["rows"] if each["contender"] == row["contender"] and each["gpus"] == 1 and "losses" in each), None)
+            made["last_loss"] = losses[-1]
+            if alone and alone is not losses:
+                made["loss_apart"] = max(abs(a - b) / abs(a) for a, b in zip(alone, losses))
+                made |= {"gradients_apart": apart[row["contender"]]["first_gradients"]} if row["contender"] in apart else {}
+        if losses and "held_out" in row:
+            made["last_20"] = sum(losses[-20:]) / len(losses[-20:])
+        made |= {"state": state} if (state := state_of(row)) else {}
+        rows.append(made)
+    rows += [{"kind": kind, "sweep": "apart", "contender": name, "last_20": each["last_20_steps"], "held_out": each["held_out"]}
+             for name, each in apart.items() if "held_out" in each]
+    return {"facts": facts, "rows": rows}
+
+
+def state_of(row):
+    """Returns why a row has no time, or whether it has a timeline."""
+    if row.get("out_of_memory"):
+        return "out of memory"
+    if "skipped" in row:
+        return "not tried" if "memory" in str(row["skipped"]) else "no time"
+    return "failed" if "failed" in row else "timeline" if row.get("timeline") else ""
+
+
+def read(folder):
+    """Returns {kind: {"facts": .., "rows": ..}} of the tables."""
+    tables = Tables(folder)
+    filled = lambda row: {name: value for name, value in row.items() if value != ""}  # noqa: E731
+    found = {row["kind"]: {"facts": filled(row), "rows": []} for row in tables.read("training-runs.csv")}
+    for row in map(filled, tables.read("training.csv")):
+        found[row["kind"]]["rows"].append({name: value if name in TEXT else int(value) if value.isdigit() else float(value) for name, value in row.items()})
+    return found
+
+
+def write(folder, results):
+    tables = Tables(folder)
+    tables.write("training-runs.csv", FACTS, [result["facts"] for result in results.values()])
+    exact = lambda value: f"{value:.10g}" if isinstance(value, float) else value  # noqa: E731
+    tables.write("training.csv", COLUMNS, [{name: exact(value) for name, value in row.items()} for result in results.values() for row in result["rows"]])
+
+
 def table(head, rows):
     return "\n".join(["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *("| " + " | ".join(map(str, row)) + " |" for row in rows)])
 
 
 def where(result):
     """Device, date and what was measured."""
-    commit = re.search(r"commit ([0-9a-f]{7,40})", result.get("library", ""))
-    parts = [result.get("device"), result.get("date"), commit and f"commit {commit.group(1)[:10]}",
-             *(f"{name} {result[key]}" for name, key in (("torch", "torch"), ("transformers", "transformers"), ("Liger-Kernel", "liger")) if key in result)]
+    facts = result["facts"]
+    parts = [facts.get("device"), facts.get("date"), "commit" in facts and f"commit {facts['commit']}",
+             *(f"{name} {facts[key]}" for name, key in (("torch", "torch"), ("transformers", "transformers"), ("Liger-Kernel", "liger")) if key in facts)]
     return ", ".join(part for part in parts if part)
 
 
 def cell(row):
     if row is None:
         return "not run"
-    if row.get("out_of_memory"):
-        return "out of memory"
     if "tokens_per_s" not in row:
-        return "not tried" if "memory" in str(row.get("skipped")) else "no time" if "skipped" in row else "failed"
+        return row.get("state", "failed")
     memory = row.get("peak_gb")
     return f"{row['tokens_per_s']:,.0f}" + ("" if memory is None else f", {memory:.2f} GB")
 
@@ -85,7 +145,7 @@ def goal(words, found, holds):
 
 def fits(result, sweep, place):
     rows = by_place(result, sweep, sweep).get(place, {})
-    return ", ".join(f"{NAMES[name]} {'yes' if 'tokens_per_s' in row else 'no' if row.get('out_of_memory') else 'not tried'}"
+    return ", ".join(f"{NAMES[name]} {'yes' if 'tokens_per_s' in row else 'no' if row.get('state') == 'out of memory' else 'not tried'}"
                      for name, row in rows.items() if name in PEERS)
 
 
@@ -108,13 +168,13 @@ def list_table(result, sweep, words, key):
 
 
 def of_allocator(result):
-    limit = f", limited to {result['cap_gb']} GB" if result.get("cap_gb") else ""
+    limit = f", limited to {result['facts']['cap_gb']} GB" if "cap_gb" in result["facts"] else ""
     return f"{where(result)}. Cells show tokens per second and the step's peak of torch's allocator{limit}."
 
 
 def again(results):
     result = results["e2e-again"]
-    return [f"### Second run, with Liger-Kernel {result.get('liger')}", of_allocator(result),
+    return [f"### Second run, with Liger-Kernel {result['facts'].get('liger')}", of_allocator(result),
             *(sweep_table(result, sweep, sweep, words) for sweep, words in (("batch", "batch, T = 1,024"), ("length", "T, batch 4"))),
             "Goals:", goals(result)]
 
@@ -129,7 +189,7 @@ def e2e(results):
     if any(row.get("sweep") == "ablation" for row in result["rows"]):
         parts += ["### Ablation", f"![ablation]({PLOTS}/ablation-throughput.svg) ![ablation]({PLOTS}/ablation-memory.svg)",
                   list_table(result, "ablation", "batch 4, T = 1,024", lambda row: NAMES[row["contender"]])]
-    if any(row.get("timeline") for row in result["rows"]):
+    if any(row.get("state") == "timeline" for row in result["rows"]):
         parts += ["### Memory within one step", f"![timeline]({PLOTS}/timeline.svg)"]
     return parts
 
@@ -137,7 +197,7 @@ def e2e(results):
 def adamw(results):
     result = results["e2e-adamw"]
     return ["### With AdamW", f"{where(result)}. Every contender uses torch's fused AdamW with bf16 weights and moments."
-            + (f" torch's allocator is limited to {result['cap_gb']} GB." if result.get("cap_gb") else ""),
+            + (f" torch's allocator is limited to {result['facts']['cap_gb']} GB." if "cap_gb" in result["facts"] else ""),
             *(sweep_table(result, sweep, axis, words) for sweep, axis, words in
               (("batch", "batch", "batch, T = 1,024"), ("length", "length", "T, batch 4")) if by_place(result, sweep, axis))]
 
@@ -157,13 +217,13 @@ def workspace(results):
 
 def convergence(results):
     result = results["convergence"]
-    runs = [[f"{NAMES[run['contender']]}, seed {run['seed']}", f"{sum(run['losses'][-20:]) / len(run['losses'][-20:]):.4f}", f"{run['held_out']:.4f}"]
-            for run in result["runs"] if "held_out" in run]
+    facts, losses = result["facts"], lambda row: [f"{row[key]:.4f}" for key in ("last_20", "held_out")]
+    runs = [[f"{NAMES[row['contender']]}, seed {row['seed']}", *losses(row)] for row in result["rows"] if "seed" in row and "held_out" in row]
     names = {"two seeds of hf": "transformers with two seeds"} | NAMES
-    apart = [[names[name], *(f"{each[key]:.4f}" for key in ("last_20_steps", "held_out"))] for name, each in result.get("apart", {}).items()]
-    return ["### Convergence", f"{where(result)}. A small Llama on text, {result['steps']} steps, "
-            + ("bf16 by autocast." if result.get("precision", "autocast") == "autocast" else "bf16 weights, f32 ones in AdamW, every layer recomputed."), f"![losses]({PLOTS}/convergence.svg)",
-            table(["run", "loss of the last 20 steps", "held out"], runs), "Difference from transformers with seed 0:",
+    apart = [[names[row["contender"]], *losses(row)] for row in result["rows"] if row.get("sweep") == "apart"]
+    return ["### Convergence", f"{where(result)}. A small Llama on text, {facts['steps']} steps, "
+            + ("bf16 by autocast." if facts.get("precision", "autocast") == "autocast" else "bf16 weights, f32 ones in AdamW, every layer recomputed."),
+            f"![losses]({PLOTS}/convergence.svg)", table(["run", "loss of the last 20 steps", "held out"], runs), "Difference from transformers with seed 0:",
             table(["", "last 20 steps", "held out"], apart)]
 
 
@@ -172,17 +232,16 @@ def fsdp(results):
     for kind in ("fsdp", "fsdp-compiled"):
         if kind not in results:
             continue
-        result = results[kind]
-        measured = result.get("apart", {})  # between one GPU and all of them
-        rows = []
+        result, rows = results[kind], []
+        measured = any("gradients_apart" in row for row in result["rows"])
+        short = lambda row, name: f"{row[name]:.1e}" if name in row else ""  # noqa: E731
         for row in result["rows"]:
-            alone = next((each for each in result["rows"] if each["contender"] == row["contender"] and each["gpus"] == 1 and "losses" in each), None)
-            apart = max(abs(a - b) / abs(a) for a, b in zip(alone["losses"], row["losses"])) if alone and "losses" in row else None
-            gradients = "" if row is alone or row["contender"] not in measured else f"{measured[row['contender']]['first_gradients']:.1e}"
-            rows.append([NAMES[row["contender"]], row["gpus"], *([f"{row['tokens_per_s']:,.0f}", row["peak_gb"], f"{row['losses'][-1]:.4f}",
-                         "" if row is alone or apart is None else f"{apart:.1e}"] if "losses" in row else ["failed", "", "", ""]), *([gradients] if measured else [])])
-        parts += [f"{where(result)}. Batch {result['batch']} over all GPUs, T = {result['length']:,}, sharded f32 weights, bf16 matmuls, AdamW"
-                  + (", every layer compiled by torch.compile." if result["compiled"] else "."),
+            done = "last_loss" in row
+            rows.append([NAMES[row["contender"]], row["gpus"], *([f"{row['tokens_per_s']:,.0f}", row["peak_gb"], f"{row['last_loss']:.4f}", short(row, "loss_apart")]
+                         if done else ["failed", "", "", ""]), *([short(row, "gradients_apart")] if measured else [])])
+        facts = result["facts"]
+        parts += [f"{where(result)}. Batch {facts['batch']} over all GPUs, T = {int(facts['length']):,}, sharded f32 weights, bf16 matmuls, AdamW"
+                  + (", every layer compiled by torch.compile." if str(facts["compiled"]) == "True" else "."),
                   table(["", "GPUs", "tokens/s of all", "largest peak, GB", "last loss", "difference of losses from one GPU",
                         *(["difference of first gradients"] if measured else [])], rows)]
     return parts
@@ -191,10 +250,9 @@ def fsdp(results):
 def train_llama(results):
     result = results["train-llama"]
     words = {"adamw": "with AdamW", "forward_backward": "forward and backward"}
-    measured = [row for row in result["rows"] if "tokens_per_s" in row]
-    rows = [[row["batch"], f"{row['tokens']:,}", words[row["step"]], f"{row['tokens_per_s']:,.0f}", f"{row['tensor_bytes'] / 1e9:.2f}",
-             f"{row['device_bytes_used'] / 1e9:.2f}"] for row in measured]
-    attention = " and ".join(sorted({{"fused": "fused attention", "products": "attention by plain matmuls"}[row.get("attention", "products")] for row in measured}))
+    rows = [[row["batch"], f"{row['length']:,}", words[row["step"]], f"{row['tokens_per_s']:,.0f}", f"{row['tensor_gb']:.2f}", f"{row['device_gb']:.2f}"]
+            for row in result["rows"] if "tokens_per_s" in row]
+    attention = " and ".join({"fused": "fused attention", "products": "attention by plain matmuls"}[each] for each in result["facts"]["attention"].split())
     return ["### The same shape in C++", f"{where(result)}. `train_llama --preset llama-3.2-1b` with f32 master weights and gradients, "
             f"cuBLAS, {attention}, no limit of memory.",
             table(["batch", "T", "step", "tokens/s", "GB of tensors", "GB in use on the GPU"], rows)]
@@ -204,13 +262,11 @@ SECTIONS = {"e2e": e2e, "e2e-again": again, "e2e-adamw": adamw, "e2e-backend": b
             "train-llama": train_llama}
 
 
-def newest(folder):
-    found = {}
-    for path in sorted(folder.glob("*.json"), key=lambda each: each.stem):  # DATE-2 comes after DATE
-        name = re.fullmatch(r"(.+?)-(\d{4}-\d\d-\d\d.*)", path.stem)
-        if name and name.group(1) in {*SECTIONS, "fsdp-compiled"}:
-            found[name.group(1)] = json.loads(path.read_text())
-    return found
+def kind_of(path):
+    name = re.fullmatch(r"(.+?)-\d{4}-\d\d-\d\d.*", path.stem)
+    if not name or name.group(1) not in {*SECTIONS, "fsdp-compiled"}:
+        raise SystemExit(f"e2e_tables.py: {path}: expected KIND-DATE.json with KIND one of {', '.join(SECTIONS)}")
+    return name.group(1)
 
 
 def page(results):
@@ -225,13 +281,19 @@ def wrapped(part):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--results", type=pathlib.Path, default=ROOT / "bench/results")
+    parser.add_argument("results", nargs="*", type=pathlib.Path)
+    parser.add_argument("--baselines", type=pathlib.Path, default=FOLDER)
     parser.add_argument("--page", type=pathlib.Path, default=ROOT / "docs/design/training.md")
     options = parser.parse_args()
+    results = read(options.baselines)
+    for path in options.results:
+        results[kind_of(path)] = compact(kind_of(path), json.loads(path.read_text()))
+    if options.results:
+        write(options.baselines, results)
     text = options.page.read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)
-    options.page.write_text(f"{before}{BEGIN}\n{page(newest(options.results))}\n{END}{after}")
+    options.page.write_text(f"{before}{BEGIN}\n{page(results)}\n{END}{after}")
 
 
 if __name__ == "__main__":

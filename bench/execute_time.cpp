@@ -1,11 +1,13 @@
-// What one warm execute costs on the host, for every operation of the table, beside what the driver alone takes for as
-// many launches of an empty kernel with as many parameters: execute = launches x driver's launch + ours.
+// Host time of one warm execute, for every operation of the table. The driver's own time, for
+// equally many launches of an empty kernel with equally many parameters, is measured next to it:
+// execute = launches x driver's launch + ours.
 //
-//   execute_time [batches]      JSON on stdout; times in nanoseconds a call
+//   execute_time [batches]      JSON on stdout; times in nanoseconds per call
 //
-// The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. Batches of both kinds take turns, and the queue is
-// drained after each, so no call waits for room in it. With the tests' stand-in (libfake_cuda.so) the time is nearly
-// all the library's, and so are the instructions that this counts:
+// The driver is the one that LIGERDSL_LIBCUDA names, else the GPU's. Batches of both kinds
+// alternate, and the queue is drained after each, so no call waits for space in it. With the tests'
+// fake driver (libfake_cuda.so), nearly all of the time is the library's, and so are the
+// instructions that this counts:
 //   LIGERDSL_LIBCUDA=... LIGERDSL_LIBCUBLASLT=... valgrind --tool=callgrind --toggle-collect='ligerdsl::lib::execute_entry(*)' execute_time 3
 #include <algorithm>
 #include <chrono>
@@ -16,11 +18,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "lib/cli/op_instance.h"
+#include "lib/instance/op_instance.h"
 #include "lib/src/entry.h"
 #include "lib/src/handles.h"
-#include "runtime/cuda_module.h"
-#include "runtime/driver.h"
+#include "runtime/cuda/cuda_module.h"
+#include "runtime/cuda/driver.h"
 
 namespace {
 
@@ -29,14 +31,14 @@ using runtime::PrimaryContext;
 namespace cuda = runtime::cuda;
 using Json = nlohmann::ordered_json;
 
-constexpr int kLaunchesAtATime = 240;  // of a batch: far fewer than a queue holds
+constexpr int kLaunchesAtATime = 240;  // per batch: far fewer than a queue holds
 constexpr int kWarmUp = 20;
 
 void must(ligerdsl_status_t status) {
   if (status != LIGERDSL_SUCCESS) throw std::runtime_error(ligerdsl_last_error());
 }
 
-// This program holds the library's objects itself, so the compiler is not beside its code.
+// This program links the library's objects, so the compiler library is not next to its code.
 void find_compiler() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -44,7 +46,7 @@ void find_compiler() {
   if (std::filesystem::exists(file, error)) setenv("LIGERDSL_COMPILER", file.c_str(), 0);
 }
 
-// Small tensors: every kernel is over before the host comes back.
+// Returns sizes so small that every kernel ends before the host continues.
 std::vector<std::string> small_sizes(const lib::OpInfo& info) {
   std::vector<std::string> settings;
   for (const char* symbol : info.symbols) {
@@ -57,7 +59,7 @@ std::vector<std::string> small_sizes(const lib::OpInfo& info) {
   return settings;
 }
 
-// An empty kernel of `slots` 8-byte parameters, through the driver alone.
+// An empty kernel with `slots` 8-byte parameters, launched by the driver alone.
 class EmptyKernel {
  public:
   EmptyKernel(const PrimaryContext& context, int slots) : context_(context), slots_(static_cast<size_t>(slots), 0) {
@@ -89,7 +91,7 @@ class EmptyKernel {
   cuda::Function function_ = nullptr;
 };
 
-// Notes the slots of each launch.
+// Records the number of slots of each launch.
 class CountingKernel final : public runtime::LoadedKernel {
  public:
   CountingKernel(std::shared_ptr<runtime::LoadedKernel> kernel, std::vector<int>* launches)
@@ -117,7 +119,7 @@ class CountingContext final : public lib::Context {
   std::vector<int> launches;
 };
 
-// The slots of each kernel that one execute launches.
+// Returns the slots of each kernel that one execute launches.
 std::vector<int> launches_of(const lib::OpInfo& info, const std::vector<std::string>& settings) {
   runtime::DeviceConfig config;
   config.kind = runtime::DeviceKind::cuda;
@@ -131,7 +133,7 @@ std::vector<int> launches_of(const lib::OpInfo& info, const std::vector<std::str
   return context->launches;
 }
 
-// An operation ready to run, through its handle as a caller has it.
+// An operation that is ready to run through its public handle.
 class Ready {
  public:
   Ready(ligerdsl_context_t context, const lib::OpInfo& info, const std::vector<std::string>& settings)
@@ -193,7 +195,8 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
   };
   const int calls = std::max<int>(kLaunchesAtATime / static_cast<int>(std::max<size_t>(launches.size(), 1)), 10);
   std::vector<double> ours, theirs, added;
-  // The caller's context is current, as it is in a trainer; without one each launch takes two more driver calls.
+  // The context is current, as in a trainer. Otherwise each launch would take two more driver
+  // calls.
   const PrimaryContext::Scope scope(driver);
   for (int i = -kWarmUp; i < batches; ++i) {
     const double execute_ns = batch_ns(calls, execute, drain), launch_ns = batch_ns(calls, launch, drain);
@@ -202,7 +205,7 @@ Json measure(ligerdsl_context_t context, const PrimaryContext& driver, ligerdsl_
     theirs.push_back(launch_ns);
     added.push_back(execute_ns - launch_ns);
   }
-  if (cli::OpInstance(info, settings).flops() > 0) row["beside"] = "matrix products of a library, in execute_ns alone";
+  if (cli::OpInstance(info, settings).flops() > 0) row["beside"] = "matmuls of a library, in execute_ns alone";
   row["launches"] = launches.size();
   row["parameters"] = launches;
   row["execute_ns"] = summary(ours);

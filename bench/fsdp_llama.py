@@ -1,14 +1,19 @@
-"""Training steps of a Llama of transformers on several GPUs by FSDP2: transformers alone and with the library's kernels, on one GPU and on all
-of them, from the same weights and the same global batch. Losses, tokens a second of all GPUs, peak memory of the fullest one.
+"""Training steps of a Llama of transformers on several GPUs with FSDP2, with and without the
+library's kernels.
 
-    python bench/fsdp_llama.py --gpus 2 --out bench/results/fsdp-DATE.json
-    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out bench/results/fsdp-compiled-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --out fsdp-DATE.json
+    python bench/fsdp_llama.py --gpus 2 --compile --contenders ligerdsl --out fsdp-compiled-DATE.json
 
-f32 weights and optimiser in shards, bf16 products, gradients summed in f32, every layer recomputed in backward. Each run is made of processes of
-its own; the result is written after each.
+Each contender runs on one GPU and on all of them, from the same weights with the same global batch.
+The result has losses, tokens per second of all GPUs, and the largest peak memory of a GPU.
 
-The first loss and the first gradients must be one GPU's up to the rounding of --dtype, else the exit code is 1. Of each parameter's gradient
-SAMPLE elements count, or all where it has fewer. Later losses are only shown: training takes small differences apart."""
+Weights and optimiser are f32 shards, matmuls are bf16, gradients are summed in f32, and every layer
+is recomputed in backward. Each run has its own processes; the result is written after each.
+
+The first loss and the first gradients must equal those of one GPU up to the rounding of --dtype,
+else the exit code is 1. SAMPLE elements of each parameter's gradient are compared, or all if it has
+fewer. Later losses are only shown, because training amplifies small differences.
+"""
 
 import argparse
 import datetime
@@ -32,7 +37,7 @@ from e2e_llama import PRESETS, layers_as_one_node, make_model, versions
 
 SHAPES = {name: preset.config for name, preset in PRESETS.items()} | {"small": SIZES["small"]}
 SAMPLE = 4096
-APART = {"bfloat16": 2e-2, "float32": 1e-4}  # of the gradients of a step, as a part of their norm; of a loss a tenth of it
+APART = {"bfloat16": 2e-2, "float32": 1e-4}  # relative norm of a step's gradient difference; a tenth of it for a loss
 
 
 def make_sharded(options, contender, device, mesh):
@@ -48,7 +53,8 @@ def make_sharded(options, contender, device, mesh):
 
 
 def sample(gradient):
-    """Elements from all over it, the same ones however it is sharded. Collective where it is."""
+    """Returns the same elements of a gradient for any sharding. A collective call if it is
+    sharded."""
     whole = (gradient.full_tensor() if hasattr(gradient, "full_tensor") else gradient).flatten()
     return whole[::max(1, whole.numel() // SAMPLE)][:SAMPLE].float().cpu().clone()
 
@@ -95,13 +101,13 @@ def work(rank, options, contender, world, port, path):
             "contender": contender, "gpus": world, "layers_as_one_node": nodes, "losses": losses, "last_gradient_norm": float(norm), "step_ms": round(middle * 1e3, 3),
             "tokens_per_s": round(options.batch * options.length / middle, 1), "peak_gb": round(float(peak), 3) if kind == "cuda" else None,
             "versions": versions("cuda:0" if kind == "cuda" else "cpu")}))
-    del model, optimiser, loss, norm  # and what of theirs is still under way
+    del model, optimiser, loss, norm  # and everything they still reference
     dist.barrier()
     dist.destroy_process_group()
 
 
 def run(options, contender, world, folder):
-    """A row, and the first gradients or None."""
+    """Returns a row, and the first gradients or None."""
     path = pathlib.Path(folder) / f"{contender}-{world}"
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -114,7 +120,8 @@ def run(options, contender, world, folder):
 
 
 def apart(one, other):
-    """(of all gradients, the parameter whose are furthest, how far): norms of differences as parts of the norms."""
+    """Returns relative norms of differences: (of all gradients, parameter with the largest, its
+    norm)."""
     if one.keys() != other.keys():
         raise ValueError(f"gradients of other parameters: expected {sorted(one)}, got {sorted(other)}")
     squares = {name: (float((one[name] - other[name]).square().sum()), float(one[name].square().sum())) for name in one}
@@ -124,7 +131,7 @@ def apart(one, other):
 
 
 def compared(rows, gradients, world):
-    """How far each contender on all GPUs is from itself on one."""
+    """Returns the difference of each contender between all GPUs and one."""
     found = {}
     for contender in dict.fromkeys(row["contender"] for row in rows):
         pair = [next((row for row in rows if row["contender"] == contender and row["gpus"] == count and "losses" in row), None) for count in (1, world)]
@@ -138,7 +145,7 @@ def compared(rows, gradients, world):
 
 
 def too_far(found, dtype):
-    """Lines about what is further apart than rounding explains."""
+    """Returns a line for each difference that exceeds rounding."""
     limits = {"first_loss": APART[dtype] / 10, "first_gradients": APART[dtype]}
     return [f"{contender}: {key}: expected at most {limit:.0e} from one GPU's, got {each[key]:.2e}"
             for contender, each in found.items() for key, limit in limits.items() if not each[key] <= limit]
@@ -148,15 +155,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--preset", choices=SHAPES, default="llama-3.2-1b")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--dtype", choices=APART, default="bfloat16", help="of products; sums and the optimiser are f32")
+    parser.add_argument("--dtype", choices=APART, default="bfloat16", help="dtype of matmuls; accumulation and the optimiser are f32")
     parser.add_argument("--gpus", type=int, default=2)
     parser.add_argument("--contenders", type=lambda text: text.split(","), default=["hf", "ligerdsl"])
-    parser.add_argument("--batch", type=int, default=16, help="of all GPUs")
+    parser.add_argument("--batch", type=int, default=16, help="batch of all GPUs together")
     parser.add_argument("--length", type=int, default=1024)
-    parser.add_argument("--steps", type=int, default=5, help="timed ones; the middle time counts")
+    parser.add_argument("--steps", type=int, default=5, help="timed steps; the median counts")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--compile", action="store_true", help="torch.compile of every layer")
-    parser.add_argument("--backend", default="inductor", help="of torch.compile")
+    parser.add_argument("--backend", default="inductor", help="back end of torch.compile")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()
     rows, gradients, found = [], {}, {}

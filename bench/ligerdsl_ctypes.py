@@ -1,6 +1,8 @@
-"""libligerdsl's C ABI through ctypes, bound from the operation table in lib/codegen, for torch tensors on torch's stream.
+"""libligerdsl's C ABI through ctypes, for torch tensors on torch's stream; lib/codegen has the
+operation table.
 
-On a CPU any object does that has data_ptr(), shape, stride(), dtype and is_cuda as torch's tensors have: torch is not needed.
+A CPU needs no torch: any object with data_ptr(), shape, stride(), dtype and is_cuda like torch's
+works.
 
     lib = Library("build/release/lib/libligerdsl.so")
     context = lib.context(torch.device("cuda:0"))
@@ -47,7 +49,7 @@ class ContextConfig(c.Structure):
 
 
 def describe(tensor):
-    """A tensor descriptor that keeps its arrays alive."""
+    """Returns a tensor descriptor that keeps its arrays alive."""
     n = len(tensor.shape)
     shape, strides = (c.c_int64 * max(n, 1))(*tensor.shape), (c.c_int64 * max(n, 1))(*tensor.stride())
     kind = DeviceId(2, tensor.device.index or 0) if tensor.is_cuda else DeviceId(1, 0)
@@ -78,7 +80,7 @@ def args_type(op):
 
 
 def default_of(field):
-    """A default as the table writes it: a number, a C literal or an enumerator."""
+    """Returns a default of the table, which may be a number, a C literal or an enumerator."""
     named = dict(constant for _, constants in CONSTANTS for constant in constants)
     text = str(field.default)
     if text in named:
@@ -112,7 +114,7 @@ class Library:
 
 
 def current_stream(device):
-    """torch's current stream of a GPU, as a number; None on a CPU."""
+    """Returns the handle of torch's current stream of a GPU, or None on a CPU."""
     if device.type != "cuda":
         return None
     import torch
@@ -120,7 +122,7 @@ def current_stream(device):
 
 
 def allocate(size, device):
-    """Memory of a workspace: its address, and what keeps it."""
+    """Allocates a workspace; returns its address and the object that owns it."""
     if device.type == "cuda":
         import torch
         memory = torch.empty(size + WORKSPACE_ALIGN, dtype=torch.uint8, device=device)
@@ -132,7 +134,7 @@ def allocate(size, device):
 
 
 class Context:
-    """device: a torch.device, or anything with its type and index."""
+    """device: a torch.device, or any object with its type and index."""
 
     def __init__(self, library, device):
         self.library, self.device, self.handle = library, device, c.c_void_p()
@@ -148,7 +150,8 @@ class Context:
 
 
 class Plan:
-    """Fields are those of the operation's desc; dtypes are names. Fields left out take the table's defaults."""
+    """Fields are those of the operation's desc; dtypes are names. Omitted fields have the table's
+    defaults."""
 
     def __init__(self, context, op, fields):
         self.context, self.op, self.handle = context, op, c.c_void_p()
@@ -170,7 +173,8 @@ class Plan:
         return size
 
     def bind(self, rows, **values):
-        """A function that executes the plan on these tensors and the stream that is current now."""
+        """Returns a function that executes the plan on these tensors and on the stream current
+        now."""
         struct = args_type(self.op)
         args, keep = struct(c.sizeof(struct), MAGIC, VERSION), []
         for a in self.op.args:

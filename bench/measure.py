@@ -1,4 +1,5 @@
-"""One contender of one case: check what it writes, then time its passes, as rows of the result."""
+"""Checks one contender of one case, then times its passes and returns them as rows of the
+result."""
 
 import torch
 
@@ -6,18 +7,18 @@ from cases import GATES, Contender, Pass
 
 
 class Wrong(Exception):
-    """One of our own results is off by more than its gate."""
+    """An error of one of our results exceeds its gate."""
 
 
 def copy_contender(timer, nbytes):
-    """A copy that reads and writes `nbytes` in total."""
+    """Returns a copy that reads and writes `nbytes` in total."""
     source = torch.zeros(max(nbytes // 2, 1), dtype=torch.uint8, device=timer.device)
     target = torch.empty_like(source)
     return Contender({"fwd": Pass(lambda: target.copy_(source), lambda: {"target": target}, 0)})
 
 
 class Copies:
-    """Copies of 2 GiB and of the sizes that cases move, each measured once a run."""
+    """Copies of 2 GiB and of the sizes that cases move, each measured once per run."""
 
     def __init__(self, timer, ceiling_bytes):
         self.timer, self.ceiling_bytes, self.measured = timer, ceiling_bytes, {}
@@ -34,7 +35,7 @@ class Copies:
                             "peak_mb": 0.0, "max_error": 0.0}, self.of(nbytes), nbytes)
 
     def finish(self, row, times, nbytes):
-        """The fields that follow from a time and from the bytes that the pass must move."""
+        """Sets the fields that follow from a time and from the least bytes of the pass."""
         row.update({name: value if isinstance(value, str) else round(value, 2) for name, value in times.items()})
         row["gbps"] = round(nbytes / times["us"] / 1e3, 6)
         row["frac_copy"] = round(nbytes / times["us"] / 1e3 / self.gbps, 6)
@@ -43,7 +44,11 @@ class Copies:
 
 
 def check(case, contender):
-    """{pass: {output: error}}. Inputs are restored before each pass, outputs that no input shares poisoned."""
+    """Returns {pass: {output: error}}.
+
+    Inputs are restored before each pass. Outputs that share no memory with inputs are filled with
+    NaN.
+    """
     errors = {}
     for name, one in contender.passes.items():
         if contender.restore:
@@ -75,13 +80,15 @@ def time_pass(case, timer, one, restore):
 
 
 def kernel_times(case, provider, timer):
-    """{pass: us of its GPU kernels alone}, by a profiler: for contenders whose host waits for the GPU in the middle of a pass."""
+    """Returns {pass: us of its GPU kernels} by a profiler, for contenders whose host waits within a
+    pass."""
     contender = case.make[provider]()
     return {name: round(timer.kernels_us(one.run, contender.restore), 2) for name, one in contender.passes.items()}
 
 
 def measure(case, wanted, provider, timer, copies):
-    """Rows of a contender, and of the copies beside them. Raises what the contender raises, and Wrong for one of ours."""
+    """Returns the rows of a contender and of the copies. Raises its errors, and Wrong for one of
+    ours."""
     contender = case.make[provider]()
     errors = check(case, contender)
     gate = GATES[wanted.dtype]

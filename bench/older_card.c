@@ -1,5 +1,6 @@
-/* A driver library that is the machine's but for one answer: it says that the GPU is of compute capability 8.0, so that sm_80's code (mma.sync,
- * cp.async) can be run and timed on a newer card. Other libraries in the process, PyTorch's CUDA runtime among them, see the card as it is.
+/* A driver library that reports compute capability 8.0 and otherwise passes calls to the machine's
+ * driver. It lets code for sm_80 (mma.sync, cp.async) run on a newer card. Other libraries in the
+ * process, such as PyTorch's CUDA runtime, see the real capability.
  *
  *     cc -shared -fPIC -o older_card.so bench/older_card.c -Wl,--no-as-needed -lcuda -ldl
  *     LIGERDSL_LIBCUDA=./older_card.so python3 bench/tiles.py --kernels-only matmul --dtype float16 ...

@@ -1,11 +1,18 @@
 #!/usr/bin/env python3
-"""Times every kernel that cuBLASLt proposes for the products of fused linear cross-entropy: what runtime/cublaslt_choice.cpp rests on.
+"""Times every kernel that cuBLASLt proposes for the matmuls of fused linear cross-entropy.
 
-    python3 bench/products.py --out bench/results/products-DATE.json --budget-s 60
+    python3 bench/products.py --out products-DATE.json --budget-s 60
 
-bf16 (or --dtype f16) on one GPU, proposals in turns, an idle gap before each. The products of M tokens, width H, vocabulary V, row-major:
-nt: logits [M, V]; nn: gradient of the tokens [M, H]; tn: gradient of the weight [V, H] in the type of the data, and added up in f32.
-A row: product, M, H, V; proposals in cuBLASLt's order, each with its tile (cublasLtMatmulTile_t), waves, median ms.
+runtime/cuda/cublaslt_choice.cpp relies on these results. The script uses bf16 (or --dtype f16) on one
+GPU. Proposals alternate, with an idle gap before each. The matmuls of M tokens, width H and
+vocabulary V, row-major:
+
+- nt: logits [M, V]
+- nn: gradient of the tokens [M, H]
+- tn: gradient of the weight [V, H], in the type of the data, and accumulated in f32
+
+A row: product, M, H, V; proposals in cuBLASLt's order, each with its tile (cublasLtMatmulTile_t),
+waves and median ms.
 """
 
 import argparse
@@ -37,7 +44,7 @@ def check(status, what):
 
 
 class CublasLt:
-    """The library that PyTorch has loaded."""
+    """The cuBLASLt library that PyTorch has loaded."""
 
     def __init__(self):
         torch.zeros(64, 64, device="cuda") @ torch.zeros(64, 64, device="cuda")
@@ -49,7 +56,7 @@ class CublasLt:
         self.workspace = torch.empty(WORKSPACE, dtype=torch.uint8, device="cuda")
 
     def layout(self, tensor):
-        """A row-major tensor as the column-major matrix in the same memory."""
+        """Describes a row-major tensor as the column-major matrix in the same memory."""
         out, code = c.c_void_p(), F32 if tensor.dtype == torch.float32 else next(k for k, t in CODES.values() if t == tensor.dtype)
         rows, cols = tensor.shape
         check(self.c.cublasLtMatrixLayoutCreate(c.byref(out), code, c.c_uint64(cols), c.c_uint64(rows), c.c_int64(cols)), "a layout")
@@ -87,11 +94,12 @@ class CublasLt:
 
 
 def measure(library, product, a, b, result):
-    """Every proposal's tile, waves and median ms. Factors change places for a column-major library."""
+    """Returns tile, waves and median ms of every proposal. Operands are swapped for a column-major
+    library."""
     description, layouts = library.description(PRODUCTS[product]), [library.layout(t) for t in (b, a, result)]
     proposals = library.proposals(description, *layouts)
     times, beta = [[] for _ in proposals], float(product == "tn_f32_sum")
-    for turn in range(ROUNDS + 1):  # the first warms up
+    for turn in range(ROUNDS + 1):  # the first round warms up
         for proposal, mine in zip(proposals, times):
             begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             torch.cuda.synchronize()
@@ -115,7 +123,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True, type=pathlib.Path)
     parser.add_argument("--dtype", choices=CODES, default="bf16")
-    parser.add_argument("--budget-s", type=float, default=60, help="begin no shape after this many seconds")
+    parser.add_argument("--budget-s", type=float, default=60, help="starts no shape after this many seconds")
     options = parser.parse_args()
     begin, library = time.monotonic(), CublasLt()
     driver = subprocess.run(["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"], capture_output=True, text=True).stdout.strip()

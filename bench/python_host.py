@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""What a call costs the host: the Python package, the ctypes binding of this folder, torch's own norms and on a GPU Liger-Kernel's, where
-it is installed, on tensors so small that nothing else takes time. Prints the least of several runs, in microseconds a call.
+"""Times the host's part of a call, on tensors so small that nothing else takes time.
 
     python_host.py --package build/release/python --library build/release/lib/libligerdsl.so [--device cuda:0]
 
-With --beside, another build of the package is timed too, in a process of its own that takes turns with the first, row by row. Then
-what is printed is the lowest tenth of the repeats, and how many times as long as torch's layer_norm of the same process, forward and grad(),
-each took. Short repeats, of 20 calls, find quiet moments on a busy machine, too.
+It compares the Python package, the ctypes binding of this folder, torch's norms and, on a GPU,
+Liger-Kernel's if installed. It prints the smallest time of several runs, in microseconds per call.
 
     python_host.py --package build/release/python --beside before/build/release/python --calls 20 --repeats 400
+
+--beside also times another build of the package, in its own process that alternates with the first
+row by row. It then prints the lowest tenth of the repeats, and its ratio to torch's layer_norm
+(forward and grad()) in the same process. Short repeats of 20 calls find quiet moments also on a
+busy machine.
 """
 
 import argparse
@@ -31,14 +34,14 @@ parser.add_argument("--width", type=int, default=64)
 parser.add_argument("--calls", type=int, default=2000)
 parser.add_argument("--repeats", type=int, default=15)
 parser.add_argument("--out", type=pathlib.Path, help="the same as JSON")
-parser.add_argument("--note", help="text that goes into the JSON: what the two packages are")
+parser.add_argument("--note", help="description of the two packages for the JSON")
 parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
 options = parser.parse_args()
 YARDSTICK = "torch's layer_norm, forward and grad()"
 
 
 def rows_of():
-    """Names of rows and what each calls."""
+    """Returns names of rows and the call of each."""
     import torch
     import torch.nn.functional as F
 
@@ -89,7 +92,7 @@ def rows_of():
         "torch's linear and cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(F.linear(x, head), labels), (x, head)),
         "torch's cross_entropy, forward and grad()": lambda: grad(F.cross_entropy(x, labels), (x,)),
     }
-    if device.type == "cuda":  # what of it is autograd's own thread of the GPU
+    if device.type == "cuda":  # separates the work of autograd's GPU thread
         def in_this_thread(call):
             def run():
                 with torch.autograd.set_multithreading_enabled(False):
@@ -111,7 +114,7 @@ def rows_of():
 
 
 def described():
-    """What was measured where."""
+    """Returns the fields that describe the measurement."""
     import torch
 
     import ligerdsl
@@ -122,7 +125,7 @@ def described():
 
 
 def timed(call):
-    """Microseconds a call, once."""
+    """Returns microseconds per call, measured once."""
     import torch
 
     if torch.device(options.device).type == "cuda":
@@ -139,20 +142,20 @@ def warm(call):
 
 
 def least(call):
-    """The least of the repeats: what another process takes is no cost of the call."""
+    """Returns the smallest of the repeats: interference of other processes only adds time."""
     warm(call)
     return min(timed(call) for _ in range(options.repeats))
 
 
 def serve():
-    """A process of --beside: a row's name comes in, its microseconds go out."""
+    """Runs a process of --beside: reads names of rows, prints their microseconds."""
     rows = rows_of()
     for call in rows.values():
         warm(call)
     print(json.dumps([described(), list(rows)]), flush=True)
     for line in sys.stdin:
         call = rows[line.rstrip("\n")]
-        for _ in range(5):  # the other process had the caches
+        for _ in range(5):  # the other process evicted the caches
             call()
         print(timed(call), flush=True)
 
@@ -171,7 +174,8 @@ def ask(process, row):
 
 
 def beside():
-    """Both packages' lowest tenths, by row: microseconds, and over torch's layer_norm of the same process."""
+    """Returns the lowest tenths of both packages by row: microseconds, and relative to torch's
+    layer_norm."""
     workers = {"package": worker(options.package), "beside": worker(options.beside)}
     names = workers["package"][2]
     taken = {which: {name: [] for name in names} for which in workers}

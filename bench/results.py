@@ -1,7 +1,8 @@
-"""The JSON of a run: written after every contender, read back to go on, checked for completeness. Needs no torch.
+"""The JSON of a run: written after every contender, read to resume, checked for completeness. Needs
+no torch.
 
-An object with device, driver, date and run (its number among those of the day), command, build, commit and dirty (of the library's
-sources), and rows (ROW below). `failures` and `not_measured` say what is missing.
+Fields: device, driver, date, run (its number on that day), command, build, commit and dirty (of the
+library's sources), and rows (ROW below). `failures` and `not_measured` list what is missing.
 """
 
 import json
@@ -14,17 +15,17 @@ RUN = ("device", "driver", "date", "run", "command", "build", "commit", "dirty",
 ROW = ("kernel", "pass", "shape", "dtype", "provider", "us", "us_p20", "us_p80", "host_us", "gbps", "frac_copy", "peak_mb", "max_error")
 MAY_BE_ZERO = ("host_us", "peak_mb", "max_error")
 PASSES = ("fwd", "bwd", "full", "chain")
-SAME = ("device", "driver", "build", "commit", "dirty", "torch")  # what must agree before two processes may share a file
+SAME = ("device", "driver", "build", "commit", "dirty", "torch")  # must be equal in two processes that share a file
 
 
 def build_fields(text):
-    """{build, commit, dirty} of what ligerdsl_build_info returns: "ID commit HASH clean", "... dirty" or "... commit unknown"."""
+    """Parses ligerdsl_build_info ("ID commit HASH clean", "... dirty" or "... commit unknown")."""
     found = re.search(r" commit ([0-9a-f]{40,64}) (clean|dirty)$", text)
     return {"build": text, "commit": found and found[1], "dirty": bool(found) and found[2] == "dirty"}
 
 
 def problems(result):
-    """What is wrong with a result, one text each."""
+    """Returns the faults of a result, one text each."""
     found = [f"no field '{name}'" for name in RUN if name not in result]
     for i, row in enumerate(result.get("rows", [])):
         for name in ROW:
@@ -36,7 +37,7 @@ def problems(result):
             elif name == "shape":
                 good = isinstance(value, list) and value and all(isinstance(n, int) and n > 0 for n in value)
             elif name == "peak_mb" and value is None:
-                good = result.get("device", "").startswith("cpu")  # torch counts no memory there
+                good = result.get("device", "").startswith("cpu")  # torch does not count memory there
             else:
                 good = isinstance(value, (int, float)) and math.isfinite(value) and (value > 0 or value == 0 and name in MAY_BE_ZERO)
             if not good:
@@ -51,7 +52,7 @@ def case_key(entry):
 
 
 def ratios(rows):
-    """Peer time / our time for every kernel, pass, shape and dtype."""
+    """Returns peer time / our time for every kernel, pass, shape and dtype."""
     ours = {(case_key(r), r["pass"]): r["us"] for r in rows if r["provider"] == "ligerdsl"}
     out = []
     for r in rows:
@@ -63,12 +64,12 @@ def ratios(rows):
 
 
 def one_line(text):
-    """An error's text without the colours and lines of a terminal: it becomes an entry of a list."""
+    """Returns an error's text without colours and line breaks, for a list."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
 
 
 class ResultFile:
-    """One run's file. `about` are the fields of RUN that describe it."""
+    """The file of a run. `about` are the fields of RUN that describe it."""
 
     def __init__(self, path, about):
         self.path = pathlib.Path(path)
@@ -80,7 +81,8 @@ class ResultFile:
         return self.data["rows"]
 
     def resume(self, path):
-        """Takes over the rows of another file of the same device, driver, build and torch. Raises ValueError otherwise."""
+        """Takes the rows of another file of the same device, driver, build and torch, else raises
+        ValueError."""
         old = json.loads(pathlib.Path(path).read_text())
         for name in SAME:
             if old.get(name) != self.data[name]:
@@ -91,25 +93,26 @@ class ResultFile:
         self.data["command"] = old["command"] + "; " + self.data["command"]
 
     def has(self, case, provider):
-        """True when this contender's rows are there, or when it is known to fail on this case."""
+        """Returns true if this contender has rows or is known to fail on this case."""
         key = (case.kernel, case.shape, case.dtype)
         return any(r["provider"] == provider and case_key(r) == key for r in self.rows) or any(
             f["provider"] == provider and case_key(f) == key for f in self.data["failures"])
 
     def waiting(self, case):
-        """Providers of a case whose host waits for the GPU and whose kernels' time is not known yet."""
+        """Returns the providers of a case whose host waits for the GPU and which lack
+        us_kernels."""
         key = (case.kernel, case.shape, case.dtype)
         return list(dict.fromkeys(r["provider"] for r in self.rows if case_key(r) == key and r.get("host_waits") and "us_kernels" not in r))
 
     def note_kernels(self, case, provider, times):
-        """us_kernels of a contender's rows, from {pass: us}."""
+        """Sets us_kernels in a contender's rows, from {pass: us}."""
         key = (case.kernel, case.shape, case.dtype)
         for row in self.rows:
             if case_key(row) == key and row["provider"] == provider and times.get(row["pass"], 0) > 0:
                 row["us_kernels"] = times[row["pass"]]
 
     def drop(self, case):
-        """Forgets a case's rows: times of one case come from one process."""
+        """Drops the rows of a case: its times must come from one process."""
         key = (case.kernel, case.shape, case.dtype)
         self.rows[:] = [r for r in self.rows if case_key(r) != key]
 
@@ -123,7 +126,7 @@ class ResultFile:
         self.write()
 
     def write(self):
-        """Whole or not at all: a run that is killed leaves the last complete file."""
+        """Writes atomically, so that a killed run leaves the last complete file."""
         self.data["ratios"] = ratios(self.rows)
         partial = self.path.with_name(self.path.name + ".part")
         partial.write_text(json.dumps(self.data, indent=1) + "\n")

@@ -1,4 +1,5 @@
-"""One job of a comparison: its cases, contender by contender, into one result file, within a budget of seconds."""
+"""One job of a comparison: measures cases, contender by contender, into a file within a time
+limit."""
 
 import signal
 import time
@@ -9,11 +10,11 @@ from cases import build
 from measure import kernel_times, measure
 
 OK, FAILED, LOST, CUT = 0, 1, 4, 5
-SLOW = ("compile_max", "quack_tuned")  # they search configurations for long: timed only where they are asked for by name
+SLOW = ("compile_max", "quack_tuned")  # they search for long, so they run only on request
 
 
 class Late(Exception):
-    """A contender took longer than it may."""
+    """A contender exceeded its time limit."""
 
 
 def on_alarm(signum, frame):
@@ -21,7 +22,7 @@ def on_alarm(signum, frame):
 
 
 class Budget:
-    """Seconds from now on, and what a contender of a kernel took before. 0: no limit."""
+    """Remaining seconds, and the time that contenders of a kernel took before. 0: no limit."""
 
     def __init__(self, seconds):
         self.seconds, self.begin, self.took = seconds, time.monotonic(), {}
@@ -37,7 +38,8 @@ class Budget:
 
 
 def wanted_of(case, providers):
-    """The contenders of a case: those asked for, their variants (ligerdsl_f32, liger32), and the floor, in the case's order."""
+    """Returns the requested contenders of a case, their variants (ligerdsl_f32, liger32) and the
+    floor, in order."""
     def asked(name):
         family = name.rstrip("0123456789").split("_")[0]
         return name in providers or name == "floor" or family in providers and name not in SLOW
@@ -62,7 +64,8 @@ def show(row):
 
 
 class Run:
-    """context, device, timer and copies are those of the process; file and budget are the job's."""
+    """context, device, timer and copies belong to the process; file and budget belong to the
+    job."""
 
     def __init__(self, context, device, timer, copies, file, budget, contender_s):
         self.context, self.device, self.timer, self.copies = context, device, timer, copies
@@ -70,7 +73,7 @@ class Run:
         file.rows.insert(0, copies.row("copy", "fwd", [copies.ceiling_bytes], "u8", 2 * copies.ceiling_bytes))
 
     def limited(self, what):
-        """what(), given up after the time that a contender has."""
+        """Calls what() and gives up after the time limit of a contender."""
         signal.alarm(int(min(self.contender_s, max(self.budget.left(), 5))))
         try:
             return what()
@@ -78,7 +81,7 @@ class Run:
             signal.alarm(0)
 
     def contender(self, case, wanted, provider):
-        """Measures one contender; a failure is written down and the next one goes on."""
+        """Measures one contender; records a failure and continues."""
         begin = time.monotonic()
         try:
             torch._dynamo.reset()
@@ -92,7 +95,7 @@ class Run:
         self.budget.note(wanted.kernel, provider, time.monotonic() - begin)
 
     def one_case(self, wanted, providers, slow):
-        """All contenders of a case but the slow ones, or these alone; none where the file has them already."""
+        """Measures either the fast or the slow contenders of a case, unless the file has them."""
         torch.manual_seed(0)
         case = build(self.context, wanted)
         contenders = [name for name in wanted_of(case, providers) if (name in SLOW) == slow]
@@ -111,7 +114,8 @@ class Run:
             self.after()
 
     def all(self, cases, providers):
-        """Every case without its slow contenders, then these while the budget lasts."""
+        """Measures every case without its slow contenders, then the slow ones while time
+        remains."""
         self.each(cases, providers, False)
         if set(SLOW) & set(providers):
             self.each(cases, providers, True)
@@ -131,7 +135,8 @@ class Run:
                 self.after()
 
     def kernel_times(self, cases):
-        """us_kernels of rows whose contender's host waits for the GPU. After all else: a profiler may slow what follows it."""
+        """Measures us_kernels for contenders whose host waits. Runs last: a profiler may slow later
+        passes."""
         for wanted in cases:
             providers = self.file.waiting(wanted)
             if not providers:
@@ -153,7 +158,7 @@ class Run:
         self.file.data["not_measured"].append(f"{what}: the budget of {self.budget.seconds:g} s is spent")
 
     def after(self):
-        """What follows a contender: nothing more where it broke the GPU's context."""
+        """Stops after a contender that broke the GPU's context."""
         if context_is_lost(self.device):
             raise SystemExit(LOST)
         if self.device.type == "cuda":

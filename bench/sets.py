@@ -1,6 +1,7 @@
-"""Which cases are worth timing, without torch: model shapes, the named sets of compare.py, and their order.
+"""The cases to time, without torch: model shapes, the named sets of compare.py, and their order.
 
-A set lists its cases from the most to the least important, because a time budget cuts from the end.
+A set lists its cases from the most to the least important, because a time limit drops the last
+ones.
 """
 
 import random
@@ -22,16 +23,17 @@ class Wanted:
 @dataclass(frozen=True)
 class Model:
     hidden: int
-    ffn: int          # width of the gated activation
+    ffn: int  # width of the gated activation
     vocab: int
     q_heads: int
     k_heads: int
-    head_dim: int     # rotated columns of one head
+    head_dim: int  # rotated columns per head
     gate: str = "swiglu"
     rope: str = "rope"
 
 
-# lib/cli/bench_cases.cpp holds the same table for `ligerdsl bench --model`; tests/bench compares the two.
+# lib/cli/bench/bench_cases.cpp has the same table for `ligerdsl bench --model`; tests/bench compares
+# them.
 MODELS = {
     "llama-3.2-1b": Model(2048, 8192, 128256, 32, 8, 64),
     "llama-3-8b": Model(4096, 14336, 128256, 32, 8, 128),
@@ -52,7 +54,7 @@ CE_TABLE = ((4096, 40960), (8192, 128256), (4096, 163840))
 
 
 def model_cases(name, tokens=8192):
-    """One training step's kernels of a model at this many tokens."""
+    """The kernels of a model's training step with this number of tokens."""
     m = MODELS[name]
     return [Wanted("rms_norm", (tokens, m.hidden)), Wanted("fused_add_rms_norm", (tokens, m.hidden)),
             Wanted(m.gate, (tokens, m.ffn)), Wanted(m.rope, (tokens // 2048, 2048, m.q_heads, m.k_heads, m.head_dim)),
@@ -60,7 +62,7 @@ def model_cases(name, tokens=8192):
 
 
 def issue2():
-    """The kernels of the first release beside their peers."""
+    """The kernels of the first release with their peers."""
     return [Wanted("vector_add", (1 << 26,), "f32"), Wanted("rms_norm", (16384, 8192)), Wanted("swiglu", (16384, 14336)),
             Wanted("rope", ROPES[0]), Wanted("softmax", (16384, 8192)), Wanted("fused_add_rms_norm", (16384, 8192)),
             Wanted("cross_entropy", (8192, 128256)), Wanted("embedding", (32768, 128256, 2048)),
@@ -69,7 +71,7 @@ def issue2():
 
 
 def table():
-    """Every row of the speed table: the cases of the geometric mean first."""
+    """All rows of the speed table; those of the geometric mean come first."""
     large = [Wanted("rms_norm", (16384, h)) for h in (4096, 8192, 16384)]
     large += [Wanted("layer_norm", (16384, h)) for h in (4096, 16384)]
     large += [Wanted("swiglu", (16384, 14336)), Wanted("geglu", (16384, 14336))]
@@ -85,7 +87,7 @@ def geometric_mean():
 
 
 def widths():
-    """Widths that are no power of two, and vocabularies of today."""
+    """Widths that are not powers of two, and vocabularies of current models."""
     cases = [Wanted("cross_entropy", (4096, v)) for v in VOCABULARIES]
     for width in WIDTHS:
         cases += [Wanted("rms_norm", (16384, width)), Wanted("layer_norm", (16384, width)), Wanted("swiglu", (8192, width))]
@@ -93,7 +95,7 @@ def widths():
 
 
 def dtypes():
-    """The other two dtypes at one shape of each kernel, which another set times in bf16."""
+    """The other two dtypes, at a shape of each kernel that another set times in bf16."""
     cases = []
     for dtype in ("f32", "f16"):
         cases += [Wanted("rms_norm", (16384, 8192), dtype), Wanted("layer_norm", (16384, 4096), dtype),
@@ -113,7 +115,8 @@ ACTIVATIONS = ("gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared")
 
 
 def activations():
-    """Functions without a gate, biases, dropout and the residual sum with LayerNorm, at the width of a large model and at GPT-2's."""
+    """Activations without a gate, biases, dropout, and residual add with LayerNorm; a large width
+    and GPT-2's."""
     cases = [Wanted(kernel, shape) for shape in ((16384, 14336), (8192, 3072)) for kernel in ACTIVATIONS]
     cases += [Wanted("bias_add", shape) for shape in ((16384, 4096), (16384, 14336), (8192, 3072))]
     cases += [Wanted("dropout", (16384, 14336)), Wanted("dropout", (8192, 768)), Wanted("dropout", (16384, 14336), "f32")]
@@ -125,7 +128,7 @@ DIVERGENCES = ("kl_div", "jsd", "tvd")
 
 
 def divergences():
-    """What distillation compares, at the vocabularies of Llama 3 and Llama 2."""
+    """Divergences of distillation, at the vocabularies of Llama 3 and Llama 2."""
     cases = [Wanted(kernel, shape) for shape in ((4096, 128256), (8192, 32000)) for kernel in DIVERGENCES]
     return cases + [Wanted(kernel, (4096, 128256), "f32") for kernel in DIVERGENCES]
 
@@ -134,12 +137,13 @@ SUBSTITUTES = ("poly_norm", "dyt")
 
 
 def substitutes():
-    """What stands in a norm's or an activation's place."""
+    """Replacements of norms and activations."""
     cases = [Wanted(kernel, shape) for shape in ((16384, 4096), (16384, 8192), (4096, 16384), (16384, 14336)) for kernel in SUBSTITUTES]
     return cases + [Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES]
 
 
-# Batches, channels, positions, groups: of a diffusion model's latent images, of an image, of many small rows, and the peers' test shapes.
+# Batches, channels, positions, groups: latent images of a diffusion model, an image, many small
+# rows, and test shapes of peers.
 GROUPS = ((8, 320, 4096, 32), (32, 320, 4096, 32), (2, 512, 16384, 32), (8, 1280, 256, 32), (65536, 256, 1, 32), (1, 128, 262144, 32),
           (16, 48, 8192, 12), (16, 32, 4096, 1), (2, 63, 2163, 21))
 
@@ -150,7 +154,8 @@ def groups():
 
 
 def single_precision():
-    """What other sets time in 16 bits alone, a factor, and embeddings with positions."""
+    """f32 for kernels that other sets time only in 16 bits; scaling, and embeddings with
+    positions."""
     f32 = [Wanted("scale", (16384, 4096), "f32"), Wanted("bias_add", (16384, 4096), "f32"), Wanted("fused_add_layer_norm", (16384, 8192), "f32"),
            Wanted("embedding_positions", (16384, 50257, 768, 1024), "f32"), *(Wanted(kernel, (16384, 4096), "f32") for kernel in SUBSTITUTES),
            Wanted("group_norm", GROUPS[1], "f32"), Wanted("sparsemax", (16384, 4096), "f32"), Wanted("sparsemax", (2048, 131072), "f32")]
@@ -158,18 +163,18 @@ def single_precision():
 
 
 def embeddings():
-    """Rows of a table, and their gradients, of Llama 3's vocabulary and of GPT-2's with positions."""
+    """Embeddings and their gradients, with Llama 3's vocabulary and with GPT-2's and positions."""
     return [Wanted("embedding", (32768, 128256, 2048)), Wanted("embedding", (16384, 50257, 768)),
             *(Wanted("embedding_positions", (16384, 50257, 768, 1024), dtype) for dtype in ("bf16", "f32"))]
 
 
 def wide_groups():
-    """GroupNorm's forward of groups that clusters share, of 512 KB to 2 MB, and of wider ones."""
+    """GroupNorm forward: groups of 512 KB to 2 MB, which clusters share, and wider ones."""
     return [Wanted("group_norm", shape) for shape in ((2, 512, 16384, 32), (2, 512, 32768, 32), (8, 128, 262144, 32))]
 
 
 def modulated():
-    """RMSNorm with a scale and a shift of each image or prompt."""
+    """RMSNorm with a scale and a shift per image or prompt."""
     cases = [Wanted("modulated_rms_norm", shape) for shape in ((16384, 4096, 4), (16384, 3072, 16), (16384, 1152, 64), (4096, 8192, 1))]
     return cases + [Wanted("modulated_rms_norm", (16384, 4096, 4), "f32")]
 
@@ -187,12 +192,12 @@ def sparse():
 
 
 def sparse_widths():
-    """Sparsemax's 16-bit forward, a width of each kind of schedule."""
+    """16-bit sparsemax forward, one width per kind of schedule."""
     return [Wanted("sparsemax", shape) for shape in ((65536, 128), (32768, 256), (32768, 512), (8192, 24576), (8192, 32768), (2048, 131072))]
 
 
 def head():
-    """One case of each kernel of the table and of fused linear cross-entropy: a quick look at everything."""
+    """A quick overview: one case per kernel of the table, and fused linear cross-entropy."""
     return [Wanted("rms_norm", (16384, 8192)), Wanted("layer_norm", (16384, 4096)), Wanted("cross_entropy", (8192, 128256)),
             Wanted("swiglu", (16384, 14336)), Wanted("geglu", (16384, 14336)), Wanted("rope", ROPES[0]),
             Wanted("fused_linear_cross_entropy", (4096, 4096, 128256))]
@@ -207,7 +212,7 @@ def flce():
 
 
 def flce_losses():
-    """Losses alone, as an evaluation has them."""
+    """Losses alone, as in an evaluation."""
     return [Wanted("flce_losses", shape) for shape in ((4096, 4096, 128256), (16384, 4096, 128256))]
 
 
@@ -217,17 +222,19 @@ def flce_per_token():
 
 
 def fused_jsd():
-    """Distillation from the heads on."""
+    """Distillation that includes the lm_heads."""
     return [Wanted("fused_linear_jsd", shape) for shape in ((4096, 4096, 128256), (8192, 2048, 32000), (8192, 4096, 128256))]
 
 
 def flce_errors():
-    """The error of fused linear cross-entropy on flat and on peaked rows, all of both gradients against float64."""
+    """Errors of fused linear cross-entropy on flat and peaked rows: both whole gradients against
+    float64."""
     return [Wanted(kernel, (2048, 1024, 32000)) for kernel in FLCE_ERRORS]
 
 
 def products():
-    """Square, the three of a head, of a small model's layers, few rows, few terms, odd, of rows that begin anywhere."""
+    """Matmuls: square, the three of an lm_head, a small model's layers, few rows, short k, odd,
+    unaligned rows."""
     layouts = ("matmul_nt", "matmul_nn", "matmul_tn")
     return [*(Wanted(kernel, (8192, 8192, 8192)) for kernel in layouts), *(Wanted(kernel, (4096, 4096, 4096)) for kernel in layouts),
             *(Wanted(kernel, shape) for rows in (4096, 16384)
@@ -238,17 +245,18 @@ def products():
 
 
 def odd_products():
-    """Products whose rows begin inside of lines."""
+    """Matmuls with unaligned rows."""
     return [Wanted(kernel, shape) for shape in ((4000, 4024, 4088), (8192, 3000, 3000)) for kernel in ("matmul_nt", "matmul_nn", "matmul_tn")]
 
 
 def few_rows():
-    """Products of few rows, by which a linear layer makes few tokens."""
+    """Matmuls with few rows, as in a linear layer with few tokens."""
     return [Wanted("matmul_nt", (rows, 4096, 4096)) for rows in (256, 128, 512, 64, 384)] + [Wanted("matmul_nn", (256, 4096, 4096)), Wanted("matmul_nt", (1024, 1024, 4096))]
 
 
 def neighbours():
-    """Sizes next to those that other sets time: ragged sequences, head widths, vocabularies, rows that begin anywhere, short sums."""
+    """Sizes close to those of other sets: ragged sequences, head widths, vocabularies, unaligned
+    rows, short k."""
     return [Wanted("attention", shape) for shape in ATTENTION] + [Wanted("fused_linear_cross_entropy", (4096, 2048, v)) for v in (50257, 32001)] + [
         Wanted("matmul_nt", (4096, 4096, 64)), Wanted("grouped_matmul_nt", (8, 16384, 4096, 14336)), Wanted("cross_entropy", (1000000, 257)),
         Wanted("cross_entropy", (4096, 65000)), Wanted("cross_entropy", (4096, 65536)), Wanted("cross_entropy", (262144, 1000)),
@@ -256,7 +264,7 @@ def neighbours():
 
 
 def drawn():
-    """Sizes drawn at random from a fixed seed: nobody chose them, so no schedule was made for them."""
+    """Sizes drawn at random from a fixed seed, so that no schedule was tuned for them."""
     source = random.Random(50)
     pick, draw = source.choice, lambda low, high, multiple=1: multiple * source.randint(low // multiple, high // multiple)
     cases = []
@@ -269,7 +277,8 @@ def drawn():
 
 
 def chain():
-    """Small kernels one after the other on one stream: what launching costs once the GPU has other work."""
+    """Small kernels one after the other on one stream: the cost of launches while the GPU is
+    busy."""
     return [Wanted("rms_norm_chain", (2048, 4096))]
 
 
@@ -318,7 +327,10 @@ SETS = {"head": head, "issue2": issue2, "issue3-table": table, "widths": widths,
 
 
 def select(names, only=()):
-    """The cases of these sets in their order, each once. `only` keeps some kernels. Raises KeyError with the names that exist."""
+    """Returns the cases of these sets in order, each once. `only` selects kernels.
+
+    Raises KeyError with the existing names.
+    """
     cases = {}
     for name in names:
         if name in MODELS:

@@ -1,118 +1,51 @@
-"""Which results the page shows, and what it may divide: loading, order, ranges over runs. Needs no torch.
+"""Which rows of bench/baselines are compared, and how. Needs no torch."""
 
-A result is shown when it names its commit; one of changed sources is refused. Runs are ordered by date and number. A case comes
-from the runs of the last commit that has it complete, on one device. Ratios are formed within a run.
-"""
-
-import json
 from collections import defaultdict
 
-from results import build_fields, case_key
-
-WRONG = 0.1  # a peer whose result is off by more has not done the work
-FULL, OURS, NO_PEER = "full", "ligerdsl", ("copy", "floor")
-MAIN_FORMS = ("liger", "liger_cute", "quack", "quack_logits", "compile")  # what every case is to be timed beside, where it exists
+from baselines import COLUMNS, FULL, MAIN_FORMS, NO_PEER, NUMBERS, OURS, WRONG, counts, family, time_of  # noqa: F401
 
 
-class Dirty(ValueError):
-    """A result of sources that are not a commit's."""
+def typed(row):
+    """Returns a row of a table with numbers; fields without a value are left out."""
+    made = {name: float(row[name]) if name in NUMBERS else row[name] for name in COLUMNS if row[name] != ""}
+    made["shape"] = tuple(int(n) for n in row["shape"].split("x"))
+    if "errors" in made:
+        made["errors"] = {name: float(value) for name, value in (each.split("=") for each in made["errors"].split())}
+    return made
 
 
-def load(folder, pattern):
-    """([(result, file name)] of the results that may be shown, the newest first; names of those without a commit)."""
-    shown, without = [], []
-    for file in sorted(folder.glob(pattern)):
-        result = json.loads(file.read_text())
-        result.update(build_fields(result.get("build", "")))
-        if result["dirty"]:
-            raise Dirty(f"{file}: its sources were changed after commit {result['commit']}: commit them, build and measure again")
-        if result["commit"]:
-            shown.append((result, file.name))
-        else:
-            without.append(file.name)
-    return sorted(shown, key=lambda entry: (entry[0].get("date", ""), entry[0].get("run", 0), entry[1]), reverse=True), without
+def cases_of(rows):
+    """Returns {(kernel, shape, dtype): {(pass, provider): row}} in the order of the table."""
+    found = defaultdict(dict)
+    for row in map(typed, rows):
+        found[row["kernel"], row["shape"], row["dtype"]][row["pass"], row["provider"]] = row
+    return dict(found)
 
 
-def by_device(results):
-    """{device: its results}, the one with the most rows of the newest commit first."""
-    found = defaultdict(list)
-    for entry in results:
-        found[entry[0]["device"]].append(entry)
-    newest = results[0][0]["commit"] if results else None
-    rows = lambda entries: sum(len(result["rows"]) for result, _ in entries if result["commit"] == newest)
-    return dict(sorted(found.items(), key=lambda item: -rows(item[1])))
+def sustained(row):
+    return row.get("us_sustained", float("inf"))
 
 
-def cases_of(results):
-    """{case: [({(pass, provider): row}, result, name) of each run that is shown, the newest first]}.
-
-    These are the runs of one commit: the newest where time ran out for no peer of the case, or the newest of all.
-    """
-    found = defaultdict(lambda: defaultdict(list))
-    for result, name in results:
-        mine = defaultdict(dict)
-        for row in result["rows"]:
-            if row["kernel"] != "copy":
-                mine[case_key(row)][row["pass"], row["provider"]] = row
-        for key, rows in mine.items():
-            found[key][result["commit"]].append((rows, result, name))
-    return {key: next((runs for runs in commits.values() if not lacks_a_peer(key, runs)), next(iter(commits.values())))
-            for key, commits in found.items()}
+def ratio(row, ours, read=time_of):
+    """Returns a row's time over ours, both of one run."""
+    return row["in_ours"] if read is time_of and "in_ours" in row else read(row) / read(ours)
 
 
-def lacks_a_peer(key, runs):
-    """Whether time ran out for a peer of this case that no run timed: then nobody knows which is the best."""
-    timed = {provider for run, _, _ in runs for _, provider in run}
-    start = f"{key[0]} {'x'.join(map(str, key[1]))} {key[2]} "
-    left = [text[len(start):].split(":")[0] for _, result, _ in runs for text in result.get("not_measured", []) if text.startswith(start)]
-    late = [f["provider"] for _, result, _ in runs for f in result.get("failures", [])  # the compiler makes its own error of the alarm
-            if (f["kernel"], tuple(f["shape"]), f["dtype"]) == (key[0], tuple(key[1]), key[2]) and "Late: " in f["error"]]
-    return any(provider in MAIN_FORMS and provider not in timed for provider in left + late)
+def best_peer(rows, pass_name, read=time_of):
+    """Returns (our row, the best peer's row, its time over ours) of a pass, or None."""
+    ours = rows.get((pass_name, OURS))
+    theirs = [row for (name, _), row in rows.items() if name == pass_name and counts(row) and (read is time_of or row["run"] == ours["run"])] if ours else []
+    best = min(theirs, key=lambda row: ratio(row, ours, read), default=None)
+    return (ours, best, ratio(best, ours, read)) if best else None
 
 
-def used(cases):
-    """The results that cases come from, in the order of the page."""
-    found = {name: result for runs in cases.values() for _, result, name in runs}
-    return sorted(((result, name) for name, result in found.items()),
-                  key=lambda entry: (entry[0]["date"], entry[0].get("run", 0), entry[1]), reverse=True)
-
-
-def family(provider):
-    """ligerdsl, liger, quack, compile, torch: whose contender it is."""
-    return provider.rstrip("0123456789").split("_")[0]
-
-
-def time_of(row):
-    """A contender's time at its best: of its kernels alone where its host waits for the GPU between them."""
-    return min(row["us"], row.get("us_kernels", row["us"]))
-
-
-def peers(rows, pass_name):
-    """The rows of a pass that are no contender of ours and right."""
-    return [row for (name, provider), row in rows.items() if name == pass_name and provider not in NO_PEER and family(provider) != OURS and
-            row["max_error"] <= WRONG]
-
-
-def beside_best(runs, pass_name, read=time_of):
-    """[(our row, the best peer's)] of the runs that timed the peer that came nearest to us in any run; the others say nothing of the best."""
-    both = [(rows[pass_name, OURS], peers(rows, pass_name)) for rows, _, _ in runs if (pass_name, OURS) in rows]
-    ratios = {read(peer) / read(ours): peer["provider"] for ours, theirs in both for peer in theirs}
-    nearest = ratios[min(ratios)] if ratios else None
-    return [(ours, min(theirs, key=read)) for ours, theirs in both if any(peer["provider"] == nearest for peer in theirs)]
-
-
-def ratios(runs, pass_name, read=time_of):
-    """The best peer's time over ours, of each run that timed it."""
-    return [read(peer) / read(ours) for ours, peer in beside_best(runs, pass_name, read)]
-
-
-def values(runs, pass_name, provider, read):
-    """read(row) of each run that has this contender."""
-    found = [read(rows[pass_name, provider]) for rows, _, _ in runs if (pass_name, provider) in rows]
-    return [value for value in found if value is not None]
+def ratios(rows, pass_name, read=time_of):
+    """Returns [the best peer's time over ours], or [] without one."""
+    found = best_peer(rows, pass_name, read)
+    return [found[2]] if found else []
 
 
 def span(numbers, form="{:.1f}"):
-    """'169.2', or '168.9-170.3' of several."""
+    """Returns '169.2', or '168.9-170.3' of several numbers."""
     texts = list(dict.fromkeys(form.format(value) for value in (min(numbers), max(numbers)))) if numbers else [""]
     return "-".join(texts)

@@ -1,16 +1,18 @@
-"""Line plots as SVG text, one line per contender: a handful of points on evenly spaced places, or a value over time. Needs nothing but
-Python."""
+"""Line plots as SVG text, one line per contender: a few evenly spaced points, or a value over time.
+
+Needs only Python.
+"""
 
 from html import escape
 
-WIDTH, LEFT, RIGHT, TOP, PLOT = 460, 64, 16, 34, 188  # PLOT: height of the area that the axes enclose
+WIDTH, LEFT, RIGHT, TOP, PLOT = 460, 64, 16, 34, 188  # PLOT: height of the area inside the axes
 COLOURS = {"ligerdsl": "#d62728", "liger": "#1f77b4", "compile": "#2ca02c", "torch": "#7f7f7f", "quack": "#9467bd", "hf": "#7f7f7f",
            "ligerdsl_without_flce": "#ff7f0e", "hf, seed 0": "#7f7f7f", "hf, seed 1": "#c7c7c7", "liger, seed 0": "#1f77b4", "ligerdsl, seed 0": "#d62728", "liger_without_flce": "#17becf", "liger_on_ligerdsl": "#8c564b", "copy": "#000000", "floor": "#000000"}
 OTHERS = ("#8c564b", "#e377c2", "#bcbd22", "#17becf", "#ff9896", "#98df8a")
 
 
 def nice_top(value):
-    """The smallest of 1, 2, 2.5, 5, 10 times a power of ten that is not below value."""
+    """Returns the smallest of 1, 2, 2.5, 5, 10 times a power of ten that is at least value."""
     power = 1.0
     while power * 10 < value:
         power *= 10
@@ -24,11 +26,11 @@ def number(value):
 
 
 class _Figure:
-    """The axes, and a legend below; `lines` by contender."""
+    """The axes and a legend below them; `lines` by contender."""
 
     def __init__(self, title, x_label, y_label, lines, names, top):
         self.names, self.top, self.spare = names or {}, top, iter(OTHERS)
-        self.entry = 28 + 6 * max(len(self.names.get(contender, contender)) for contender in lines)  # the legend's widest
+        self.entry = 28 + 6 * max(len(self.names.get(contender, contender)) for contender in lines)  # width of the longest legend entry
         self.columns = max(1, (WIDTH - LEFT - RIGHT) // self.entry)
         height = TOP + PLOT + 62 + 16 * -(-len(lines) // self.columns)
         self.out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
@@ -46,7 +48,7 @@ class _Figure:
         return TOP + PLOT * (1 - value / self.top)
 
     def places(self, at, size):
-        """Labels below the axis, [(x, text)], then what the axes mean."""
+        """Draws labels below the axis, [(x, text)], then the axis titles."""
         for x, text in at:
             self.out.append(f'<text x="{x:.1f}" y="{TOP + PLOT + 15}" font-size="{size}" text-anchor="middle">{escape(str(text))}</text>')
         self.out += self.labels
@@ -84,8 +86,10 @@ def plot(title, x_label, y_label, places, lines, names=None):
 
 
 def steps(title, x_label, y_label, lines, names=None):
-    """lines: {contender: [(x, value)]} with x from 0 on, ascending; a value holds until the next. Of the values that fall into one column of
-    pixels only the largest and the last are drawn."""
+    """lines: {contender: [(x, value)]} with ascending x from 0 on; a value holds until the next.
+
+    Only the largest and the last of the values in a column of pixels are drawn.
+    """
     right = nice_top(max(points[-1][0] for points in lines.values()))
     figure = _Figure(title, x_label, y_label, lines, names, nice_top(max(value for points in lines.values() for _, value in points)))
     x_of = lambda x: LEFT + (WIDTH - LEFT - RIGHT) * x / right

@@ -1,10 +1,10 @@
-"""The tables of docs/performance.md, from the cases of shown.py. Needs no torch."""
+"""The tables of the performance pages, from the cases of shown.py. Needs no torch."""
 
 import math
 from collections import defaultdict
 
 import sets
-from shown import FULL, MAIN_FORMS, NO_PEER, OURS, beside_best, family, lacks_a_peer, ratios, span, time_of, values
+from shown import FULL, MAIN_FORMS, NO_PEER, OURS, best_peer, counts, family, ratios, span, sustained, time_of
 
 NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in place", "liger_cute": "Liger CuTe",
          "liger_cute_new": "Liger CuTe, not in place", "liger_cute_registry": "Liger CuTe, dispatched",
@@ -16,9 +16,12 @@ NAMES = {"ligerdsl": "libligerdsl", "liger": "Liger", "liger_inplace": "Liger in
          "ligerdsl_new": "libligerdsl, not in place", "ligerdsl_apart": "libligerdsl, gradient apart",
          "ligerdsl_kernels": "libligerdsl, own products", "ligerdsl_f32": "libligerdsl, f32 dW", "ligerdsl_300mb": "libligerdsl, f32 dW, 300 MB",
          "ligerdsl_300mb_dw16": "libligerdsl, 300 MB", "ligerdsl_64mb": "libligerdsl, f32 dW, 64 MB", "ligerdsl_64mb_dw16": "libligerdsl, 64 MB"}
-FAMILIES = {"flash": "FlashAttention-4", "liger": "Liger", "quack": "QuACK", "compile": "torch.compile", "torch": "PyTorch"}
 FLCE = "fused_linear_cross_entropy"
+# The fused head's options, from fast to small.
+KNOBS = {"ligerdsl": "default, `max_workspace_bytes` unset", "ligerdsl_300mb_dw16": "`max_workspace_bytes` = 300 MB",
+         "ligerdsl_64mb_dw16": "`max_workspace_bytes` = 64 MB", "ligerdsl_f32": "f32 d_weight", "ligerdsl_64mb": "f32 d_weight, 64 MB"}
 ERRORS = {"flce_deviation_1": "deviation 1", "flce_deviation_4": "4", "flce_deviation_12": "12", "flce_trained": "trained rows"}
+STANDING = ["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours", "forward alone", "backward alone", "of a copy", "peak MB: ours, peer"]
 
 
 def name_of(provider):
@@ -37,109 +40,163 @@ def table(head, rows):
     return ["", "| " + " | ".join(head) + " |", "|" + "---|" * len(head), *("| " + " | ".join(row) + " |" for row in rows)] if rows else []
 
 
-def micros(numbers):
-    """A range of times in us, or in ms where they are long."""
-    most = max(numbers)
-    return span([value / 1e3 for value in numbers], "{:.2f}") + " ms" if most >= 1e4 else span(numbers, "{:.0f}" if most >= 1e3 else "{:.1f}")
+def micros(value):
+    """Returns a time in us, or in ms if it is long."""
+    return f"{value / 1e3:.2f} ms" if value >= 1e4 else f"{value:.0f}" if value >= 1e3 else f"{value:.1f}"
 
 
 def readings(kernel):
-    """What is read of a case: fused linear cross-entropy has a time in bursts and one sustained, others one."""
-    return [("", time_of)] if kernel != FLCE else [(", bursts", time_of), (", sustained", lambda row: row["us_sustained"])]
+    """Returns what is read of a case: fused linear cross-entropy has a time in bursts and one sustained, others one."""
+    return [("", time_of)] if kernel != FLCE else [(", bursts", time_of), (", sustained", sustained)]
 
 
 def standing(cases, keys):
-    """A line for each case: forward and backward together beside the best peer, then each alone, and of a copy of the same bytes."""
+    """A line for each case, the smallest lead first. A case without a backward shows its forward."""
     rows = []
     for key in keys:
-        runs = complete(cases, key)
-        for words, read in readings(key[0]) if runs else []:
-            pairs = beside_best(runs, FULL, read)
-            if not pairs:
+        whole = FULL if (FULL, OURS) in cases.get(key, ()) else "fwd"
+        for words, read in readings(key[0]) if key in cases else []:
+            found = best_peer(cases[key], whole, read)
+            if not found:
                 continue
-            names = " / ".join(dict.fromkeys(name_of(peer["provider"]) for _, peer in pairs))
-            copies = "" if key[0] == FLCE else span(values(runs, FULL, OURS, lambda row: row["frac_same_copy"]), "{:.2f}")
-            rows.append([key[0].replace("_", " ") + words, shape_text(key), micros(values(runs, FULL, OURS, read)),
-                         micros([read(peer) for _, peer in pairs]), names, span(ratios(runs, FULL, read), "{:.2f}"),
-                         *(span(ratios(runs, name), "{:.2f}") for name in ("fwd", "bwd")), copies])
-    return table(["kernel", "shape", "ours, us", "best peer, us", "which", "peer / ours", "forward alone", "backward alone", "of a copy"], rows)
-
-
-def complete(cases, key):
-    """The runs of a case that has no peer left untimed for lack of time."""
-    runs = [entry for entry in cases.get(key, []) if (FULL, OURS) in entry[0]]
-    return [] if runs and lacks_a_peer(key, runs) else runs
+            ours, peer, faster = found
+            memory = [f"{row['peak_mb']:.0f}" if row.get("peak_mb") else "0" for row in (ours, peer)]
+            copy = "" if key[0] == FLCE else f"{ours['frac_same_copy']:.2f}"
+            rows.append((faster, [key[0].replace("_", " ") + words, shape_text(key), micros(read(ours)), micros(read(peer)), name_of(peer["provider"]),
+                                  f"{faster:.2f}", *(span(ratios(cases[key], name), "{:.2f}") for name in ("fwd", "bwd")), copy, ", ".join(memory)]))
+    return table(STANDING, [row for _, row in sorted(rows, key=lambda each: each[0])])
 
 
 def summary(cases, groups):
     """A line for each group of cases: the span of the ratios to the best peer. groups: {what: keys}."""
     rows = []
     for what, keys in groups.items():
-        found = [runs for key in keys if (runs := complete(cases, key))]
-        spans = [span([ratio for runs in found for ratio in ratios(runs, name)], "{:.2f}") for name in (FULL, "fwd", "bwd")]
-        if spans[0]:
+        found = [cases[key] for key in keys if key in cases and best_peer(cases[key], FULL)]
+        spans = [span([each for case in found for each in ratios(case, name)], "{:.2f}") for name in (FULL, "fwd", "bwd")]
+        if found:
             rows.append([what, str(len(found)), *spans])
     return table(["kernels", "cases", "peer / ours, forward + backward", "forward alone", "backward alone"], rows)
 
 
-def mean_line(cases):
-    """The geometric mean of the large cases' ratios, of the smallest of each and of the largest."""
-    of_cases = [ratios(cases.get(key, []), FULL) for key in map(key_of, sets.geometric_mean())]
-    if not all(of_cases):
-        return []
-    means = [math.exp(sum(math.log(end(of_case)) for of_case in of_cases) / len(of_cases)) for end in (min, max)]
-    return ["", f"Geometric mean of the ratio over the {len(of_cases)} large cases: {span(means, '{:.2f}')}."]
+def mean_of(cases):
+    """Returns the geometric mean of the large cases' ratios, or None if one is missing."""
+    of_cases = [ratios(cases.get(key, {}), FULL) for key in map(key_of, sets.geometric_mean())]
+    return math.exp(sum(math.log(each[0]) for each in of_cases) / len(of_cases)) if all(of_cases) else None
 
 
-def best_forms(runs):
+def best_forms(rows):
     """The contenders of fused linear cross-entropy that the page has: all of ours, the bare products, the best form of each peer."""
     of_families = defaultdict(list)
-    for provider in dict.fromkeys(provider for run, _, _ in runs for _, provider in run if provider != "copy"):
-        own = family(provider) == OURS or provider in NO_PEER
-        of_families[provider if own else family(provider)].append(provider)
-    in_ours = lambda run, provider: time_of(run[FULL, provider]) / time_of(run[FULL, OURS])  # runs differ in the card's speed
-    fastest = lambda provider: min((in_ours(run, provider) for run, _, _ in runs if {(FULL, provider), (FULL, OURS)} <= run.keys()), default=math.inf)
+    for name, provider in rows:
+        if name == FULL and (family(provider) == OURS or provider in NO_PEER or counts(rows[FULL, provider])):
+            of_families[provider if family(provider) == OURS or provider in NO_PEER else family(provider)].append(provider)
+    fastest = lambda provider: time_of(rows[FULL, provider])  # noqa: E731
     return sorted((min(forms, key=fastest) for forms in of_families.values()), key=fastest)
 
 
+def linear_row(rows, provider):
+    """[bursts, sustained, peak MB, workspace MB, error] of a contender, times in ms with the multiple of the bare products."""
+    row, floor = rows[FULL, provider], rows.get((FULL, "floor"))
+    times = [f"{read(row) / 1e3:.1f}" + (f" ({read(row) / read(floor):.2f})" if floor else "") for read in (time_of, sustained)]
+    return [*times, f"{row.get('peak_mb', 0):.0f}", f"{row['workspace_mb']:.0f}" if row.get("workspace_mb") else "", f"{row['max_error']:.1e}"]
+
+
 def linear_table(cases, kernel=FLCE):
-    """What multiplies: contenders against the bare products of their run."""
-    rows = []
-    for key, runs in sorted(cases.items()):
-        for provider in best_forms(runs) if key[0] == kernel else []:
-            both = [(run[FULL, provider], run.get((FULL, "floor"))) for run, _, _ in runs if (FULL, provider) in run]
-            cells = [shape_text(key), name_of(provider)]
-            for read in (time_of, lambda row: row["us_sustained"]):
-                times = span([read(row) / 1e3 for row, _ in both], "{:.1f}")
-                multiple = [read(row) / read(floor) for row, floor in both if floor]
-                cells.append(times + (f" ({span(multiple, '{:.2f}')})" if multiple else ""))
-            row = both[0][0]
-            rows.append([*cells, f"{row['peak_mb'] or 0:.0f}", f"{row['workspace_mb']:.0f}" if row["workspace_mb"] else "",
-                         f"{max(r['max_error'] for r, _ in both):.1e}"])
+    """Contenders of a head, with the multiple of the bare products of their run."""
+    rows = [[shape_text(key), name_of(provider), *linear_row(rows, provider)] for key, rows in sorted(cases.items()) if key[0] == kernel
+            for provider in best_forms(rows)]
     return table(["rows x H x V", "contender", "bursts, ms (of bare products)", "sustained, ms", "peak MB", "workspace MB", "error"], rows)
+
+
+def knob_table(cases, shape):
+    """Memory against time of the fused head's options on one shape."""
+    rows = cases.get((FLCE, shape, "bf16"), {})
+    found = [[KNOBS[provider], *linear_row(rows, provider)[:4]] for provider in KNOBS if (FULL, provider) in rows]
+    best = best_peer(rows, FULL) if found else None
+    return table(["fused linear cross-entropy, " + shape_text((FLCE, shape, "bf16")), "bursts, ms (of bare products)", "sustained, ms", "peak MB", "workspace MB"],
+                 found + ([[f"best peer: {name_of(best[1]['provider'])}", *linear_row(rows, best[1]["provider"])[:4]]] if best else []))
 
 
 def error_table(cases):
     """The error of the loss and of both gradients where rows are flat or peaked."""
     found = defaultdict(dict)
-    for (kernel, _, _), runs in cases.items():
-        if kernel in ERRORS:
-            for run, _, _ in runs:
-                for (_, provider), row in run.items():
-                    if "errors" in row and provider in (OURS, *MAIN_FORMS):
-                        worst = [max(row["errors"][name], was) for name, was in zip(("loss", "dx", "dw"), found[provider].get(kernel, (0, 0, 0)))]
-                        found[provider][kernel] = worst
-    cell = lambda errors: ", ".join(f"{error:.1e}" for error in errors) if errors else ""
+    for (kernel, _, _), rows in cases.items():
+        for (_, provider), row in rows.items():
+            if kernel in ERRORS and "errors" in row and provider in (OURS, *MAIN_FORMS):
+                found[provider][kernel] = [row["errors"][name] for name in ("loss", "dx", "dw")]
+    cell = lambda errors: ", ".join(f"{error:.1e}" for error in errors) if errors else ""  # noqa: E731
     return table(["error of loss, dx, dw", *ERRORS.values()],
                  [[name_of(provider), *(cell(of.get(kernel)) for kernel in ERRORS)] for provider, of in found.items()])
 
 
 def chain_table(cases):
-    rows = []
-    for key, runs in cases.items():
-        for provider in dict.fromkeys(p for run, _, _ in runs for name, p in run if name == "chain" and p != "copy"):
-            of = values(runs, "chain", provider, lambda row: row)
-            graphs = [row["us_graph"] for row in of if "us_graph" in row]
-            rows.append([shape_text(key), name_of(provider), span([row["us"] for row in of]),
-                         span(graphs) or of[0].get("graph_error", ""), span([row["host_us"] for row in of])])
+    rows = [[shape_text(key), name_of(provider), f"{row['us']:.1f}", f"{row['us_graph']:.1f}" if "us_graph" in row else "", f"{row['host_us']:.1f}"]
+            for key, rows in cases.items() for (name, provider), row in rows.items() if name == "chain"]
     return table(["RMSNorm", "contender", "on a stream, us", "in a CUDA graph, us", "host, us"], rows)
+
+
+# Each function below reads the numbers of a goal: (cases, one selection, limit of the goal) -> text.
+def chosen(cases, text):
+    """Returns the cases that "KERNEL [SHAPE] [DTYPE]" selects, {key: rows}."""
+    kernel, *more = text.split()
+    shape = next((word for word in more if word[0].isdigit()), None)
+    dtype = next((word for word in more if not word[0].isdigit()), "bf16")
+    found = {key: rows for key, rows in cases.items() if key[0] == kernel and key[2] == dtype and (shape is None or "x".join(map(str, key[1])) == shape)}
+    if not found:
+        raise KeyError(f"bench/goals.csv: no row of the baselines is of '{text}'")
+    return found
+
+
+def of_copies(cases, text, goal):
+    """Fractions of a copy of the same bytes, forward, backward, both; bold below the goal."""
+    parts = []
+    for key, rows in chosen(cases, text).items():
+        each = [rows[name, OURS]["frac_same_copy"] for name in ("fwd", "bwd", FULL) if (name, OURS) in rows and "frac_same_copy" in rows[name, OURS]]
+        parts.append(f"{shape_text(key)} " + ", ".join(f"**{value:.3f}**" if goal and value < goal else f"{value:.3f}" for value in each))
+    return "; ".join(parts)
+
+
+def beside_peer(cases, text, goal):
+    """Our time and the best peer's: "KERNEL PASS SHAPE [DTYPE]"; bold above the goal."""
+    kernel, name, *more = text.split()
+    (rows,) = chosen(cases, " ".join([kernel, *more])).values()
+    found = best_peer(rows, name)
+    ours = time_of(rows[name, OURS])
+    mine = f"**{ours:,.0f}**" if goal and ours > goal else f"{ours:,.0f}" if ours >= 100 else f"{ours:.1f}"
+    return mine + (f"; {name_of(found[1]['provider'])} {time_of(found[1]):,.0f}" if found and ours >= 100 else
+                   f"; {name_of(found[1]['provider'])} {time_of(found[1]):.1f}" if found else "")
+
+
+def of_floors(cases, text, goal):
+    """Multiples of the bare products in bursts / sustained: "PROVIDER ROWS"; bold above the goal."""
+    provider, shape = text.split()
+    (rows,) = chosen(cases, f"{FLCE} {shape}").values()
+    row, floor = rows[FULL, provider], rows[FULL, "floor"]
+    each = [read(row) / read(floor) for read in (time_of, sustained)]
+    return shape.rsplit("x", 1)[0] + " " + " / ".join(f"**{value:.3f}**" if goal and value > goal else f"{value:.3f}" for value in each)
+
+
+def of_peer(cases, text, goal):
+    """The best peer's time over ours of a product: "KERNEL SHAPE"; bold below the goal."""
+    (rows,) = chosen(cases, text).values()
+    value = best_peer(rows, "fwd")[2]
+    return text.split()[1] + " " + (f"**{value:.3f}**" if goal and value < goal else f"{value:.3f}")
+
+
+READ = {"ratio": of_peer, "copy": of_copies, "us": beside_peer, "products": of_floors}
+
+
+def goal_tables(cases, goals):
+    """The sections of goals.md from the rows of bench/goals.csv."""
+    out = []
+    for area in dict.fromkeys(row["area"] for row in goals):
+        rows = []
+        for row in (each for each in goals if each["area"] == area):
+            texts = row["select"].split(";") if row["show"] else []
+            limits = [float(limit) for limit in row["at"].split()] or [None]  # one for all, or one for each
+            kernels = {text.split()[0] for text in texts}
+            read = [(text.split()[0].replace("_", " ") + " ") * (len(kernels) > 1) + READ[row["show"]](cases, text, limits[i % len(limits)])
+                    for i, text in enumerate(texts)]
+            rows.append([row["what"], row["goal"], "; ".join(filter(None, [*read, row["reached"]])), row["limit"]])
+        out += ["", "## " + area, *table(["call", "goal", "reached", "what limits it, what was tried"], rows)]
+    return out

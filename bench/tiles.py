@@ -1,14 +1,26 @@
 #!/usr/bin/env python3
-"""Times the author's kernels that multiply tiles, matmul and flash_attention of examples/author_kernels, the library's attention, products of fp8 and of experts, beside PyTorch
-(cuBLAS, each back end of scaled_dot_product_attention) and, for products, a Triton kernel of the same tiles: one process, the same tensors.
+"""Times kernels that multiply tiles against PyTorch and Triton, in one process with the same
+tensors.
 
     PYTHONPATH=build/release/python python3 bench/tiles.py --kernels build/release/examples/author_kernels/libauthor_kernels.so \\
-        --out bench/results/tiles-DATE.json [--device cuda:0] [--smoke]
+        --out tiles-DATE.json [--device cuda:0] [--smoke]
 
-A row: kernel, shape, dtype, provider, settings; us, us_p20, us_p80 of bursts with a cold L2, us_sustained of blocks back to back, both in
-turns with the case's other contenders (timing.py); tflops (of us), error: the largest of an element against float64, by the largest element. A contender whose error is above 2e-2 is listed as failed and has no time. Every
-configuration of ours and of Triton's is a row: the reader picks the best of each. `triton_mma_sync` is Triton with the layouts and pipelines
-that it takes for compute capability 8.0, for the card that is there; Triton multiplies in order NN alone. The file is written as the run goes; --budget-s ends it in time.
+Our kernels: matmul and flash_attention of examples/author_kernels, the library's attention, its fp8
+matmuls and its matmuls of experts. Peers: cuBLAS, each back end of scaled_dot_product_attention
+and, for matmuls, a Triton kernel with the same tiles.
+
+Fields of a row:
+
+- kernel, shape, dtype, provider, settings
+- us, us_p20, us_p80: bursts with a cold L2; us_sustained: blocks in a row; both alternate with the
+  case's other contenders (timing.py)
+- tflops: from us
+- error: the largest error of an element against float64, relative to the largest element
+
+A contender with an error above 2e-2 is listed as failed and has no time. Every configuration of
+ours and of Triton is a row; the reader takes the best of each. `triton_mma_sync` is Triton with
+layouts and pipelines for compute capability 8.0, compiled for this card. Triton only multiplies in
+order NN. The file is written during the run; --budget-s ends it in time.
 """
 
 import argparse
@@ -32,7 +44,7 @@ from timing import timer_for
 
 MOST_ERROR = 2e-2
 PRODUCTS = [(4096, 4096, 4096), (8192, 8192, 8192), (4096, 128256, 4096), (4096, 4096, 128), (512, 4096, 4096), (4000, 4024, 4088)]
-ATTENTION = [(4, 32, 8, 4096, 128), (4, 32, 8, 16384, 128), (1, 32, 8, 16384, 128), (4, 32, 32, 2048, 64)]  # batch, heads, of these with keys, tokens, dim
+ATTENTION = [(4, 32, 8, 4096, 128), (4, 32, 8, 16384, 128), (1, 32, 8, 16384, 128), (4, 32, 32, 2048, 64)]  # batch, heads, key heads, tokens, dim
 BLOCKS = [(128, 64, 2, 8), (128, 32, 3, 8), (64, 64, 2, 4), (128, 128, 2, 8)]  # queries, keys, stages, warps of flash_attention
 TILES = [(128, 256, 64), (128, 128, 64), (128, 256, 32), (128, 128, 32), (64, 128, 64)]
 BACKENDS = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION, "efficient": SDPBackend.EFFICIENT_ATTENTION,
@@ -50,21 +62,21 @@ def parse():
     def lists(text):
         return [tuple(map(int, part.split("x"))) for part in text.split(",")]
 
-    parser.add_argument("--shapes", type=lists, default=PRODUCTS, help="of products, MxNxK,...; default: all")
-    parser.add_argument("--tiles", type=lists, default=TILES, help="of products, MxNxK,...; default: all")
-    parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="of products, comma separated")
-    parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="of products, comma separated")
-    parser.add_argument("--blocks", type=lists, default=BLOCKS, help="of flash_attention, QUERIESxKEYSxSTAGESxWARPS,...; default: all")
-    parser.add_argument("--orders", default="NN", help="of products, comma separated: NN, or T where a or b lies in memory transposed")
-    parser.add_argument("--persistent", default="false", help="of products, comma separated: whether a CTA makes tile after tile")
-    parser.add_argument("--tensor-copies", default="false", help="of products, comma separated: whether factors come by tensor copies (sm_90a)")
-    parser.add_argument("--peers", default="triton,triton_mma_sync", help="of products, beside torch, comma separated; may be empty")
+    parser.add_argument("--shapes", type=lists, default=PRODUCTS, help="matmul shapes, MxNxK,...; default: all")
+    parser.add_argument("--tiles", type=lists, default=TILES, help="matmul tiles, MxNxK,...; default: all")
+    parser.add_argument("--stages", type=lists, default=[(3,), (4,)], help="stages of matmuls, comma separated")
+    parser.add_argument("--warps", type=lists, default=[(4,), (8,)], help="warps of matmuls, comma separated")
+    parser.add_argument("--blocks", type=lists, default=BLOCKS, help="blocks of flash_attention, QUERIESxKEYSxSTAGESxWARPS,...; default: all")
+    parser.add_argument("--orders", default="NN", help="operand orders of matmuls, comma separated: NN, or T if a or b is stored transposed")
+    parser.add_argument("--persistent", default="false", help="for matmuls, comma separated: whether the kernel is persistent")
+    parser.add_argument("--tensor-copies", default="false", help="for matmuls, comma separated: whether TMA copies load the operands (sm_90a)")
+    parser.add_argument("--peers", default="triton,triton_mma_sync", help="peers of matmuls in addition to torch, comma separated; may be empty")
     parser.add_argument("--smoke", action="store_true", help="tiny shapes, which a CPU can check")
     return parser.parse_args()
 
 
 def triton_product():
-    """c = a b by Triton, or the reason why not."""
+    """Returns a Triton kernel for c = a b, or the reason why there is none."""
     try:
         import triton
         import triton.language as tl
@@ -83,7 +95,7 @@ def triton_product():
             total = tl.dot(left, right, total)
         tl.store(c + rows[:, None] * n + columns[None, :], total.to(c.dtype.element_ty), mask=(rows < m)[:, None] & (columns < n)[None, :])
 
-    def run(a, b, c, tile, stages, warps, wgmma=True):  # which only keeps the two apart in Triton's cache
+    def run(a, b, c, tile, stages, warps, wgmma=True):  # `wgmma` only separates the two in Triton's cache
         (m, k), n = a.shape, b.shape[1]
         grid = (triton.cdiv(n, tile[1]), triton.cdiv(m, tile[0]))
         kernel[grid](a, b, c, m, n, k, BM=tile[0], BN=tile[1], BK=tile[2], WGMMA=wgmma, num_stages=stages, num_warps=warps)
@@ -92,7 +104,8 @@ def triton_product():
 
 
 def without_wgmma(triton):
-    """Triton's kernel compiled from the tile program that its compiler makes for compute capability 8.0."""
+    """Returns Triton's kernel compiled from the tile program that its compiler makes for capability
+    8.0."""
     from triton.backends.nvidia.compiler import CUDABackend
 
     made = CUDABackend.make_ttgir
@@ -110,11 +123,11 @@ def without_wgmma(triton):
 class Rows:
     def __init__(self, options):
         self.rows, self.failures, self.options, self.begin = [], [], options, time.monotonic()
-        self.case = []  # rows and what runs them, before they are timed
+        self.case = []  # rows and their calls, before they are timed
         self.timer = timer_for(torch.device(options.device))
 
     def add(self, case, provider, settings, run, result, exact, flops):
-        """`result` gives, behind a run, what is compared with `exact`."""
+        """After a run, `result` returns the tensor to compare with `exact`."""
         row = {**case, "dtype": self.options.dtype, "provider": provider, "settings": settings}
         if self.options.budget_s and time.monotonic() - self.begin > self.options.budget_s:
             self.failures.append({**row, "reason": "skipped: the budget was spent"})
@@ -130,7 +143,7 @@ class Rows:
         self.case.append(({**row, "error": error}, run, flops))
 
     def time(self):
-        """Of the contenders of a case that are right. Then the next case can begin."""
+        """Times the correct contenders of a case. Then the next case can begin."""
         for (row, _, flops), (us, p20, p80, sustained) in zip(self.case, self.timer.in_turns([run for _, run, _ in self.case])):
             self.rows.append({**row, "us": us, "us_p20": p20, "us_p80": p80, "us_sustained": sustained, "tflops": flops / us / 1e6})
         self.case = []
@@ -157,7 +170,7 @@ def products(rows, kernels, shapes, tiles, dtype):
 
         def take():
             found = c.clone()
-            c.fill_(float("nan"))  # of the contender before
+            c.fill_(float("nan"))  # erases this contender's result
             return found
 
         rows.add(case, "torch", {}, partial(torch.matmul, a, b, out=c), take, exact, flops)
@@ -175,7 +188,10 @@ def products(rows, kernels, shapes, tiles, dtype):
 
 
 def scaled_products(rows, shapes, dtype):
-    """Of fp8 by one scale for each matrix, beside cuBLAS: sums by tensor cores alone (fast), and with f32 sums outside of them."""
+    """Times fp8 matmuls with one scale per matrix against cuBLAS.
+
+    fast: tensor-core accumulation alone; else with f32 accumulation outside of them.
+    """
     multiply = ligerdsl.torch.ops.scaled_matmul_nt
     for m, n, k in shapes:
         a, b = (torch.randn(*size, device=rows.options.device, dtype=dtype).to(torch.float8_e4m3fn) for size in ((m, k), (n, k)))
@@ -207,7 +223,7 @@ def random_heads(rows, shape, dtype):
 
 
 def exact_gradients(q, key, value, d_o, at, kv_head):
-    """Of the first head of q that takes this one, and of this one, in float64."""
+    """Returns float64 gradients of a key head and of the first query head that uses it."""
     group, scale = q.shape[1] // key.shape[1], q.shape[-1] ** -0.5
     k, v = key[at, kv_head].double(), value[at, kv_head].double()
     d_q, d_k, d_v = None, torch.zeros_like(k), torch.zeros_like(v)
@@ -264,7 +280,8 @@ def attention(rows, kernels, shapes, blocks, dtype):
         q, key, value = random_heads(rows, shape, dtype)
         o, scale = torch.empty_like(q), dim**-0.5
         lse = torch.empty(batch * heads, tokens, device=rows.options.device)
-        # Of the first and the last head only: float64 scores of all take too much memory.
+        # Compares only the first and the last head: float64 scores of all heads need too much
+        # memory.
         picks = [(0, 0), (batch - 1, heads - 1)]
 
         def exact_of(pick):

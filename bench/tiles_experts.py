@@ -1,5 +1,9 @@
-"""The products of a mixture's experts, of which `tiles.py` makes rows: `grouped_linear` forward, its input's gradient and its weights' gradient,
-beside torch's grouped_mm, QuACK's gemm of several lengths (tuned by its autotuner, which is its default, and as it chooses itself) and Liger's Triton kernel of the down projection."""
+"""Matmuls of a mixture of experts, as rows of `tiles.py`: `grouped_linear` forward and both
+gradients.
+
+Peers: torch's grouped_mm, QuACK's gemm with several lengths (by its autotuner, which is its
+default, and with its own choice) and Liger's Triton kernel of the down projection.
+"""
 
 from functools import partial
 
@@ -8,18 +12,18 @@ import torch.nn.functional as F
 
 import ligerdsl.torch
 
-# experts, experts of a token, tokens, width of x, width of y
+# experts, experts per token, tokens, width of x, width of y
 EXPERTS = [(128, 8, 8192, 2048, 1536), (128, 8, 8192, 768, 2048)]
 
 
 def _offsets(experts, rows, device):
-    """Of a router that gives each row to an expert drawn at random: groups differ in length, as in training."""
+    """Returns offsets of a random router: groups differ in length, as in training."""
     counts = torch.bincount(torch.randint(experts, (rows,)), minlength=experts)
     return torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)]).to(device=device, dtype=torch.int32)
 
 
 def _liger(x, weight, offsets, y):
-    """Its kernel of a plain grouped product, as its fused mixture launches it."""
+    """Launches Liger's kernel of a plain grouped matmul as its fused mixture does."""
     import triton
     from liger_kernel.ops.fused_moe import BLOCK_M_TOKEN
     from liger_kernel.ops.fused_moe_kernels import _fused_down_proj_kernel
@@ -42,7 +46,7 @@ def grouped_products(rows, shapes, dtype):
         ends, total = offsets[1:].contiguous(), of_token * tokens
         x, d_y = (torch.randn(total, width, device=device, dtype=dtype) for width in (k, n))
         weight = torch.randn(experts, n, k, device=device, dtype=dtype)
-        probe = slice(int(offsets[1]), int(offsets[2]))  # the second expert's rows are compared, and its weight's gradient
+        probe = slice(int(offsets[1]), int(offsets[2]))  # compares the rows of the second expert and its weight's gradient
         held = {}
 
         def hold(function, *args, **options):

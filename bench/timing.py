@@ -1,8 +1,9 @@
-"""Timing one pass: cold caches, a queue that never waits for the host, median and 20/80 % quantiles; host time; peak memory.
+"""Times one pass: cold caches, a queue that never waits for the host, median and quantiles; host
+time; peak memory.
 
-On a GPU a repetition is: restore inputs, overwrite 256 MB as often as the host needs to queue the pass (at least once, which
-also empties the L2), event, pass, event. So `kernel_us` holds no time in which the GPU waits for Python, whoever's pass it is;
-`wall_us` is the same with one overwrite, as a caller would see it.
+A repetition on a GPU: restore inputs, overwrite 256 MB until the host has enqueued the pass (at
+least once, which also flushes the L2), event, pass, event. So `kernel_us` contains no time in which
+the GPU waits for Python. `wall_us` is the same with one overwrite, as a caller would see it.
 """
 
 import math
@@ -15,15 +16,15 @@ from torch.profiler import ProfilerActivity, profile
 
 from results import one_line
 
-FLUSH_BYTES = 256 << 20   # several times the L2 of every card supported
-FLUSH_US = 55             # about what overwriting them takes at the least
+FLUSH_BYTES = 256 << 20  # several times the L2 of every supported card
+FLUSH_US = 55  # about the least time to overwrite them
 MOST_FLUSHES = 64
-WAKING_US = 500           # what a host's first call after a pause takes more: 100 to 130 of a bare cuBLAS product
-ROUNDS = 12               # runs of a chain between two events: enough that its ends do not count
+WAKING_US = 500  # extra time of a host's first call after a pause: 100 to 130 for a bare cuBLAS matmul
+ROUNDS = 12  # runs of a chain between two events: enough to hide its ends
 
 
 def quantiles(samples):
-    """Median, 20 % and 80 %, interpolated."""
+    """Returns median, 20 % and 80 % quantiles, interpolated."""
     ordered = sorted(samples)
 
     def at(q):
@@ -60,7 +61,7 @@ class GpuTimer:
         return [b.elapsed_time(e) * 1e3 for b, e in events]
 
     def measure(self, run, before=None):
-        """us, us_p20, us_p80, wall_us, host_us of a pass."""
+        """Returns us, us_p20, us_p80, wall_us, host_us of a pass."""
         for _ in range(3):
             if before:
                 before()
@@ -68,13 +69,14 @@ class GpuTimer:
         host = self.host_us(run, before)
         flushes = min(MOST_FLUSHES, 1 + math.ceil(1.5 * host / FLUSH_US))
         slow = self._times(run, before, 1, 3)
-        repetitions = max(11, min(self.repetitions, int(2e6 / max(*slow, 1.0))))  # no more than some two seconds
+        repetitions = max(11, min(self.repetitions, int(2e6 / max(*slow, 1.0))))  # at most about two seconds
         us, p20, p80 = quantiles(self._times(run, before, flushes, repetitions))
         wall = quantiles(self._times(run, before, 1, 11))[0]
         return {"us": us, "us_p20": p20, "us_p80": p80, "wall_us": wall, "host_us": host}
 
     def host_us(self, run, before=None, calls=20):
-        """Host time of one call, into an empty queue that is drained now and then. A pass that waits for the GPU shows that wait."""
+        """Returns the host time of a call into an empty queue. It includes waits for the GPU, if
+        the pass has any."""
         def batch(count):
             if before:
                 before()
@@ -87,14 +89,15 @@ class GpuTimer:
             return (queued - begin) * 1e6 / count, (time.perf_counter() - begin) * 1e6 / count
 
         whole = batch(1)[1]
-        count = 1 if before else max(1, min(calls, int(5e4 / whole)))  # some 50 ms of the GPU's time per batch
+        count = 1 if before else max(1, min(calls, int(5e4 / whole)))  # about 50 ms of GPU time per batch
         return quantiles([batch(count)[0] for _ in range(5)])[0]
 
     def bursts(self, run, gap_s=0.25, most=7):
-        """Quantiles of repetitions with an idle gap before each: the card is cool and its power unspent.
+        """Returns quantiles of repetitions after idle gaps, in which the card cools and regains
+        power.
 
-        The overwrites before a repetition take as long as its host needs to queue it, as in measure(), and WAKING_US longer: what
-        was idle too is the host.
+        The overwrites before a repetition last until the host has enqueued it, as in measure(), and
+        WAKING_US longer, because the host was idle, too.
         """
         samples, flushes = [], min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * self.host_us(run, calls=1)) / FLUSH_US))
         for _ in range(most):
@@ -104,14 +107,17 @@ class GpuTimer:
         return quantiles(samples)
 
     def sustained(self, run, seconds=1.2):
-        """Median of repetitions back to back for this long, without the first third."""
+        """Returns the median of repetitions in a row for this long, without the first third."""
         once = self._times(run, None, 1, 1)[0]
         count = max(6, min(80, int(seconds * 1e6 / once)))
         return quantiles(self._times(run, None, 1, count)[count // 3:])[0]
 
     def in_turns(self, runs, rounds=9, gap_s=0.15, block_s=0.12):
-        """Of runs that are compared: [(us, us_p20, us_p80, us_sustained)]. Each has one burst a round and one block back to back,
-        and another one begins each round, so that what the card's heat and power do to one they do to all."""
+        """Returns [(us, us_p20, us_p80, us_sustained)] of runs that are compared.
+
+        Each run has one burst and one block of repetitions per round. Another run begins each
+        round, so that the card's heat and power affect all runs equally.
+        """
         if not runs:
             return []
         flushes = min(MOST_FLUSHES, 1 + math.ceil((WAKING_US + 1.5 * max(self.host_us(run, calls=1) for run in runs)) / FLUSH_US))
@@ -135,9 +141,11 @@ class GpuTimer:
         return [(*quantiles(burst), quantiles(block)[0]) for burst, block in zip(bursts, blocks)]
 
     def chain(self, run, links):
-        """Quantiles of one of the `links` links of a run, of many runs back to back on the stream, and so in a CUDA graph (us_graph).
+        """Returns quantiles of one of `links` links, over many runs in a row on the stream and in a
+        CUDA graph (us_graph).
 
-        The host queues the links between the events, so us holds its time where that is longer; us_graph never does.
+        The host enqueues the links between the events, so us contains its time if that is longer;
+        us_graph never does.
         """
         def rounds():
             for _ in range(ROUNDS):
@@ -157,7 +165,7 @@ class GpuTimer:
         return found
 
     def host_waits(self, run):
-        """True when a pass waits for the GPU on the host (.item() and the like), so that its time holds the host's."""
+        """Returns true if the host waits for the GPU within a pass (.item() and the like)."""
         torch.cuda.synchronize()
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
@@ -169,7 +177,8 @@ class GpuTimer:
         return any("called a synchronizing" in str(warning.message) for warning in heard)
 
     def kernels_us(self, run, before=None, repetitions=5):
-        """Sum of the durations of a pass's kernels, copies and fills, cold L2, median: the GPU's work without its waits."""
+        """Returns the median sum of a pass's kernels, copies and fills with a cold L2: GPU work
+        without waits."""
         samples = []
         for _ in range(repetitions):
             if before:
@@ -183,7 +192,8 @@ class GpuTimer:
         return quantiles(samples)[0]
 
     def peak_bytes(self, run):
-        """Memory that a pass takes at its peak beyond what is held before, through torch's allocator."""
+        """Returns the peak memory of a pass through torch's allocator, beyond the memory held
+        before."""
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         base = torch.cuda.memory_allocated()
@@ -194,7 +204,7 @@ class GpuTimer:
 
 
 class CpuTimer:
-    """The same on the host: what the smoke test runs. One thread of torch, so host time is the time."""
+    """The same on the host, for the smoke test. torch uses one thread, so host time is the time."""
 
     def __init__(self, device, repetitions=3):
         self.device, self.repetitions = device, repetitions

@@ -1,8 +1,11 @@
-"""Training steps of `train_llama --preset llama-3.2-1b`, the same shape from the C ABI alone: forward and backward, and with AdamW.
+"""Times training steps of `train_llama --preset llama-3.2-1b`, the same model through the C ABI
+alone.
 
-    python bench/train_llama.py build/release/bin/train_llama --out bench/results/train-llama-DATE.json
+    python bench/train_llama.py build/release/bin/train_llama --out train-llama-DATE.json
 
-Each point is a process of its own; the result is written after each."""
+It times forward and backward, and with AdamW. Each point runs in its own process; the result is
+written after each.
+"""
 
 import argparse
 import datetime
@@ -14,7 +17,7 @@ import tempfile
 
 
 def device_name(device):
-    """As the driver says it; what is asked for where there is no driver."""
+    """Returns the driver's name of the device, or the requested name without a driver."""
     try:
         names = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True).stdout.splitlines()
         return names[int(device.split(":")[1])].strip() if device.startswith("cuda") else device
@@ -43,7 +46,7 @@ def main():
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--points", default="4x1024,32x1024,4x16384", help="batch x tokens, separated by commas")
     parser.add_argument("--attention", choices=("fused", "products"), help="default: the program's")
-    parser.add_argument("--steps", type=int, default=10, help="of which the first two are not timed")
+    parser.add_argument("--steps", type=int, default=10, help="steps; the first two are not timed")
     parser.add_argument("--point-s", type=float, default=300)
     parser.add_argument("--out", type=pathlib.Path, required=True)
     options = parser.parse_args()

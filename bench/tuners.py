@@ -1,12 +1,18 @@
 #!/usr/bin/env python3
-"""Wall time of `ligerdsl tune` beside Triton's autotuner: the same operation and shape, as many configurations, as many timed launches.
+"""Compares the wall time of `ligerdsl tune` with Triton's autotuner.
 
-    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out bench/results/tuners-DATE.json
+    python3 bench/tuners.py --command build/release/bin/ligerdsl --library build/release/lib/libligerdsl.so --out tuners-DATE.json
 
-Every search is a process of its own with empty disk caches, and has two times of one clock: `process_seconds`, from starting the process
-to its end, imports and the GPU's context and all; `search_seconds`, what the search in it took. What either holds is in METHOD, which goes
-into the JSON. Triton runs in the ways of MODES (tuners_triton.py). What is found is timed after that, all in one process by one timer
-(`winners_us`). A search that cannot be is listed with its reason; `--device cpu` runs ours alone, to try this script without a GPU.
+Both tuners get the same operation, shape, number of configurations and number of timed launches.
+
+Every search is a process with empty disk caches. It has two times of one clock:
+
+- `process_seconds`: the whole process, with imports and the GPU's context
+- `search_seconds`: the search alone
+
+METHOD, which goes into the JSON, describes both. Triton runs in each of MODES (tuners_triton.py).
+One process then times all winners by one timer (`winners_us`). A search that fails is listed with
+its reason. `--device cpu` runs ours alone, to try this script without a GPU.
 """
 
 import argparse
@@ -25,8 +31,8 @@ import time
 from results import one_line
 
 HERE = pathlib.Path(__file__).resolve().parent
-CONFIGURATIONS = 48   # that Triton has for these kernels (tuners_triton.configs)
-FIRST_SAMPLES = 3     # lib/cli/tune_worker.cpp: after these a hopeless configuration is given up
+CONFIGURATIONS = 48  # number of Triton's configurations for these kernels (tuners_triton.configs)
+FIRST_SAMPLES = 3  # lib/cli/tune/tune_worker.cpp: samples after which a hopeless configuration is given up
 MODES = {
     "triton": "configurations compiled in parallel, as many timed launches in all as ligerdsl made",
     "triton_own_samples": "configurations compiled in parallel, Triton's own benchmark: 100 ms of launches of each configuration after 25 ms",
@@ -44,18 +50,20 @@ METHOD = {
 
 
 def timed_launches(trials):
-    """Launches that a search timed, the heuristic's in turns with the candidate's: those of a store's lines, of one problem."""
+    """Returns the launches that a search timed for one problem; the heuristic alternates with each
+    candidate."""
     samples = sum(FIRST_SAMPLES + (trial["samples"] if trial["fate"] == "ok" else 0) for trial in trials if trial["us"])
     return 2 * samples
 
 
 def samples_each(launches, configurations):
-    """Timed launches of each configuration, so that there are no fewer in all."""
+    """Returns timed launches per configuration, rounded up to reach the total."""
     return max(1, math.ceil(launches / max(configurations, 1)))
 
 
 def run(arguments, environment):
-    """Seconds, and what the process printed; throws RuntimeError with its last line where it failed."""
+    """Returns seconds and output of a process; raises RuntimeError with its last line if it
+    fails."""
     began = time.perf_counter()
     done = subprocess.run([str(argument) for argument in arguments], env={**os.environ, **environment}, stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, text=True)
@@ -84,7 +92,7 @@ def triton_search(mode, operation, n, h, configurations, launches, folder):
 
 
 def winners_us(options, operation, n, h, searches, folder):
-    """Time of what each tuner took, by one timer."""
+    """Returns the times of each tuner's winner, by one timer."""
     configs = {name: search["config"] for name, search in searches.items() if name != "ligerdsl" and "config" in search}
     out = run([sys.executable, HERE / "tuners_triton.py", "time", operation, n, h, "--library", options.library, "--configs", json.dumps(configs)],
               {"LIGERDSL_TABLE": str(folder / "table.json")})[1]
@@ -99,7 +107,7 @@ def attempt(body):
 
 
 def measured(options, operation, n, h):
-    """One repetition: each tuner's search, and the times of what they found."""
+    """Runs one repetition: each tuner's search, and the times of its winner."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         searches = {"ligerdsl": attempt(lambda: ligerdsl_search(options, operation, n, h, folder))}
@@ -117,7 +125,7 @@ def measured(options, operation, n, h):
 
 
 def medians(repetitions):
-    """Over repetitions, by tuner: medians of its two times."""
+    """Returns medians of both times over repetitions, by tuner."""
     found = {}
     for name in ("ligerdsl", *MODES):
         right = [one[name] for one in repetitions if "error" not in one[name]]
@@ -135,13 +143,13 @@ def versions(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--command", required=True, help="the ligerdsl command")
-    parser.add_argument("--library", help="libligerdsl.so, to time what was found; default: not timed")
+    parser.add_argument("--library", help="libligerdsl.so, to time the winners; default: not timed")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--device", default="cuda:0")
     parser.add_argument("--operations", nargs="*", default=["rms_norm_forward", "softmax_forward"])
     parser.add_argument("--shapes", nargs="*", default=["2048x4096", "16384x4096", "4096x8192", "2048x16384"], help="rows x columns")
     parser.add_argument("--repetitions", type=int, default=3)
-    parser.add_argument("--configurations", type=int, default=CONFIGURATIONS, help="of each search, at most; default: %(default)s")
+    parser.add_argument("--configurations", type=int, default=CONFIGURATIONS, help="limit per search; default: %(default)s")
     options = parser.parse_args()
     if not 1 <= options.configurations <= CONFIGURATIONS:
         parser.error(f"--configurations: Triton's side has 1 to {CONFIGURATIONS}")

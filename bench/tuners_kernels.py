@@ -1,4 +1,5 @@
-"""The kernels that tuners_triton.py tunes, as their authors write them: rows of a program are a field. Needs Triton."""
+"""The kernels that tuners_triton.py tunes, in their usual form; rows per program are a parameter.
+Needs Triton."""
 
 import triton.language as tl
 
@@ -25,7 +26,7 @@ def softmax(x, weight, y, N, H: tl.constexpr, ROWS: tl.constexpr):
 
 
 def first(y):
-    """What is compiled before the clock starts."""
+    """A kernel that is compiled before the clock starts."""
     tl.store(y + tl.program_id(0), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Triton's side of tuners.py, each call a process of its own, on one GPU:
+"""Triton's side of tuners.py, on one GPU; each call is a process.
 
     tuners_triton.py search MODE OPERATION ROWS COLUMNS --configurations 48 --samples 30
     tuners_triton.py time OPERATION ROWS COLUMNS --library libligerdsl.so --configs '{"triton": "ROWS=1 num_warps=8 num_stages=1"}'
@@ -18,12 +18,12 @@ import time
 
 
 def fields():
-    """All configurations: rows of a program, warps, stages."""
+    """Returns all configurations: rows per program, warps, stages."""
     return list(itertools.product((1, 2, 4, 8), (1, 2, 4, 8, 16, 32), (1, 2)))
 
 
 def chosen(count):
-    """So many of them, as evenly spread as can be; all where there are no more."""
+    """Returns `count` evenly spread configurations, or all."""
     every = fields()
     count = min(count, len(every))
     return [every[i * len(every) // count] for i in range(count)]
@@ -43,7 +43,10 @@ def tensors(n, h):
 
 
 def fixed_samples(count):
-    """A benchmark for triton.autotune of so many timed launches, each with a cold L2, as triton.testing.do_bench has them."""
+    """Returns a benchmark for triton.autotune with `count` timed launches, each with a cold L2.
+
+    triton.testing.do_bench flushes the same way.
+    """
     import torch
     flush = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
 
@@ -63,11 +66,12 @@ def fixed_samples(count):
 
 
 def compile_all(jit, arguments, columns, configs):
-    """Every configuration, a thread per core; says how. Triton's own way where this version has one."""
+    """Compiles every configuration, one thread per core; returns how. Uses Triton's own way if it
+    has one."""
     def warm(config):
         try:
             jit.warmup(*arguments, H=columns, ROWS=config.kwargs["ROWS"], grid=(1,), num_warps=config.num_warps, num_stages=config.num_stages)
-        except Exception as error:  # the autotuner meets it again, and passes over what does not compile
+        except Exception as error:  # the autotuner hits it again and skips such configurations
             print(f"{config}: {error}", file=sys.stderr)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -80,7 +84,7 @@ def compile_all(jit, arguments, columns, configs):
             with AsyncCompileMode(pool):
                 for config in configs:
                     warm(config)
-        except Exception as error:  # of one that does not compile, at the end of all
+        except Exception as error:  # raised at the end for one that does not compile
             print(error, file=sys.stderr)
         return "AsyncCompileMode"
 
@@ -90,7 +94,7 @@ def search(options):
     import triton
     from tuners_kernels import KERNELS, first
     x, weight, y = tensors(options.rows, options.columns)
-    triton.jit(first)[(1,)](y)  # the compiler, the launcher and the context are there
+    triton.jit(first)[(1,)](y)  # starts the compiler, the launcher and the context
     configs = [triton.Config({"ROWS": rows}, num_warps=warps, num_stages=stages) for rows, warps, stages in chosen(options.configurations)]
     jit = triton.jit(KERNELS[options.operation])
     own = options.mode != "triton"
@@ -113,7 +117,7 @@ def search(options):
 
 
 def winners(options):
-    """us of ligerdsl as LIGERDSL_TABLE has it, and of Triton's configurations."""
+    """Returns us of ligerdsl with LIGERDSL_TABLE, and of Triton's configurations."""
     import torch
     import triton
     from ligerdsl_ctypes import Library

@@ -1,7 +1,9 @@
-// What malloc is to this library: the C library's, but when it has no memory the fatal hook hears of it.
+// Wraps malloc, calloc and realloc of this library: if the C library has no memory, they call the
+// fatal hook.
 //
-// MLIR uses what malloc returns without a look (every operation is allocated so), and a null pointer there is a crash
-// of the process. The linker replaces all references in this library, those of LLVM's archives included (--wrap).
+// MLIR allocates every operation by malloc and does not check the result, so a null pointer would
+// crash the process. The linker replaces all references in this library, including those of LLVM's
+// archives (--wrap).
 #include <cstddef>
 
 #include "compiler/fatal_error.h"

@@ -9,9 +9,9 @@
 #include "compiler/import/edited_tile.h"
 #include "compiler/import/import.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/kept_loops.h"
 #include "compiler/refusal.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/kept_loops.h"
 #include "compiler/target/cpu/cpu_target.h"
 #include "compiler/target/nvptx/nvptx_target.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -70,8 +70,8 @@ void registerDialects(DialectRegistry& registry) {
 
 namespace {
 
-// Turns the context's errors into one text, "file:line:col: error: message" lines with the author's location first, and
-// collects the remarks, each text once.
+// Collects the context's errors in one text, as lines "file:line:col: error: message" with the
+// author's location first, and its remarks, each text once.
 class DiagnosticText {
  public:
   explicit DiagnosticText(MLIRContext& context)
@@ -115,7 +115,7 @@ bool addsToMemory(const program::CompileOptions& options) {
 LogicalResult expandAdds(ModuleOp module, const program::CompileOptions& options) {
   PassManager passes(module.getContext());
   timePasses(passes);
-  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass(addsToMemory(options)));
+  passes.addNestedPass<func::FuncOp>(createTileExpandAddsPass({.memoryAdds = addsToMemory(options)}));
   return passes.run(module);
 }
 
@@ -135,7 +135,8 @@ LogicalResult simplify(ModuleOp module, const program::CompileOptions& options) 
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
   passes.addPass(createLoopInvariantCodeMotionPass());
-  passes.addPass(createCSEPass());  // what two loops hoist is one value: resident rows are recognised by it
+  // Merges equal values that two loops hoist: resident rows are recognised by that.
+  passes.addPass(createCSEPass());
   return passes.run(module);
 }
 
@@ -167,7 +168,7 @@ program::Artifact compile(const program::Program& program, const program::Compil
   for (const program::Argument& argument : program.arguments)
     artifact.slots += program::slotCount(program.values[argument.value]);
 
-  // What was edited has been simplified before.
+  // Edited tile IR was simplified before it was edited.
   LogicalResult done = expandAdds(*module, options);
   if (succeeded(done) && !edited) done = simplify(*module, options);
   if (succeeded(done) && trace.emits("tile")) {

@@ -11,7 +11,8 @@
 
 namespace ligerdsl::compiler {
 
-/// Thrown by compile. `internal` marks a bug of ours; otherwise the program or the options are at fault.
+/// Thrown by compile. `internal` marks a bug of the compiler; otherwise the program or the options
+/// are wrong.
 struct CompileError : std::runtime_error {
   CompileError(const std::string& message, bool internal) : std::runtime_error(message), internal(internal) {}
   bool internal;
@@ -19,17 +20,17 @@ struct CompileError : std::runtime_error {
 
 program::Artifact compile(const program::Program& program, const program::CompileOptions& options);
 
-/// Registers every dialect that the pipelines meet.
+/// Registers every dialect that the pipelines use.
 void registerDialects(mlir::DialectRegistry& registry);
 
-/// Collects the phases' wall times, where asked for with their passes' (Artifact::spans), and, when CompileOptions::emit
-/// names a stage, that stage's text.
+/// Collects the wall times of phases, those of passes if CompileOptions::spans asks for them, and
+/// the text of the stage that CompileOptions::emit names.
 class CompileTrace {
  public:
   explicit CompileTrace(const program::CompileOptions& options) : options(options), passes(options.spans) {}
   /// Ends the phase that ran since the last mark.
   void mark(const char* phase);
-  /// True when this stage is the one to return; then `text` is kept and the pipeline may stop.
+  /// Returns true if the compile returns this stage's text. Then keep() it; the pipeline may stop.
   bool emits(const char* stage) const { return options.emit == stage; }
   void keep(std::string text) { emitted = std::move(text); }
 

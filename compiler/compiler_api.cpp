@@ -1,4 +1,4 @@
-// The C table behind libligerdsl-compiler.so's one exported symbol.
+// The table of C functions that libligerdsl-compiler.so's one exported symbol returns.
 #include "compiler/compiler_api.h"
 
 #include <cstdlib>
@@ -24,11 +24,14 @@ ligerdsl_bytes toBytes(const std::string& text) {
   return {data, text.size()};
 }
 
-std::string_view view(const uint8_t* data, size_t size) { return {reinterpret_cast<const char*>(data), size}; }
+std::string_view view(const uint8_t* data, size_t size) {
+  return {reinterpret_cast<const char*>(data), size};
+}
 
 enum : int32_t { kOk = 0, kCallerError = 1, kInternalError = 2, kNoMemory = LIGERDSL_COMPILER_NO_MEMORY };
 
-// Runs `work` and turns what it throws into a status and a text. LLVM's fatal errors do not throw: see fatal_error.h.
+// Runs `work` and converts its exceptions to a status and a text. LLVM's fatal errors do not throw:
+// see fatal_error.h.
 template <class Work>
 int32_t guarded(ligerdsl_bytes* error, Work work) {
   try {

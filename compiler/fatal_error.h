@@ -1,13 +1,15 @@
-// What happens when LLVM gives up: it calls a handler and, when that returns, aborts the process.
+// Handlers for LLVM's fatal errors. LLVM calls a handler and aborts the process if it returns.
 #pragma once
 
 namespace ligerdsl::compiler {
 
-/// Makes LLVM's fatal and out-of-memory errors call `hook` with the reason, on the failing thread. The hook must not return:
-/// it reports to whoever waits for the compile and parks the thread, whose frames cannot be unwound. Null restores LLVM's default.
+/// Makes LLVM's fatal and out-of-memory errors call `hook` with the reason, on the failing thread.
+/// The hook must not return: it reports to the thread that waits for the compile and parks its own,
+/// whose frames cannot be unwound. Null restores LLVM's default.
 void setFatalHook(void (*hook)(const char* reason));
 
-/// Calls the hook for a failed allocation; returns when there is none, or on a thread that is not the hook's.
+/// Calls the hook for a failed allocation. Returns if there is no hook, or if the hook does not
+/// know the thread.
 void reportBadAlloc();
 
 }  // namespace ligerdsl::compiler

@@ -7,10 +7,10 @@
 
 namespace ligerdsl::compiler {
 
-/// JSON: a list of {"shape": [16, 64], "register": [[0, 1], ...], "lane": ..., "warp": ..., "cta": ..., "tiles": [{"op":
-/// "load_tile", "type": "f32", "file": "softmax.cpp", "line": 33}, ...]}, in the order in which the program meets them.
-/// The basis vectors are those of compiler/layout/linear_layout.h. Tiles of one shape, whatever their types, share an
-/// item where they share a layout.
+/// JSON: a list of {"shape": [16, 64], "register": [[0, 1], ...], "lane": ..., "warp": ..., "cta":
+/// ..., "tiles": [{"op": "load_tile", "type": "f32", "file": "softmax.cpp", "line": 33}, ...]}, in
+/// program order. compiler/layout/linear_layout.h defines the basis vectors. Tiles of one shape and
+/// layout share an item, whatever their types.
 std::string listLayouts(mlir::ModuleOp module);
 
 }  // namespace ligerdsl::compiler

@@ -1,4 +1,5 @@
-// Mistakes of the author or the caller that only a pipeline finds: too large a tile, an option out of range.
+// Errors of the author or the caller that only a pipeline finds: a tile that is too large, an
+// option out of range.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
@@ -7,7 +8,8 @@ namespace ligerdsl::compiler {
 
 inline constexpr llvm::StringLiteral kRefusedAttr = "ligerdsl.refused";
 
-/// Called where such an error is emitted. compile() then reports a wrong program or wrong options, not a bug of the compiler.
+/// Marks the module where such an error is emitted. compile() then reports a wrong program or
+/// option, not a compiler bug.
 inline void markRefused(mlir::Operation* op) {
   auto module = mlir::dyn_cast<mlir::ModuleOp>(op);
   if (!module) module = op->getParentOfType<mlir::ModuleOp>();

@@ -14,7 +14,8 @@ namespace ligerdsl::compiler {
 namespace {
 
 class TimePasses final : public mlir::PassInstrumentation {
-  // As ligerdsl-opt calls it; what runs passes on every function has no such name.
+  // Names passes as ligerdsl-opt does. The adaptor that runs passes on every function has no such
+  // name.
   void runBeforePass(mlir::Pass* pass, mlir::Operation*) override {
     const llvm::StringRef argument = pass->getArgument();
     llvm::timeTraceProfilerBegin(argument.empty() ? pass->getName() : argument, "");
@@ -23,7 +24,7 @@ class TimePasses final : public mlir::PassInstrumentation {
   void runAfterPassFailed(mlir::Pass*, mlir::Operation*) override { llvm::timeTraceProfilerEnd(); }
 };
 
-// Null for the profiler's sums and for what names threads.
+// Returns nothing for the profiler's totals and for thread names.
 std::optional<program::Span> toSpan(const llvm::json::Object& event) {
   const auto name = event.getString("name");
   const auto begin = event.getInteger("ts"), duration = event.getInteger("dur");

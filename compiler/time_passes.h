@@ -1,4 +1,4 @@
-// What every pass of MLIR and LLVM takes, for Artifact::spans.
+// Times of every MLIR and LLVM pass, for Artifact::spans.
 #pragma once
 
 #include <memory>
@@ -12,13 +12,13 @@ class PassManager;
 
 namespace ligerdsl::compiler {
 
-/// Has LLVM's time profiler note the passes of this thread while it lives, if asked to.
+/// While it lives, LLVM's time profiler records the passes of this thread, if `wanted`.
 class PassTimes {
  public:
   explicit PassTimes(bool wanted);
   ~PassTimes();
   PassTimes(const PassTimes&) = delete;
-  /// All passes that ended; those of a pipeline are inside it.
+  /// All passes that ended. Passes of a nested pipeline are inside it.
   std::vector<program::Span> spans() const;
 
  private:
@@ -26,7 +26,7 @@ class PassTimes {
   int64_t beginUs = 0;
 };
 
-/// Makes these passes known to the profiler, where it runs. LLVM's pass managers do so by themselves.
+/// Makes the profiler, if it runs, record these passes. LLVM's pass managers do so by themselves.
 void timePasses(mlir::PassManager& passes);
 
 }  // namespace ligerdsl::compiler

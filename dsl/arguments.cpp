@@ -1,4 +1,4 @@
-// What a serialised program takes.
+// Arguments of a serialised program.
 #include "ligerdsl/dsl/arguments.h"
 
 #include "program/op_info.h"

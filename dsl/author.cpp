@@ -1,4 +1,4 @@
-// Both sides of the C table in author.h: exporting a registry, and reading another binary's.
+// Both sides of the C table in author.h: exporting a registry, and reading that of another binary.
 #include "ligerdsl/dsl/author.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ std::string fields_text(const std::vector<MetaField>& fields) {
   return text;
 }
 
-// Fixed where a text says nothing or something else.
+// Returns Bits::fixed for a missing or unknown text.
 Bits parse_bits(const std::string& text) {
   for (const Bits bits : {Bits::same, Bits::row, Bits::batch}) {
     if (text == name(bits)) return bits;
@@ -69,7 +69,7 @@ const AnyKernel& kernel_at(size_t index) {
   return *kernels[index];
 }
 
-// No exception leaves through the table.
+// Converts exceptions to messages: no exception may leave through the table.
 template <class Body>
 int32_t guarded(ligerdsl_author_bytes* error, Body body) {
   try {
@@ -110,7 +110,8 @@ int32_t record_kernel(size_t index, const char* settings, ligerdsl_author_bytes*
   return record_for(index, settings, nullptr, 0, program, error);
 }
 
-// Element i of an array from the other side: what that does not know is 0.
+// Returns element i of an array from the other binary. Fields that the other binary does not know
+// are 0.
 template <class T>
 T sized(const T* array, size_t i) {
   T copy{};
@@ -119,7 +120,8 @@ T sized(const T* array, size_t i) {
   return copy;
 }
 
-// The reverse. That side cannot keep what it does not know.
+// Copies a value to the other binary. Throws if a field that the other binary does not know is not
+// 0.
 template <class T>
 void give(const T& value, T* out) {
   const auto* bytes = reinterpret_cast<const char*>(&value);
@@ -240,7 +242,7 @@ class LoadedKernel : public AnyKernel {
   }
 
  private:
-  // Kernels that were built against older headers know of none.
+  // Returns false for kernels that were built against headers without targets.
   bool takes_targets() const {
     constexpr size_t kEnd = offsetof(ligerdsl_author_table, launch_for) + sizeof table_->launch_for;
     return table_->struct_size >= kEnd && table_->record_for && table_->launch_for;
@@ -251,11 +253,11 @@ class LoadedKernel : public AnyKernel {
     return text;
   }
   void check(int32_t status, ligerdsl_author_bytes error) const {
-    if (status != 0) throw Error(of_kernel(take(error)));
+    if (status != 0) throw Error(with_kernel_name(take(error)));
   }
 
-  // With the kernel's name behind "error: ", and behind the place that may come before it.
-  std::string of_kernel(const std::string& text) const {
+  // Returns the message with the kernel's name after "error: ", which may follow a source location.
+  std::string with_kernel_name(const std::string& text) const {
     if (name_.empty() || text.find("'" + name_ + "'") != std::string::npos) return text;
     const std::string word = "error: ";
     const size_t at = text.find(word);
@@ -275,7 +277,8 @@ const ligerdsl_author_table* author_table() {
   static const ligerdsl_author_table table = {
       LIGERDSL_AUTHOR_VERSION,
       sizeof(ligerdsl_author_table),
-      // A kernel that could not be registered is there to be asked for, and then says why.
+      // A failed registration counts as one kernel. Asking for it throws the error of the
+      // registration.
       [] { return std::max(Registry::global().all().size(), size_t{!Registry::global().problems().empty()}); },
       describe,
       record_kernel,
@@ -293,7 +296,7 @@ std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* 
                 " of the author interface, this program reads version " + std::to_string(LIGERDSL_AUTHOR_VERSION) +
                 "; rebuild them against the installed headers");
   }
-  constexpr size_t kFirst = offsetof(ligerdsl_author_table, record_for);  // what the version began with
+  constexpr size_t kFirst = offsetof(ligerdsl_author_table, record_for);  // size of the first table of this version
   if (table->struct_size < kFirst || !table->count || !table->describe || !table->record || !table->launch ||
       !table->free_bytes)
     throw Error("error: the table of the kernels lacks functions; export them with LIGERDSL_EXPORT_KERNELS()");

@@ -1,4 +1,4 @@
-// KernelBuilder and the handles of views: arguments, leaf values.
+// KernelBuilder: arguments, constants and grid values.
 #include "ligerdsl/dsl/builder.h"
 
 #include "program/serialize.h"
@@ -125,7 +125,7 @@ KernelBuilder::ExactGuard::~ExactGuard() {
 
 program::Program KernelBuilder::finish(Loc loc) {
   program::Program program = recorder_->finish(loc);
-  recorder_ = std::make_shared<Recorder>(program.name);  // handles of the finished program stay with the old one
+  recorder_ = std::make_shared<Recorder>(program.name);  // handles of the finished program keep the old recorder
   return program;
 }
 std::string KernelBuilder::finish_bytes(Loc loc) {

@@ -12,7 +12,7 @@ std::vector<Type> types_of(const Recorder& recorder, const std::vector<Handle>& 
   return types;
 }
 
-// Yielded values have the expected types.
+// Returns a check that yielded values have the expected types.
 Recorder::Check same_types(const Recorder& recorder, const std::vector<Type>& expected, const std::string& op,
                            const std::string& what, Loc loc) {
   return [&recorder, expected, op, what, loc](const std::vector<Handle>& yielded) {
@@ -35,7 +35,8 @@ void require_condition(const Recorder& recorder, const Handle& condition, const 
   }
 }
 
-// The counter behind the last iteration, at most hi + step - 1, is a number of its type; else the loop never ends.
+// Fails unless the counter after the last iteration, at most hi + step - 1, is a number of its
+// type. Otherwise the loop would never end.
 void require_representable_counter(const ScalarArg& hi, const ScalarArg& step, int64_t largest, Loc loc) {
   if (!hi.is_number || !step.is_number || hi.number.integer <= largest - (step.number.integer - 1)) return;
   fail(loc, "for_range",
@@ -43,7 +44,7 @@ void require_representable_counter(const ScalarArg& hi, const ScalarArg& step, i
            " and a step of " + std::to_string(step.number.integer) + "; end the loop earlier, or count in i64");
 }
 
-// As the table of attributes has it.
+// Fails if the value of an attribute exceeds the limit in the table of attributes.
 void require_at_most(AttrKey key, int64_t value, const std::string& remedy, Loc loc) {
   const program::AttrInfo& attribute = *program::find(key);
   if (value <= attribute.most) return;

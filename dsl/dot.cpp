@@ -7,7 +7,7 @@ namespace ligerdsl {
 using detail::fail;
 
 Tile dot(const Tile& a, const Tile& b, const Tile& sums, const DotOptions& options, Loc loc) {
-  for (const Tile* tile : {&a, &b}) detail::require_operand(tile->handle(), program::Dtypes::factors, "dot", loc);
+  for (const Tile* tile : {&a, &b}) detail::require_operand(tile->handle(), program::Dtypes::dot_operands, "dot", loc);
   if (a.dtype() != b.dtype() && !(is_fp8(a.dtype()) && is_fp8(b.dtype())))
     fail(
         loc, "dot",
@@ -22,12 +22,12 @@ Tile dot(const Tile& a, const Tile& b, const Tile& sums, const DotOptions& optio
   const Shape shape{a.shape()[0], b.shape()[1]};
   if (sums.shape() != shape)
     fail(loc, "dot",
-         "the sums have shape " + detail::to_string(sums.shape()) + ", the product " + detail::to_string(shape));
+         "expected an accumulator of shape " + detail::to_string(shape) + ", got " + detail::to_string(sums.shape()));
   detail::Attrs attributes;
   if (options.input_precision == InputPrecision::tf32) {
     if (a.dtype() != f32)
       fail(loc, "dot",
-           std::string("InputPrecision::tf32 is of f32 operands, and these are ") + name(a.dtype()) + "; leave it out");
+           std::string("InputPrecision::tf32: expected f32 operands, got ") + name(a.dtype()) + "; leave it out");
     attributes.push_back({program::AttrKey::input_precision, static_cast<int64_t>(program::InputPrecision::tf32)});
   }
   return Tile(recorder.emit_one(detail::OpCode::dot, {a.handle(), b.handle(), sums.handle()},

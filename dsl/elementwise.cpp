@@ -21,7 +21,8 @@ using program::Dtypes;
 using program::info;
 using program::Predicate;
 
-// By a constant. Other shifts by less than 0 or too much are unspecified; the interpreter refuses them.
+// Checks a constant shift. A shift by a negative or too large value is unspecified at run time; the
+// interpreter rejects it.
 void require_shift(const Operand& by, DType dtype, const std::string& op, Loc loc) {
   int64_t bits = 0;
   if (by.is_number) {
@@ -100,7 +101,7 @@ Handle same_bits(const Value& x, DType dtype, Loc loc) {
   return recorder.emit_one(OpCode::bitcast, {x.handle()}, type, {}, loc);
 }
 
-// (a, b, c) -> fma, after bringing b and c to a's type.
+// Records an fma after bringing b and c to a's type.
 Handle fused(const Value& a, const Operand& b, const Operand& c, Loc loc) {
   Recorder& recorder = recorder_of(a.handle(), "fma", loc);
   recorder.require_live(a.handle(), "fma", loc);
@@ -145,7 +146,7 @@ Handle choose(const Value& condition, const Operand& a, const Operand& b, Loc lo
   return recorder.emit_one(OpCode::select, {test, values.a, values.b}, recorder.type(values.a), {}, loc);
 }
 
-// What an operator does with its operands; the result's place is the right operand's.
+// Implementations of the operators. The source location is that of the right operand.
 template <OpCode code>
 Handle arithmetic(const Operand& a, const Operand& b, const char* op) {
   return binary(code, info(code).dtypes, a, b, op, b.loc);
@@ -166,7 +167,7 @@ T& assign(T& a, const Operand& b, const char* op) {
   }
   return a = result;
 }
-// The same for functions, which have a place of their own.
+// The same for functions, which have a source location of their own.
 template <OpCode code>
 Handle function(const Operand& a, const Operand& b, const char* op, Loc loc) {
   return binary(code, info(code).dtypes, a, b, op, loc);

@@ -1,11 +1,11 @@
-// Which elements of a tile of a partition lie inside the view.
+// Partition::inside: the mask of a tile's elements that are inside the view.
 #include "ligerdsl/dsl/operators.h"
 #include "recorder.h"
 
 namespace ligerdsl {
 namespace {
 
-// 0 <= position < size.
+// Returns 0 <= position < size.
 template <class T>
 T between(const T& position, const Scalar& size, Loc loc) {
   using Number = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg>;

@@ -17,7 +17,7 @@ void require_complete(const std::string& name, bool has_build, bool has_launch) 
 
 void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
                          const std::vector<std::string>& arguments) {
-  std::map<std::string, std::string> taken;  // what has the name
+  std::map<std::string, std::string> taken;  // name -> its owner
   for (const std::string& name : launch_setting_names()) taken[name] = "a launch setting of every kernel";
   const auto take = [&](const std::string& name, const std::string& what) {
     const auto [other, free] = taken.try_emplace(name, what);

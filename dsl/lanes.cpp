@@ -1,4 +1,4 @@
-// Blocks dealt to lanes. Every step passes the caller's location on.
+// Distribution of blocks to lanes. Every step passes the caller's location on.
 #include "ligerdsl/dsl/lanes.h"
 
 #include <algorithm>
@@ -54,7 +54,7 @@ Tile BlockLanes::expand(const Tile& t, Loc loc) const {
   return run == 1 ? rows : rows.expand_dims(run_axis(), loc);
 }
 
-// Position ((f * lanes) + lane) * run + r, behind those of the CTAs before.
+// Positions are ((f * lanes) + lane) * run + r, after the segments of the previous CTAs.
 Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   Tile lane = arange(t, lanes, loc);
   if (ctas > 1) {
@@ -76,7 +76,8 @@ Carry<Tile, Tile> BlockLanes::max_with_index(const Tile& t, Loc loc) const {
   return carry(value, Tile(at(times(first_of(f), run, loc), loc) + at(behind, loc)));
 }
 
-// The few registers that a CPU combines side by side walk through a block in the order of memory.
+// A CPU has few vector registers to combine at the same time. With up to 64 lanes they traverse a
+// block in memory order.
 BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas, bool aligned) {
   if (!target.is_gpu()) {
     const int64_t lanes = std::min<int64_t>(block & -block, 64);

@@ -1,4 +1,4 @@
-// Grids of launches. Apart from kernel.cpp, whose registry the library does without.
+// Grids of launches. This is not in kernel.cpp, because the library links without its registry.
 #include <algorithm>
 
 #include "ligerdsl/dsl/kernel.h"

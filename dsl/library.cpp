@@ -1,4 +1,4 @@
-// Functions on top of the ops. Every step passes the caller's location on.
+// Functions written with the ops. Every step passes the caller's location on.
 #include "ligerdsl/dsl/library.h"
 
 #include <cmath>
@@ -31,7 +31,7 @@ Tile with_axis(const Tile& reduced, int axis, const Tile& like, Loc loc) {
   return reduced.expand_dims(axis < 0 ? axis + like.rank() : axis, loc);
 }
 
-// a * b, free to be contracted with the additions of the sum that takes it.
+// Returns a * b without no_contract, so that it may become an fma with the additions of its sum.
 Tile product_for_sum(const Tile& a, const Tile& b, Loc loc) {
   int& exact = a.handle().recorder->exact_depth;
   const int depth = std::exchange(exact, 0);
@@ -63,9 +63,10 @@ TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Sc
   const NumberArg together(group, loc);
   const Scalar of_group = Scalar(at(columns, loc) * together).to(wide, loc);
   const Scalar before = at(Scalar(at(number, loc) / at(of_group, loc)), loc) * together;
-  // At least 1: a loop that looks a tile ahead also asks for the place after the last tile.
+  // At least 1: a loop that looks one tile ahead also asks for the tile after the last one.
   const Scalar left = max(min(Scalar(at(rows, loc) - at(before, loc)), together, loc), NumberArg(1, loc), loc);
-  // A group's tiles are fewer than 2^31, so what divides them is i32 in any case: 64-bit division takes a GPU ten times as long.
+  // A group has fewer than 2^31 tiles, so its divisors are i32 in any case: a 64-bit division takes
+  // a GPU ten times as long.
   const Scalar here = left.to(i32, loc), within = Scalar(at(number, loc) % at(of_group, loc)).to(i32, loc);
   const Scalar down = Scalar(at(within, loc) % at(here, loc)).to(wide, loc);
   return {at(before, loc) + at(down, loc), at(within, loc) / at(here, loc)};
@@ -80,7 +81,7 @@ Scalar mean(const Tile& x, Loc loc) {
 
 namespace {
 
-// Operands of one unsigned function, brought to one integer type.
+// Brings the operands of an unsigned function to one integer type.
 template <class T>
 std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* op, Loc loc,
                               program::Dtypes dtypes = program::Dtypes::integers) {
@@ -90,11 +91,11 @@ std::pair<T, T> unsigned_pair(const T& a, const detail::Operand& b, const char* 
   return {T(pair.a), T(pair.b)};
 }
 
-// Number types that T's operators take.
+// Type of number that T's operators take.
 template <class T>
 using Literal = std::conditional_t<std::is_same_v<T, Tile>, ScalarArg, NumberArg>;
 
-// Order of unsigned numbers is that of signed ones whose highest bit is the other way round.
+// Flips the highest bit. The unsigned order of x is the signed order of the result.
 template <class T>
 T signed_order(const T& x, Loc loc) {
   return at(x, loc) ^ Literal<T>(least_of(x.dtype()), loc);

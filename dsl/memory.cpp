@@ -48,7 +48,7 @@ Attrs hints(Cache cache, Evict evict) {
   return attrs;
 }
 
-// View and indices, checked.
+// Returns the checked view and indices.
 std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, const Indices& index,
                                   const std::string& op, Loc loc) {
   Recorder& recorder = recorder_of(view.handle(), op, loc);
@@ -63,7 +63,7 @@ std::vector<Handle> tile_operands(const View& view, const Shape& tile_shape, con
   return operands;
 }
 
-// Appends what tiles begin earlier by.
+// Appends the alignment offset, if there is one.
 void add_alignment_offset(const Scalar& alignment_offset, const Shape& tile_shape, std::vector<Handle>& operands,
                           Attrs& attrs, const std::string& op, Loc loc) {
   if (alignment_offset.empty()) return;
@@ -87,7 +87,7 @@ Handle load_view(const View& view, const Shape& tile_shape, const Indices& index
   return recorder.emit_one(OpCode::load_tile, operands, type, std::move(attrs), loc);
 }
 
-// code: store_tile or add_tile.
+// Records store_tile or add_tile.
 void write_view(OpCode code, const View& view, const Shape& tile_shape, const Indices& index, const Operand& value,
                 const StoreOptions& options, Loc loc) {
   const char* op = code == OpCode::store_tile ? "store" : "add";
@@ -102,7 +102,7 @@ void write_view(OpCode code, const View& view, const Shape& tile_shape, const In
     }
   }
   if (code == OpCode::add_tile && !program::accepts(program::Dtypes::numbers, view.dtype()))
-    fail(loc, op, std::string("the view holds ") + name(view.dtype()) + ", which has no sums");
+    fail(loc, op, std::string("the view holds ") + name(view.dtype()) + ", which cannot be added");
   Attrs attrs = hints(options.cache, options.evict);
   if (options.tensor_copies) attrs.push_back({AttrKey::tensor_copies, 1});
   attrs.push_back({AttrKey::tile_shape, tile_shape});
@@ -258,7 +258,7 @@ Tile Resident::load(const ScalarArg& block, Loc loc) const {
 
 namespace {
 
-// pointer + offset. A tile of offsets makes a tile of pointers.
+// Records pointer + offset. A tile of offsets makes a tile of pointers.
 Handle add_pointer(const Operand& pointer, const Operand& offset) {
   const std::string op = "pointer +";
   const Loc loc = offset.loc;
@@ -290,13 +290,13 @@ Handle add_pointer(const Operand& pointer, const Operand& offset) {
   return recorder.emit_one(OpCode::addptr, {base, count}, recorder.type(base), {}, loc);
 }
 
-// The type of the values behind a pointer or a tile of pointers.
+// Returns the type of the values at a pointer or tile of pointers.
 Type pointee(const Recorder& recorder, const Handle& pointer) {
   const Type& type = recorder.type(pointer);
   return type.kind == TypeKind::ptr ? scalar_type(type.dtype) : tile_type(type.dtype, type.shape);
 }
 
-// An operand brought to `type`, scalar or tile.
+// Brings an operand to `type`, scalar or tile.
 Handle conform(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc) {
   if (type.kind == TypeKind::tile) return tile_operand(recorder, operand, type, op, loc);
   Handle scalar = scalar_operand(recorder, operand, type.dtype, op, loc);
@@ -315,7 +315,7 @@ struct Access {
   const Operand* other = nullptr;
 };
 
-// pointer [, values] [, mask] [, other], each brought to the pointers' shape.
+// Returns pointer [, values] [, mask] [, other], each brought to the pointers' shape.
 std::vector<Handle> access_operands(const Value& pointer, const Access& access, Attrs& attrs, Loc loc) {
   Recorder& recorder = recorder_of(pointer.handle(), access.op, loc);
   recorder.require_live(pointer.handle(), access.op, loc);

@@ -18,24 +18,24 @@ At<T> at(const T& value, Loc loc) {
   return At<T>(value, loc);
 }
 
-// s of `from`, relative to another base.
+// Returns the factor that rescales s from base m to another base.
 template <class T>
 T rescaled(const T& m, const T& base, Loc loc) {
   return fast_exp2(T(at(m, loc) - at(base, loc)), loc);
 }
 
-// A block and what its elements stand for.
+// A block with its options.
 struct Block {
   const Tile& x;
   const OnlineOptions& options;
-  Tile counts;  // of x's shape; empty: everywhere
+  Tile counts;  // of x's shape; empty: all elements count
   Loc loc;
 
   Tile where_counted(const Tile& t, double otherwise) const {
     return counts.empty() ? t : where(counts, TileArg(t, loc), TileArg(otherwise, loc), loc);
   }
   bool scale_is_positive() const { return options.scale_log2.is_number && options.scale_log2.number.real > 0; }
-  // The largest c x by `reduce`, which gives a T for a tile.
+  // Returns the largest c x, where `reduce` computes the maximum of a tile.
   template <class Reduce>
   auto largest(Reduce reduce) const {
     const ScalarArg& c = options.scale_log2;
@@ -44,7 +44,7 @@ struct Block {
     using Number = std::conditional_t<std::is_same_v<decltype(reduce(x)), Tile>, ScalarArg, NumberArg>;
     return decltype(reduce(x))(at(top, loc) * Number(c.number.real, loc));
   }
-  // 2^(c x - base)
+  // Returns 2^(c x - base).
   Tile terms(const TileArg& minus_base) const {
     TileArg c(0, loc);
     static_cast<detail::Operand&>(c) = options.scale_log2;
@@ -52,7 +52,7 @@ struct Block {
   }
 };
 
-// What stands beside a block, in the caller's words.
+// Checks the options of a block.
 void require_options(const OnlineOptions& options, const Tile& x, Loc loc) {
   if (!options.scale_log2.is_number) detail::require_operand(options.scale_log2.handle, Dtypes::f32, "accumulate", loc);
   if (options.counts.empty()) return;
@@ -66,7 +66,7 @@ void require_options(const OnlineOptions& options, const Tile& x, Loc loc) {
 void require_state(const OnlineSum& state, const char* op, Loc loc) {
   for (const Scalar* scalar : {&state.m, &state.s}) detail::require_operand(scalar->handle(), Dtypes::f32, op, loc);
 }
-// Of m and s, and tiles of lanes.
+// Checks the dtypes of m and s and their shape.
 void require_state(const OnlineSums& state, const BlockLanes& lanes, const char* op, Loc loc) {
   for (const Tile* tile : {&state.m, &state.s}) detail::require_operand(tile->handle(), Dtypes::f32, op, loc);
   const Shape carried = lanes.carried();

@@ -1,4 +1,4 @@
-// Numbers, scalars and tiles brought to a common type.
+// Brings numbers, scalars and tiles to a common type.
 #include <cmath>
 #include <sstream>
 
@@ -22,20 +22,21 @@ std::string widened(DType dtype) {
   return std::string(".to(") + (dtype == i32 ? "i64" : "i32") + ")";
 }
 
-// Ops of the bits as unsigned numbers: there a conversion, which keeps the sign, changes the value.
+// Returns true for ops that read the bits as unsigned numbers. For these, a conversion changes the
+// value, because it keeps the sign.
 bool reads_unsigned(const std::string& op) {
   static constexpr std::string_view kOps[] = {"ult", "ule", "ugt", "uge", "udiv", "urem", "umulhi"};
   return std::find(std::begin(kOps), std::end(kOps), op) != std::end(kOps);
 }
 std::string unsigned_advice(int64_t number, DType dtype) {
-  const int64_t half = most_of(dtype) + 1, most = 2 * half - 1;  // no i64: each of its numbers fits
+  const int64_t half = most_of(dtype) + 1, most = 2 * half - 1;  // not for i64, which has every number
   const std::string widen = "convert the operand with " + widened(dtype) + " & " + std::to_string(most);
   if (number < 0 || number > most) return widen + ", its unsigned value";
   return "write " + std::to_string(number - 2 * half) + ", which has the same bits, or " + widen +
          ", its unsigned value";
 }
 
-// What is wrong with a number of a float type; empty if the type has it or one that it is rounded to.
+// Returns an error for a number that a float type cannot represent or round to, else "".
 std::string overflow(double number, DType dtype) {
   const bool infinite = std::isinf(number) && dtype != f8e4m3;
   if (infinite || std::isnan(number) || std::fabs(number) <= largest_of(dtype)) return "";
@@ -43,7 +44,7 @@ std::string overflow(double number, DType dtype) {
          (dtype == f8e4m3 ? " and has no infinities" : "; write an infinity if you mean one");
 }
 
-// A scalar's dtype adapts to a wider integer; anything else must agree.
+// Widens a scalar to a wider integer type. Other types must agree.
 Handle widen(const Handle& scalar, DType dtype, Loc loc) {
   const bool wider =
       is_plain_integer(scalar.dtype) && is_plain_integer(dtype) && size_of(dtype) > size_of(scalar.dtype);

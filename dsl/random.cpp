@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kRounds = 10;
 constexpr int64_t kMultipliers[] = {0xd2511f53, 0xcd9e8d57};
-constexpr int64_t kWeyl[] = {0x9e3779b9, 0xbb67ae85};  // added to the key from round to round
+constexpr int64_t kWeyl[] = {0x9e3779b9, 0xbb67ae85};  // added to the key before each further round
 
-// The number with these low 32 bits.
+// Returns the number with these low 32 bits.
 int32_t word(int64_t bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits));
 }
@@ -25,8 +25,8 @@ struct Product {
   Tile high, low;
 };
 
-// Both words of the product of unsigned words. They are parts of one product, because targets have an instruction for it
-// (mul.wide.u32, vpmuludq) that costs less than the two for its halves.
+// Returns both words of the product of unsigned words. They are parts of one multiplication: the
+// instruction for it (mul.wide.u32, vpmuludq) costs less than two for its halves.
 Product multiply(const Tile& x, int64_t factor, Loc loc) {
   const Tile wide = At<Tile>(x.to(i64, loc), loc) & ScalarArg(int64_t{0xffffffff}, loc);
   const Tile product = At<Tile>(wide, loc) * ScalarArg(factor, loc);

@@ -1,4 +1,4 @@
-// The two moves, and what is made of them.
+// The two moves, gather and shuffle_xor, and the functions made of them.
 #include "ligerdsl/dsl/rearrange.h"
 
 #include <bit>
@@ -28,19 +28,19 @@ Recorder& require_operand(const Tile& x, const char* op, Loc loc) {
   return detail::require_operand(x.handle(), program::Dtypes::any, op, loc);
 }
 
-// The index of each element along the axis.
+// Returns the index of each element along the axis.
 Tile positions(const Tile& x, int axis, Loc loc) {
   return detail::positions(*x.handle().recorder, x.shape(), axis, "arange", loc);
 }
 
-// Whether that has one of these bits.
+// Returns true where the index has one of these bits.
 Tile has_bits(const Tile& x, int axis, int64_t bits, Loc loc) {
   const Tile place = positions(x, axis, loc);
   const Tile masked = at(place, loc) & number(bits, loc);
   return at(masked, loc) != number(0, loc);
 }
 
-// Of a tile that can be ordered.
+// Returns the axis of a tile that can be sorted.
 int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   require_operand(x, op, loc);
   if (is_fp8(x.dtype()))
@@ -54,8 +54,8 @@ int power_of_two_axis(const Tile& x, int axis, const char* op, Loc loc) {
   return along;
 }
 
-// Integers in the order of x's values, and back. A float's bits are in order but for the negative ones, which are
-// backwards; a NaN is the largest, and comes back as a NaN.
+// Convert x to integers in the same order, and back. The bits of floats are in order except for
+// negative numbers, whose order is reversed. A NaN is the largest key, and comes back as a NaN.
 Tile to_keys(const Tile& x, Loc loc) {
   if (!is_float(x.dtype())) return size_of(x.dtype()) < 4 ? x.to(i32, loc) : x;
   const Tile wide = x.to(f32, loc), bits = bitcast(wide, i32, loc);
@@ -72,7 +72,7 @@ Tile from_keys(const Tile& key, DType dtype, Loc loc) {
   return bitcast(bits, f32, loc).to(dtype, loc);
 }
 
-// Sorts blocks of `size` of integers that are bitonic, backwards those whose places have the bit `backwards`.
+// Sorts bitonic blocks of `size`, in reverse where the index has the bit `backwards`.
 Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   for (int64_t distance = size / 2; distance > 0; distance /= 2) {
     const Tile other = shuffle_xor(x, distance, axis, loc);
@@ -83,14 +83,15 @@ Tile merge(Tile x, int axis, int64_t size, int64_t backwards, Loc loc) {
   return x;
 }
 
-// Sorts blocks of `size`, every other one backwards where there are several.
+// Sorts blocks of `size`. If there are several, every other one is in reverse order.
 Tile sort_blocks(Tile x, int axis, int64_t size, Loc loc) {
   const int64_t whole = x.shape()[axis];
   for (int64_t block = 2; block <= size; block *= 2) x = merge(x, axis, block, block < whole ? block : 0, loc);
   return x;
 }
 
-// Keys, the largest first if they descend, above the indices along the axis: no two of these numbers are equal.
+// Combine keys (inverted for `descending`) with the indices along the axis, which makes all numbers
+// distinct, and split them again.
 Tile with_indices(const Tile& keys, int axis, bool descending, Loc loc) {
   const Tile order = descending ? ~at(keys, loc) : keys;
   const Tile upper = at(order.to(i64, loc), loc) << number(32, loc);
@@ -107,7 +108,7 @@ void require_key(const Tile& x, const char* op, Loc loc) {
   if (x.dtype() == i64) fail(loc, op, "i64 and an index are no number of 64 bits; sort() orders i64, .to(i32) fits");
 }
 
-// The axis as the last one, and back.
+// Moves an axis of the tile from one position to another.
 Tile move_axis(const Tile& x, int from, int to, Loc loc) {
   if (from == to) return x;
   std::vector<int> order;
@@ -181,10 +182,11 @@ Tile join(const Tile& a, const Tile& b, Loc loc) {
 std::pair<Tile, Tile> split(const Tile& x, Loc loc) {
   require_operand(x, "split", loc);
   if (x.rank() < 2 || x.shape().back() != 2)
-    fail(loc, "split", "expected a tile whose last dimension is 2, beside others, got " + detail::to_string(x.shape()));
+    fail(loc, "split",
+         "expected a tile of rank 2 or more whose last dimension is 2, got " + detail::to_string(x.shape()));
   const int axis = x.rank() - 1;
   const Tile place = positions(x, axis, loc);
-  // Of two elements the one that stands where it is wanted, bit for bit.
+  // Returns one of the two elements with its bits unchanged, by its index.
   const auto element = [&](bool second) {
     const auto choose = [&](Scalar a, Scalar i, Scalar b, Scalar j) {
       const At<Scalar> left(second ? j : i, loc), right(second ? i : j, loc);
@@ -217,8 +219,8 @@ Sorted stable_sort(const Tile& x, int axis, bool descending, Loc loc) {
   return without_indices(sort_blocks(records, along, x.shape()[along], loc), x.dtype(), descending, loc);
 }
 
-// Blocks of k are sorted, every other one backwards; then of two neighbours the smaller number of each pair is one of
-// the k smallest of both, and these are bitonic. The tile halves with each turn.
+// Sorts blocks of k, every other one in reverse. The minima of the pairs of two adjacent blocks are
+// then the k smallest elements of both, and bitonic. Each iteration halves the tile.
 Sorted topk(const Tile& x, int64_t k, int axis, Loc loc) {
   const int along = power_of_two_axis(x, axis, "topk", loc), last = x.rank() - 1;
   require_key(x, "topk", loc);

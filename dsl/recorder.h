@@ -1,4 +1,5 @@
-// The state behind a KernelBuilder and its handles: the program under construction and the stack of open regions.
+// State of a KernelBuilder and its handles: the program under construction and the stack of open
+// regions.
 #pragma once
 
 #include <memory>
@@ -30,7 +31,7 @@ using program::ValueId;
 
 std::string to_string(const Shape& shape);       // [4, ?, 128]
 std::string to_string(const Type& type);         // f32 tile [128]
-std::string plural(size_t n, const char* noun);  // "1 index" needs its own text; regular nouns only
+std::string plural(size_t n, const char* noun);  // regular nouns only
 
 using Attrs = std::vector<program::Attr>;
 
@@ -45,21 +46,22 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
                            Attrs attrs, Loc loc, std::vector<program::Region> regions = {});
   Handle emit_one(OpCode code, const std::vector<Handle>& operands, const Type& result, Attrs attrs, Loc loc);
 
-  // Records a region: opens it with arguments of these types, runs the body, closes it with a yield of what the body
-  // returned after `check` saw it. The body's values die with the region.
+  // Records a region. Opens it with arguments of these types, runs the body, calls `check` on its
+  // results, and closes the region with a yield of them. Values of the body end with the region.
   using Check = std::function<void(const std::vector<Handle>&)>;
   program::Region region(const std::vector<Type>& arguments, const RegionBody& body, const Check& check, Loc loc);
 
-  // Fails unless the handle is usable here: recorded by this builder, in a region that is still open.
+  // Fails unless the handle is usable here: recorded by this builder, in a region that is still
+  // open.
   void require_live(const Handle& handle, const std::string& op, Loc loc) const;
   const Type& type(const Handle& handle) const { return program_.values[handle.id]; }
 
-  // Inside of KernelBuilder::dynamic_persistent: what the grid's numbers are there.
+  // Inside KernelBuilder::dynamic_persistent: the values of program_id(0) and num_programs(0).
   struct ProgramLoop {
     Handle program, programs;
   };
   std::optional<ProgramLoop> program_loop;
-  // The region that is being recorded is a kernel's outermost one until the scope ends.
+  // Sets program_loop for the outermost region of a kernel until the scope ends.
   class LoopScope {
    public:
     LoopScope(Recorder& recorder, ProgramLoop loop) : recorder_(recorder) { recorder_.program_loop = std::move(loop); }
@@ -70,19 +72,19 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
    private:
     Recorder& recorder_;
   };
-  // Whether nothing but the kernel itself is being recorded.
+  // Returns true outside all loops, branches and combiners.
   bool at_top() const { return open_.size() == 1; }
   bool has_arguments() const { return !program_.arguments.empty(); }
 
   int exact_depth = 0;                            // > 0: float ops carry no_contract
-  bool in_combiner = false;                       // what is recorded is part of a combiner
-  int64_t num_residents = 0;                      // so far: each gets the next number
-  std::unordered_set<ValueId> alignment_offsets;  // what View::alignment_offset gave
+  bool in_combiner = false;                       // a combiner is being recorded
+  int64_t num_residents = 0;                      // resident rows so far; the next one gets the next number
+  std::unordered_set<ValueId> alignment_offsets;  // results of View::alignment_offset
   std::unordered_map<ValueId, int64_t> integers;  // constants
-  // Read-only views and pointers into them, by the number of the argument.
+  // Read-only views and pointers into them -> number of the argument.
   std::unordered_map<ValueId, size_t> read_only;
 
-  // False once the handle's program is finished: nothing may be asked about it then.
+  // Returns false after the handle's program is finished. The handle must not be used then.
   bool knows(const Handle& handle) const { return handle.id < program_.values.size(); }
 
   program::Program finish(Loc loc);
@@ -104,7 +106,7 @@ class Recorder : public std::enable_shared_from_this<Recorder> {
   std::unordered_map<std::string, uint32_t> file_index_;
 };
 
-// The recorder of an operand; fails on an empty handle.
+// Returns the recorder of an operand. Fails on an empty handle.
 Recorder& recorder_of(const Handle& handle, const std::string& op, Loc loc);
 
 // Types.
@@ -112,42 +114,44 @@ Type scalar_type(DType dtype);
 Type tile_type(DType dtype, Shape shape);
 // Fails unless every dimension is c * 2^n with odd c <= 31 and there are at most 2^20 elements.
 void require_tile_shape(const Shape& shape, const std::string& op, Loc loc);
-// Axis in [0, rank), counting from the end when negative.
+// Returns an axis in [0, rank). A negative axis counts from the end.
 int normal_axis(int axis, int rank, const std::string& op, Loc loc);
 inline bool is_plain_integer(DType dtype) {
   return is_integer(dtype) && dtype != i1;
 }
 
-// Numbers of 16 bits as f32, in which they are added up (reduce.cpp).
+// Converts 16-bit floats to f32, the type in which they are accumulated (reduce.cpp).
 Tile widened_to_add(const Tile& x, Loc loc);
 
-// The index (i32) along an axis, or of all elements in row-major order (kAllAxes), in this shape (reduce.cpp).
+// Returns a tile of this shape with the index (i32) along an axis, or of all elements in row-major
+// order with kAllAxes (reduce.cpp).
 Tile positions(Recorder& recorder, const Shape& shape, int axis, const std::string& op, Loc loc);
 
-// A block's elements, in any shape, as the lanes own them; records nothing where they are already (lanes.cpp).
+// Reshapes a block to the shape of the lanes. Records nothing if it has that shape (lanes.cpp).
 Tile deal(const BlockLanes& lanes, const Tile& block, const std::string& op, Loc loc);
 
 // Operands (operand.cpp).
 // Fails unless the rule accepts the operand's type.
 void require_dtype(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
-// The recorder of an operand of a function that is made of several operations: what it cannot use is the caller's
-// mistake, not one of theirs.
+// Returns the recorder of an operand of a function that records several ops. An invalid operand is
+// then an error of the function, not of one of its ops.
 Recorder& require_operand(const Handle& x, program::Dtypes rule, const std::string& op, Loc loc);
-// A pad is a number that the view's type has.
+// Fails unless the view's type represents the pad value.
 void require_pad(double pad, DType type, Loc loc);
 Handle constant(Recorder& recorder, const Number& number, const Type& type, const std::string& op, Loc loc);
-// A handle of a scalar; a number takes `dtype`, or i64 when dtype is i32 and it does not fit.
+// Returns a scalar handle. A number takes `dtype`, or i64 if dtype is i32 and it does not fit.
 Handle scalar_operand(Recorder& recorder, const Operand& operand, DType dtype, const std::string& op, Loc loc);
-// A tile of exactly this type: numbers and scalars fill, dimensions of 1 grow.
+// Returns a tile of exactly this type: numbers and scalars fill it, dimensions of 1 grow.
 Handle tile_operand(Recorder& recorder, const Operand& operand, const Type& type, const std::string& op, Loc loc);
-// Both operands brought to one type.
+// Both operands in one type.
 struct Pair {
   Handle a, b;
 };
 Pair match(const Operand& a, const Operand& b, const std::string& op, Loc loc);
-// An integer scalar for index arithmetic (i32, or i64 when it does not fit).
+// Returns an integer scalar for index arithmetic (i32, or i64 for a number that does not fit).
 Handle index_operand(Recorder& recorder, const Operand& operand, const std::string& op, Loc loc);
-// That it is what View::alignment_offset gave, for tiles along the last dimension.
+// Fails unless the offset is a result of View::alignment_offset and tiles are along the last
+// dimension.
 void require_alignment_offset(Recorder& recorder, const Scalar& alignment_offset, const Shape& tile_shape,
                               const std::string& op, Loc loc);
 

@@ -11,7 +11,7 @@ namespace {
 
 using program::ReductionKind;
 
-// What a reduction or scan runs over: checked tiles of one shape and a normal axis.
+// Operands of a reduction or scan: checked tiles of one shape and a non-negative axis.
 struct Operands {
   Recorder* recorder;
   std::vector<Handle> tiles;
@@ -115,7 +115,7 @@ Tile positions(const Tile& x, int axis, const std::string& op, Loc loc) {
                    loc);
 }
 
-// (value, index) of the extreme element; the lowest index wins ties.
+// Returns (value, index) of the extreme element; the lowest index wins ties.
 std::vector<Handle> extreme(const Tile& x, int axis, bool largest, const std::string& op, Loc loc) {
   recorder_of(x.handle(), op, loc).require_live(x.handle(), op, loc);
   require_numbers(x, op, loc);

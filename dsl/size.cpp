@@ -8,11 +8,11 @@
 namespace ligerdsl {
 namespace {
 
-constexpr int kDepth = 16;  // operands that wait for their operation at a time
+constexpr int kDepth = 16;  // largest depth of the evaluation stack
 
 }  // namespace
 
-// Sizes are asked for at every launch: what is known now is not computed then.
+// Simplifies now, because sizes are evaluated at every launch.
 Size::Size(Kind kind, const Size& a, const Size& b) : nodes_(a.nodes_) {
   const Node& divisor = b.nodes_.front();
   if (kind == Kind::ceil_div && b.nodes_.size() == 1 && divisor.kind == Kind::number && divisor.number < 1)
@@ -37,7 +37,7 @@ int64_t Size::at(int64_t rows) const {
   const Node* nodes = nodes_.data();
   if (nodes_.size() == 1) return nodes->kind == Kind::rows ? rows : nodes->number;
   if (nodes_.size() == 3 && nodes[2].kind == Kind::ceil_div && nodes[0].kind == Kind::rows &&
-      nodes[1].kind == Kind::number)  // of most grids
+      nodes[1].kind == Kind::number)  // the expression of most grids
     return rows / nodes[1].number + (rows % nodes[1].number != 0);
   int64_t stack[kDepth];
   int64_t* top = stack - 1;
@@ -96,7 +96,7 @@ std::string Size::text() const {
         break;
       case Kind::number:
       case Kind::rows:
-        break;  // above
+        break;  // handled above
     }
   }
   return stack.back().text;

@@ -1,4 +1,4 @@
-// Targets that have a name, and those of other binaries.
+// Targets by name, and targets of other binaries.
 #include "ligerdsl/dsl/target.h"
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace ligerdsl {
 namespace {
 
-// Of the widest vector registers that kernels use on this processor.
+// Returns the bytes of the widest vector registers that kernels use on this processor.
 int32_t host_vector_bytes() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx512f")) return 64;

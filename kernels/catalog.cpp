@@ -45,7 +45,7 @@ CatalogEntry entry(const ConfiguredKernel<Options, Config>& kernel) {
 }  // namespace
 
 const std::vector<CatalogEntry>& catalog() {
-  // Each kernel that a header in kernels/*/ declares (generate_catalog.py).
+  // One entry per kernel that a header in kernels/*/ declares (generate_catalog.py).
   static const std::vector<CatalogEntry> entries = {
 #define LIGERDSL_CATALOG_ENTRY(kernel) entry(kernel),
 #include "kernels/catalog_entries.inc"

@@ -1,5 +1,5 @@
-// Every operation of the library by name, with its options and its schedule as text: what tools list, compile, probe
-// and tune.
+// All operations of the library by name, with options and schedules as text. Tools use this catalog
+// to list, compile, probe and tune operations.
 #pragma once
 
 #include <functional>
@@ -16,14 +16,14 @@ struct CatalogEntry {
   std::string name;
   std::string description;
   std::vector<MetaField> options;  // with default values
-  // Unknown options and values throw ligerdsl::Error, here and below.
+  // All functions throw ligerdsl::Error for unknown options and values.
   std::function<Operation(const Machine&, const MetaValues& options)> make;
 
-  // The rest of a ConfiguredKernel (config.h); empty where there is nothing to choose.
+  // Functions of a ConfiguredKernel (config.h); empty for a FixedKernel.
   std::function<std::vector<MetaField>(const Machine&, const MetaValues& options)> heuristic;
-  // The reason against the heuristic's choice with these fields changed, or "".
+  // Returns the reason why the heuristic's Config with these fields changed is not valid, or "".
   std::function<std::string(const Machine&, const MetaValues& options, const MetaValues& config)> valid;
-  // The operation of that choice; throws the reason.
+  // Returns the operation of that Config; throws the reason if it is not valid.
   std::function<Operation(const Machine&, const MetaValues& options, const MetaValues& config)> make_with;
   std::function<Cost(const MetaValues& options, int64_t rows)> cost;
   int version = 0;

@@ -1,22 +1,32 @@
 #!/usr/bin/env bash
-# The tests that need a GPU, run where nothing can be installed: no CMake, no LLVM, and no Python but for the part of that name.
+# Runs the tests that need a GPU on a machine without CMake and LLVM. Only the part `python` needs
+# Python.
 #
-#   tests/gpu.sh pack [BUILD]         here: BUILD/gpu-tests.tar.gz with everything that is carried (default build/release)
-#   ./gpu.sh [PART...]                there, in the unpacked folder (or tests/gpu.sh PART... in a built checkout)
+#   tests/gpu.sh pack [BUILD]   on the build machine: packs all files into BUILD/gpu-tests.tar.gz
+#                               (default build/release)
+#   ./gpu.sh [PART...]          on the GPU machine, in the unpacked folder
+#   tests/gpu.sh [PART...]      in a built checkout
 #
-# Parts: small large accuracy kernels abi time python; all of them without a name, python where the package was built.
-# `python` is tests/python/gpu_test.py in PYTHON (default python3), which must have torch; pytest is carried from BUILD/python-venv, or from
-# the folder PYTEST_FROM, for where there is none. `sanitize` runs a few tests under
-# compute-sanitizer's four tools, which must be in PATH or named by COMPUTE_SANITIZER.
-# Variables: JOBS (processes at a time, default 12), RESULTS (folder for logs, default gpu-results),
-# LIGERDSL_LIBCUBLASLT (else fused linear cross-entropy is skipped where no cuBLASLt is found).
-# Exit code 0: all parts passed. The last lines count what passed, failed and was skipped.
+# Parts: small large accuracy kernels abi time python sanitize.
+# Default: all except sanitize, and python only if the package was built.
+#
+# - `python` runs tests/python/gpu_test.py with PYTHON (default python3), which must have torch.
+#   pytest
+#   is packed from BUILD/python-venv or from the folder PYTEST_FROM.
+# - `sanitize` runs a few tests under compute-sanitizer's four tools. compute-sanitizer must be in
+#   PATH
+#   or named by COMPUTE_SANITIZER.
+#
+# Variables: JOBS (concurrent processes, default 12), RESULTS (folder for logs, default
+# gpu-results), LIGERDSL_LIBCUBLASLT (without a cuBLASLt, tests of fused linear cross-entropy are
+# skipped). Exit code 0: all parts passed. The last lines count what passed, failed and was skipped.
 set -uo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 files=(tests/every_op/every_op_tests tests/kernels/kernel_tests tests/abi/abi_tests tests/runtime/runtime_tests
        tests/runtime/libfake_compiler.so bin/execute_time bin/ligerdsl lib/libligerdsl-compiler.so lib/libligerdsl.so.0 lib/ligerdsl/compile-worker)
 
-# The package with links to the libraries that are there already, its tests, and pytest with what it imports.
+# Packs the Python package with links to the packed libraries, its tests, and pytest with its
+# imports.
 pack_python() {
   local build=$1 folder=$2 each from
   mkdir -p "$folder/python" "$folder/tests/python" "$folder/pytest"
@@ -39,7 +49,7 @@ pack() {
     cp -L "$build/$file" "$folder/$file" || { echo "build it first: $file" >&2; exit 1; }
     strip --strip-unneeded "$folder/$file"
   done
-  mkdir "$folder/fallback"  # of what the compiler library needs beside glibc
+  mkdir "$folder/fallback"  # libraries that the compiler library needs in addition to glibc
   ldd "$build/lib/libligerdsl-compiler.so" "$build/bin/ligerdsl" | awk '/lib(z|zstd|fmt)\.so/ {print $3}' | sort -u |
     xargs -I{} cp -L {} "$folder/fallback/"
   [[ -f $build/python/ligerdsl/_bind.abi3.so ]] && pack_python "$build" "$folder"
@@ -63,7 +73,8 @@ export LIGERDSL_CACHE_DIR=${LIGERDSL_CACHE_DIR:-$results/cache}
 export LIGERDSL_TEST_FAKE_COMPILER=$root/tests/runtime/libfake_compiler.so
 failed=()
 
-# name shards seconds program arguments...: that many processes at a time, each with its share of the tests.
+# run NAME SHARDS SECONDS PROGRAM ARGUMENTS...: runs SHARDS processes, each with its share of the
+# tests.
 run() {
   local name=$1 shards=$2 seconds=$3 begin=$SECONDS bad=0 pids=() shard
   shift 3
@@ -95,7 +106,7 @@ python_tests=$root/tests/python
 part() {
   case $1 in
     small) run small "$jobs" 590 "$every_op" --device=cuda --gtest_filter='*Replay*:Streams*:*Cases*' ;;
-    # One at a time: up to 60 GiB of device memory.
+    # One process: its tests need up to 60 GiB of device memory.
     large)
       run large 1 590 "$every_op" --device=cuda --gtest_filter='*Large*:*Apart*'
       run large-kernels 1 300 "$kernels" --backend=cuda --gtest_filter='Large.*'
@@ -109,7 +120,7 @@ part() {
       run abi 1 590 "$root/tests/abi/abi_tests" --gtest_filter='Gpu.*:*Sticky.*'
       run runtime 1 300 "$root/tests/runtime/runtime_tests" --gtest_filter='GpuTest.*'
       ;;
-    time)  # alone on the machine: nothing else of this script runs beside it
+    time)  # runs alone, because it measures
       run time 1 590 "$root/bin/execute_time" 101
       sed -n '/^{/,$p' "$results/time.0.log" >"$results/execute_time.json"
       grep -a 'launches:' "$results/time.0.log"
@@ -122,9 +133,10 @@ part() {
       ;;
     sanitize)
       local tool=${COMPUTE_SANITIZER:-compute-sanitizer} check
-      for check in memcheck racecheck initcheck synccheck; do
+      for check in ${SANITIZERS:-memcheck racecheck initcheck synccheck}; do
+        # cuBLASLt's own kernels (nvjet) are not what is tested.
         run "sanitize-$check" "$jobs" 590 "$tool" --tool "$check" --error-exitcode 1 --launch-timeout 0 \
-          "$every_op" --device=cuda --rows=5 --gtest_filter='*Replay*'
+          --kernel-name-exclude kernel_substring=nvjet "$every_op" --device=cuda --rows=5 --gtest_filter='*Replay*'
       done
       ;;
     *) echo "no part '$1': small large accuracy kernels abi time python sanitize" >&2; exit 2 ;;

@@ -1,7 +1,8 @@
-"""notices.py ROOT: NOTICE names what the shipped binaries are built from.
+"""notices.py ROOT: checks that NOTICE names the packages in the shipped binaries.
 
-Each package that the build files of the shipped folders ask CMake for is either compiled or linked into a binary, and then NOTICE names
-it, or comes from the system. A package that this file does not know fails: whoever adds it says which of the two it is.
+The build files of the shipped folders ask CMake for packages. A package that becomes part of a
+binary must be in NOTICE; others come from the system. An unknown package fails: add it to one of
+the two lists.
 """
 
 import pathlib

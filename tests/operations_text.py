@@ -1,5 +1,7 @@
-"""operations_text.py: the text of the operations (lib/codegen/ops.py) as ops.h has it: no word is lost, no line is too long, and what
-did not fit into a line begins the next."""
+"""operations_text.py: checks how ops.h wraps the text of the operations (lib/codegen/ops.py).
+
+No word is lost, no line is too long, and the overflow of a line begins the next one.
+"""
 
 import pathlib
 import sys

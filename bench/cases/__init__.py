@@ -23,5 +23,5 @@ BUILDERS = {f.__name__: f for f in (adamw, attention, bias_add, cross_entropy, c
 
 
 def build(context, wanted):
-    """The case of a sets.Wanted on the context's device."""
+    """Returns the case of a sets.Wanted on the context's device."""
     return BUILDERS[wanted.kernel](context, *wanted.shape, dtype=DTYPES[wanted.dtype])

@@ -1,4 +1,4 @@
-"""Causal attention and its gradients beside torch's back ends of scaled_dot_product_attention and FlashAttention-4."""
+"""Causal attention and its gradients, compared with torch's SDPA back ends and FlashAttention-4."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +8,10 @@ from .common import CODES, Case, Maker, autograd, normwise, ours
 
 
 def exact_heads(q, k, v, d_o, at, head):
-    """Output and gradients, in float64, of one key head with the query heads that share it: o, d_q [T, G, D]; d_k, d_v [T, D]."""
+    """Returns float64 output and gradients of one key head and its query heads.
+
+    o, d_q: [T, G, D]; d_k, d_v: [T, D].
+    """
     group, scale = q.shape[2] // k.shape[2], q.shape[-1] ** -0.5
     keys, values = k[at, :, head].double(), v[at, :, head].double()
     unseen = torch.ones(q.shape[1], k.shape[1], device=q.device, dtype=torch.bool).triu_(1)
@@ -26,7 +29,10 @@ def exact_heads(q, k, v, d_o, at, head):
 
 
 def attention(context, B, T, A, K, D, dtype):
-    """B batches of T tokens, A query heads that share K key heads of D columns. fwd counts half of 4 B A T^2 D flops, bwd half of 10."""
+    """B batches of T tokens; A query heads share K key heads of D columns.
+
+    Causal flops are half of the full ones: 4 B A T^2 D for fwd, 10 B A T^2 D for bwd.
+    """
     make = Maker(context.device)
     q, k, v = (make.randn(B, T, heads, D, dtype=dtype).requires_grad_() for heads in (A, K, K))
     d_o = make.randn(B, T, A, D, dtype=dtype)

@@ -1,17 +1,20 @@
-"""Chains: forward and backward of one kernel over and over on one stream, as a training step queues small kernels.
+"""Chains: forward and backward of one kernel, many times on one stream, like small kernels of a
+training step.
 
-Each link of a chain has tensors of its own, which together exceed every L2: a link finds its inputs in memory, not in a cache.
+Each link of a chain has its own tensors. Together they exceed every L2, so a link reads its inputs
+from memory.
 """
 
 from .common import Case, Contender, Pass
 from .norms import rms_norm
 
 LINKS = 8
-NOT_IN_CHAINS = ("liger_inplace", "liger_cute", "compile_max", "quack_tuned")  # what writes over its inputs, or takes long to tune
+NOT_IN_CHAINS = ("liger_inplace", "liger_cute", "compile_max", "quack_tuned")  # contenders that overwrite inputs or take long to tune
 
 
 def chain(kernel, build, *arguments, **more):
-    """A case whose one pass runs LINKS cases of `build`, one after the other; its times and bytes are those of one link."""
+    """Returns a case whose only pass runs LINKS cases of `build` in a row; times and bytes are per
+    link."""
     links = [build(*arguments, **more) for _ in range(LINKS)]
 
     def contender(provider):
@@ -35,7 +38,7 @@ def chain(kernel, build, *arguments, **more):
 
 
 def numbered(links):
-    """One dictionary of the links' dictionaries: the name of an output is followed by its link's number."""
+    """Merges the links' dictionaries; appends the number of its link to the name of each output."""
     return {f"{name}{i}": value for i, link in enumerate(links) for name, value in link.items()}
 
 

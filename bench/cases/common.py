@@ -1,7 +1,8 @@
-"""What cases are made of. A case offers contenders; a contender offers passes; a pass is one thing to time.
+"""Parts of a case. A case has contenders, a contender has passes, and a pass is timed as one unit.
 
-A pass's `run` queues the work and returns the tensors it made, by the names that the case checks; one that writes into
-tensors of its own returns None and lists them in `wrote`. `own_bytes` is the memory that such a pass needs beyond its inputs.
+A pass's `run` enqueues the work and returns its outputs by the names that the case checks. A pass
+with preallocated outputs returns None and lists them in `wrote`. `own_bytes` is the memory that
+such a pass needs in addition to its inputs.
 """
 
 from dataclasses import dataclass, field
@@ -11,15 +12,16 @@ import torch
 
 CODES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32"}
 DTYPES = {name: dtype for dtype, name in CODES.items()}
-# What max |a - r| / max |r| may be for one of our outputs; a sum over rows is measured normwise. The tests have finer gates.
+# Largest max |a - r| / max |r| of one of our outputs; sums over rows use the norm. Tests have
+# tighter gates.
 GATES = {"f32": 2e-5, "f16": 4e-3, "bf16": 1.6e-2}
 
 
 @dataclass
 class Pass:
     run: Callable
-    wrote: Optional[Callable] = None   # {name: tensor} of what `run` wrote; None: `run` returns it
-    own_bytes: Optional[int] = None    # outputs and workspace that were allocated beforehand; None: `run` allocates
+    wrote: Optional[Callable] = None  # {name: tensor} that `run` wrote; None: `run` returns its outputs
+    own_bytes: Optional[int] = None  # bytes of preallocated outputs and workspace; None: `run` allocates
     workspace_bytes: int = 0
 
     def outputs(self):
@@ -29,8 +31,8 @@ class Pass:
 
 @dataclass
 class Contender:
-    passes: dict                       # fwd, bwd, full or chain -> Pass
-    restore: Optional[Callable] = None  # puts inputs back that a pass overwrites, before each repetition
+    passes: dict  # fwd, bwd, full or chain -> Pass
+    restore: Optional[Callable] = None  # restores overwritten inputs before each repetition
 
 
 @dataclass
@@ -38,16 +40,16 @@ class Case:
     kernel: str
     shape: tuple
     dtype: torch.dtype
-    bytes: dict                                    # pass -> bytes read and written at least once
-    make: dict = field(default_factory=dict)       # provider -> function returning a Contender
-    exact: dict = field(default_factory=dict)      # output -> function of the output returning its relative error
-    flops: dict = field(default_factory=dict)      # pass -> floating-point operations, where they are the floor
-    bursts: bool = False                           # long and hot: time it in bursts and sustained
-    links: int = 0                                 # a chain of so many repetitions per run: time one of many back to back
-    gated: bool = True                             # False: what is measured is the error itself, whatever it is
+    bytes: dict  # pass -> least bytes read and written
+    make: dict = field(default_factory=dict)  # provider -> function that returns a Contender
+    exact: dict = field(default_factory=dict)  # output -> function of the output that returns its relative error
+    flops: dict = field(default_factory=dict)  # pass -> floating-point operations, if they bound the time
+    bursts: bool = False  # long and hot: time it in bursts and sustained
+    links: int = 0  # links per run of a chain: time one of many in a row
+    gated: bool = True  # False: the case measures the error itself
 
     def errors(self, outputs):
-        """{output: error} of the outputs that the case knows. Raises KeyError when it knows none of them."""
+        """Returns {output: error} of the case's outputs. Raises KeyError if there are none."""
         known = {name: self.exact[name](tensor) for name, tensor in outputs.items() if name in self.exact}
         if not known:
             raise KeyError(f"{self.kernel}: nothing to check among {', '.join(outputs)}")
@@ -55,7 +57,8 @@ class Case:
 
 
 class Maker:
-    """Random tensors on the device of the run, from a seed of its own: every contender of a case sees the same numbers."""
+    """Random tensors on the device from a fixed seed, so that all contenders of a case see the same
+    numbers."""
 
     def __init__(self, device):
         self.device = device
@@ -63,7 +66,7 @@ class Maker:
     def randn(self, *shape, dtype, scale=1.0):
         out = torch.empty(*shape, device=self.device, dtype=dtype)
         flat = out.view(-1)
-        for part in flat.split(1 << 28):  # no f32 copy of a large tensor
+        for part in flat.split(1 << 28):  # avoids an f32 copy of a large tensor
             part.copy_(torch.randn(part.numel(), device=self.device) * scale)
         return out
 
@@ -85,9 +88,10 @@ def nbytes(*tensors):
 
 
 def ours(forward, backward, made, saved=(), restore=None):
-    """Passes of two bound plans. made: (outputs of forward, outputs of backward), saved: what forward keeps for backward.
+    """Returns the passes of two bound plans.
 
-    restore: puts back the inputs whose memory the outputs are.
+    made: (outputs of forward, outputs of backward). saved: tensors that forward saves for backward.
+    restore: restores inputs that the outputs overwrite.
     """
     first, second = made
     allocated = lambda outputs: 0 if restore else nbytes(*outputs.values())
@@ -105,9 +109,10 @@ def ours(forward, backward, made, saved=(), restore=None):
 
 
 def autograd(function, inputs, grads, names, restore=None):
-    """Passes of a differentiable function: fwd without a graph, bwd on a retained graph, full = both.
+    """Returns passes of a differentiable function: fwd without a graph, bwd on a retained graph,
+    full = both.
 
-    names: (outputs of function, gradients of inputs).
+    names: (outputs of the function, gradients of inputs).
     """
     as_tuple = lambda value: value if isinstance(value, tuple) else (value,)
     held = []
@@ -129,7 +134,8 @@ def autograd(function, inputs, grads, names, restore=None):
 
 
 def direct(forward, backward, restore=None):
-    """Passes of a peer's own functions: forward() -> (outputs, state), backward(state) -> gradients."""
+    """Returns passes of a peer's own functions: forward() -> (outputs, state), backward(state) ->
+    gradients."""
     state = forward()[1]
 
     def full():
@@ -139,12 +145,15 @@ def direct(forward, backward, restore=None):
     return Contender({"fwd": Pass(lambda: forward()[0]), "bwd": Pass(lambda: backward(state)), "full": Pass(full)}, restore)
 
 
-# Without CUDA graphs, which would copy every input that is no parameter into their own memory, in the time of the kernel.
+# CUDA graphs would copy every input that is not a parameter, within the measured time.
 MAX_AUTOTUNE = "max-autotune-no-cudagraphs"
 
 
 def compiled(function, mode=None, repeated=True):
-    """`function` by torch.compile. repeated: its backward runs again on a retained graph, so it may not reuse what forward saved."""
+    """Compiles `function` by torch.compile.
+
+    repeated: its backward runs again on a retained graph, so it must not reuse saved tensors.
+    """
     import torch._functorch.config
     torch._functorch.config.donated_buffer = not repeated
     if mode:
@@ -154,13 +163,15 @@ def compiled(function, mode=None, repeated=True):
 
 
 def by_compiler(reference, contender, repeated=True):
-    """The two contenders of torch.compile: contender(function) -> Contender, asked when one is timed."""
+    """Returns the two contenders of torch.compile; contender(function) -> Contender runs when one
+    is timed."""
     return {"compile": lambda: contender(compiled(reference, None, repeated)),
             "compile_max": lambda: contender(compiled(reference, MAX_AUTOTUNE, repeated))}
 
 
 def put_back(*tensors):
-    """A function that restores these tensors to what they hold now, behind autograd's back."""
+    """Returns a function that restores the current contents of these tensors, hidden from
+    autograd."""
     pristine = [t.detach().clone() for t in tensors]
 
     def restore():
@@ -171,7 +182,8 @@ def put_back(*tensors):
 
 
 class Check:
-    """The error of an output. exact: function returning the reference in float64, asked for once, before inputs are written over."""
+    """The error of an output. exact() returns the float64 reference; it is called once, before
+    inputs change."""
 
     def __init__(self, exact):
         self.exact, self.held = exact, None
@@ -187,7 +199,7 @@ class Check:
 
 
 class worst(Check):
-    """max |a - r| / max |r|, over some rows."""
+    """max |a - r| / max |r| over some rows."""
 
     def __init__(self, exact, rows=None):
         super().__init__(exact)
@@ -203,7 +215,8 @@ class worst(Check):
 
 
 class kept(worst):
-    """The same of what dropout left; infinite if that are not 1 - p of all elements, give or take five standard deviations."""
+    """The same for the elements that dropout kept; infinite if their number is not 1 - p within
+    five deviations."""
 
     def __init__(self, exact, rows, p):
         super().__init__(exact, rows)
@@ -217,14 +230,14 @@ class kept(worst):
 
 
 class normwise(Check):
-    """|a - r|_2 / |r|_2: of a sum over rows."""
+    """|a - r|_2 / |r|_2, for sums over rows."""
 
     def error(self, a, r):
         return (a.reshape(-1) - r.reshape(-1)).norm() / r.norm()
 
 
 def written_over(exact, *tensors):
-    """What restores inputs that a contender writes over; takes the exact values from them before it can."""
+    """Returns a function that restores overwritten inputs; computes the exact values before."""
     for check in exact.values():
         if isinstance(check, Check):
             check.reference()
@@ -232,6 +245,6 @@ def written_over(exact, *tensors):
 
 
 def chunks(rows, width, most=1 << 26):
-    """Row ranges whose float64 copies stay small."""
+    """Returns ranges of rows whose float64 copies stay small."""
     step = max(1, most // width)
     return [slice(begin, min(begin + step, rows)) for begin in range(0, rows, step)]

@@ -1,4 +1,5 @@
-"""Divergences of distributions over the vocabulary: KL, Jensen-Shannon and total variation, means over rows."""
+"""Divergences of distributions over the vocabulary: KL, Jensen-Shannon and total variation,
+averaged over rows."""
 
 import torch
 import torch.nn.functional as F
@@ -9,8 +10,11 @@ from .peers import liger_cute
 
 
 def divergence(context, kernel, M, V, dtype, logarithms, reference, liger, cute=None):
-    """fwd = loss only; full = loss and gradient. logarithms: whether (input, target) are; reference(x, y): the mean over rows in the
-    arithmetic of its arguments; liger(): its function (x, y) -> loss, looked up when asked."""
+    """fwd = loss only; full = loss and gradient.
+
+    logarithms: whether input and target are logarithms. reference(x, y): the mean over rows in the
+    precision of its arguments. liger(): returns its function (x, y) -> loss on demand.
+    """
     make = Maker(context.device)
 
     def distribution(is_logarithm):

@@ -1,4 +1,4 @@
-"""Bias, a factor, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
+"""Bias, scaling, activations, dropout, SwiGLU, GeGLU, RoPE in two layouts, vector add."""
 
 import torch
 import torch.nn.functional as F
@@ -26,7 +26,7 @@ def bias_add(context, M, N, dtype):
 
 
 def scale(context, M, N, dtype):
-    """By one factor that the device holds."""
+    """Scales by one number in device memory."""
     make = Maker(context.device)
     x, factor = make.randn(M, N, dtype=dtype), make.randn(1, dtype=torch.float32)
     rows = make.rows(M)
@@ -44,7 +44,7 @@ def scale(context, M, N, dtype):
 
 
 def activation(context, kernel, M, N, dtype, kind, function, liger_functions=None):
-    """kind: of our activation_forward; function: of torch; liger_functions: as of `gated`."""
+    """kind: of activation_forward; function: torch's; liger_functions: as in `gated`."""
     make = Maker(context.device)
     x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
     one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
@@ -94,7 +94,7 @@ def relu_squared(context, M, N, dtype):
 
 
 def dropout(context, M, N, dtype):
-    """p = 0.1, as GPT-2 has it. Every provider has random numbers of its own."""
+    """p = 0.1, as in GPT-2. Every provider draws its own random numbers."""
     make, p = Maker(context.device), 0.1
     x, g = make.randn(M, N, dtype=dtype).requires_grad_(), make.randn(M, N, dtype=dtype)
     one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
@@ -113,8 +113,13 @@ def dropout(context, M, N, dtype):
 
 
 def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):
-    """activation: of torch; gradient(u) = f(u), f'(u) in float64; liger_functions: {provider: Liger's autograd function, looked up when
-    asked}, which write the gradients over a and b. liger_cute_new, or liger_cute where there is one only, allocates them."""
+    """A gated activation.
+
+    activation: torch's function. gradient(u) = f(u), f'(u) in float64.
+    liger_functions: {provider: function that returns Liger's autograd function on demand}.
+    Most overwrite a and b with the gradients. liger_cute_new allocates them; so does liger_cute if
+    it is the only form.
+    """
     make = Maker(context.device)
     a, b, g = (make.randn(M, N, dtype=dtype) for _ in range(3))
     a.requires_grad_()
@@ -139,7 +144,7 @@ def gated(context, kernel, M, N, dtype, activation, gradient, liger_functions):
     peers = {provider: lambda look_up=look_up: liger(look_up) for provider, look_up in liger_functions.items()}
     peers["liger_cute_new" if "liger_cute" in peers else "liger_cute"] = cute
 
-    # The exact values are taken before a contender writes over the inputs.
+    # Computes the exact values before a contender overwrites the inputs.
     value, slope = gradient(a.detach()[rows].double())
     v, dc = b.detach()[rows].double(), g[rows].double()
     exact = {"out": worst(lambda: value * v, rows), "da": worst(lambda: dc * v * slope, rows), "db": worst(lambda: dc * value, rows)}
@@ -178,9 +183,12 @@ def geglu(context, M, N, dtype):
 
 
 def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, liger_passes):
-    """q and k rotated, where they lie as Liger's do, and into new memory (ligerdsl_new, torch.compile, PyTorch).
+    """Rotates q and k in place, as Liger does, or into new memory (ligerdsl_new, torch.compile,
+    PyTorch).
 
-    reference(q, k, *tables); fields and bound: of our plan; liger_passes: {provider: function of (q, k, gq, gk, names)}."""
+    reference(q, k, *tables). fields and bound: of our plan. liger_passes: {provider: function of
+    (q, k, gq, gk, names)}.
+    """
     make = Maker(context.device)
     B, T, nq, nk, D = shape
     q, k = (make.randn(B, T, n, D, dtype=dtype).requires_grad_() for n in (nq, nk))
@@ -195,7 +203,8 @@ def rotation(context, kernel, shape, dtype, tables, reference, fields, bound, li
         backward = plan(1).bind(B * T, q=gq, k=gk, q_out=dq, k_out=dk, **bound)
         return ours(forward, backward, ({"qo": qo, "ko": ko}, {"dq": dq, "dk": dk}), restore=put_back(q, k, gq, gk) if in_place else None)
 
-    # The gradient of a rotation is the rotation back, so float64 autograd of the reference gives all four.
+    # The gradient of a rotation is the inverse rotation: float64 autograd of the reference gives
+    # all four.
     part = [t.detach()[:1, positions].double().requires_grad_() for t in (q, k)]
     exact_out = reference(*part, *(t[positions].to(torch.complex128 if t.is_complex() else torch.float64) for t in tables))
     exact_grad = torch.autograd.grad(exact_out, part, (gq[:1, positions].double(), gk[:1, positions].double()))
@@ -241,7 +250,7 @@ def rope(context, B, T, nq, nk, D, dtype):
 
 
 def rope_interleaved(context, B, T, nq, nk, D, dtype):
-    """Neighbouring columns turned by complex numbers, as Llama 4 stores its angles."""
+    """Rotates adjacent columns by complex numbers, in which Llama 4 stores its angles."""
     angle = angles(context.device, T, D)
     freqs = torch.polar(torch.ones_like(angle), angle).to(torch.complex64)
     table = torch.view_as_real(freqs).flatten(-2).contiguous()

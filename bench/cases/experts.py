@@ -1,4 +1,5 @@
-"""Matmuls of a mixture of experts: each group of rows times the matrix of its expert, beside torch's grouped_mm."""
+"""Matmuls of a mixture of experts: each group of rows by its expert's matrix, compared with torch's
+grouped_mm."""
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +8,7 @@ from .common import CODES, Case, Contender, Maker, Pass, nbytes, normwise
 
 
 def grouped_matmul_nt(context, E, M, K, N, dtype):
-    """c [M, N]: E experts of M / E rows each of K columns, weights [E, N, K]."""
+    """c [M, N]: E experts with M / E rows of K columns each; weights [E, N, K]."""
     make = Maker(context.device)
     a, b = make.randn(M, K, dtype=dtype), make.randn(E, N, K, dtype=dtype)
     offsets = torch.arange(0, M + 1, M // E, device=context.device, dtype=torch.int32)

@@ -1,5 +1,8 @@
-"""Heads with their losses: fused linear cross-entropy, its speed, its error on rows whose softmax is flat or peaked and its gradients for an
-upstream gradient of each row, and fused linear JSD."""
+"""Heads with their losses: fused linear cross-entropy and fused linear JSD.
+
+Fused linear cross-entropy has cases for its speed, for its error on rows with a flat or a peaked
+softmax, and for its gradients with an upstream gradient per row.
+"""
 
 import math
 
@@ -11,13 +14,14 @@ from .peers import liger_cute
 
 
 def sampled_checks(x, w, labels):
-    """Checks of the mean loss, of some rows of dx and of one column of dw: in f32 by chunks of rows, summed in float64."""
+    """Checks the mean loss, some rows of dx and a column of dw: f32 in chunks of rows, summed in
+    float64."""
     (M, H), V = x.shape, w.shape[0]
     rows = torch.arange(0, M, max(1, M // 32), device=x.device)
     held = []
 
     def sums():
-        """The mean loss and the column, by one computation of the logits."""
+        """Returns the mean loss and the column from one computation of the logits."""
         if not held:
             wf, total, column = w.detach().float(), 0.0, torch.zeros(V, device=x.device, dtype=torch.float64)
             for part in chunks(M, V, 1 << 26):
@@ -40,7 +44,7 @@ def sampled_checks(x, w, labels):
 
 
 def whole_checks(x, w, labels):
-    """Checks of the mean loss and of both gradients as a whole, all in float64 from the inputs as they are stored."""
+    """Checks the mean loss and both gradients as a whole, in float64 from the stored inputs."""
     xd, wd = x.detach().double().requires_grad_(), w.detach().double().requires_grad_()
     loss = F.cross_entropy(xd @ wd.t(), labels)
     dx, dw = torch.autograd.grad(loss, (xd, wd))
@@ -49,14 +53,14 @@ def whole_checks(x, w, labels):
 
 
 def linear_case(context, kernel, x, w, labels, exact, extras):
-    """full = loss and the gradients of x and weight. extras: the variants that only some cases time."""
+    """full = loss and the gradients of x and weight. extras: variants that only some cases time."""
     make, dtype = Maker(context.device), x.dtype
     (M, H), V = x.shape, w.shape[0]
 
     def ligerdsl(d_weight_dtype=dtype, **limits):
         def contender():
             loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
-            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss too
+            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
             full = context.plan("fused_linear_cross_entropy", n_classes=V, n_cols=H, dtype=CODES[dtype], label_dtype="i64", with_d_x=1,
                                 with_d_loss=1, d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
                 M, x=x, weight=w, labels=labels, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)
@@ -83,7 +87,7 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
     def liger(accumulate=None, chunks=1):
         from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as fused
-        unasked = (None, False, accumulate, False, False, False, None, None)  # softcap to ce_mode
+        unasked = (None, False, accumulate, False, False, False, None, None)  # defaults of softcap to ce_mode
         return through(lambda: fused.apply(x, w, labels, None, None, -100, 0.0, 0.0, "mean", *unasked, chunks)[0])
 
     def cute():
@@ -125,21 +129,29 @@ def linear_case(context, kernel, x, w, labels, exact, extras):
 
 
 NONE = 0  # LIGERDSL_REDUCTION_NONE
-CHUNK_ROWS = 4096  # of liger_chunks: as many as QuACK's
-LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")  # differ from others only where there are several chunks
+CHUNK_ROWS = 4096  # rows per chunk of liger_chunks, as in QuACK
+LARGE = ("liger_chunks", "quack_8192", "quack_logits_8192")  # differ from others only with several chunks
 VARIANTS = ("liger_cute_scaled", "ligerdsl_f32", "liger32", "torch", "compile_max")
 
 
 def fused_linear_cross_entropy(context, M, H, V, dtype):
-    """Logits of deviation 1. floor = the three bare products of the same tensors, by the library of torch.
+    """Logits of deviation 1. floor = the three bare matmuls of the same tensors, by torch's
+    library.
 
-    Bound by 6 M H V flops, not by its bytes: compare us with the floor's. Variants of ours: _f32 with d_weight in f32, _300mb and _64mb
-    so with at most that much workspace, _dw16 with d_weight in the type of the data. _f32 and what peers tune for long are timed for up
-    to 4096 rows. liger32: Liger with its f32 sums; liger_cute: its kernel for Hopper, which its registry does not pick, and
-    _scaled the one that keeps no logits. quack: what it chooses by itself, with chunks of 2048 rows where its 4096 would be H, which
-    that way rejects (version 0.6.5); quack_logits: its other way, which stores logits, and quack_tuned this one by its autotuner; from
-    8192 rows on also both ways with chunks of 8192 rows, and liger_chunks: Liger with a budget that makes its chunks 4096 rows or more.
-    liger_cute_registry: what Liger's registry picks. d_loss is 1 and read on the device, as the gradient that autograd hands the peers.
+    The bound is 6 M H V flops, not bytes: compare us with the floor's. Variants:
+
+    - ligerdsl: _f32 has d_weight in f32; _300mb and _64mb also limit the workspace; _dw16 has
+      d_weight in the type of the data.
+    - liger32: Liger with f32 accumulation. liger_chunks: Liger with a budget for chunks of at least
+      4096 rows, from 8192 rows on.
+    - liger_cute: Liger's kernel for Hopper, which its registry does not choose. _scaled: its form
+      without stored logits. liger_cute_registry: the registry's choice.
+    - quack: its default. It has chunks of 2048 rows if its 4096 equals H, which it rejects (version
+      0.6.5). quack_logits: its form with stored logits; quack_tuned: that form by its autotuner.
+      _8192: chunks of 8192 rows, from 8192 rows on.
+
+    _f32 and forms that tune for long are timed for up to 4096 rows. d_loss is 1 and read on the
+    device, like the gradient that autograd passes to peers.
     """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
@@ -148,16 +160,19 @@ def fused_linear_cross_entropy(context, M, H, V, dtype):
 
 
 def error_case(context, kernel, M, H, V, dtype, deviation=1.0, probability=None):
-    """A case whose errors count, not its time: logits of this deviation with random labels, or beside labels of this probability."""
+    """A case that measures errors, not time.
+
+    Logits have this deviation and random labels, or the labels have this probability.
+    """
     make = Maker(context.device)
     labels = make.labels(M, V)
     x, w = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=deviation * H ** -0.5)
     if probability:
         own = w[labels].double()
         length = own.pow(2).sum(-1, keepdim=True)
-        other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own  # gives the label no logit
+        other = x.double() - (x.double() * own).sum(-1, keepdim=True) / length * own  # gives the label a logit of 0
         margin = math.log(probability / (1 - probability)) + math.log(V) + 0.5
-        margin += margin ** 2 / H / 2  # the label's row lends some of its logit to others
+        margin += margin ** 2 / H / 2  # the label's row adds some of its logit to others
         x = (other + margin / length * own).to(dtype)
     x.requires_grad_()
     w.requires_grad_()
@@ -181,13 +196,16 @@ def flce_deviation_12(context, M, H, V, dtype):
 
 
 def flce_trained(context, M, H, V, dtype):
-    """Rows as a trained model has them: the label's probability is about 0.999."""
+    """Rows like those of a trained model: the label's probability is about 0.999."""
     return error_case(context, "flce_trained", M, H, V, dtype, probability=0.999)
 
 
 def flce_losses(context, M, H, V, dtype):
-    """The mean loss alone, of logits of deviation 1. floor = the one bare product of the same tensors, by the library of torch: the case is
-    bound by 2 M H V flops. ligerdsl stores a chunk of logits where its products are that library's, ligerdsl_kernels none."""
+    """The mean loss alone, for logits of deviation 1. floor = one bare matmul by torch's library.
+
+    The bound is 2 M H V flops. ligerdsl stores a chunk of logits if it uses that library;
+    ligerdsl_kernels stores none.
+    """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=H ** -0.5)
     labels = make.labels(M, V)
@@ -230,12 +248,17 @@ def flce_losses(context, M, H, V, dtype):
 
 
 def flce_per_token(context, M, H, V, dtype):
-    """A loss of each row, and then the gradients of x and weight for an upstream gradient of each row, as policy gradients have them.
+    """A loss per row, then gradients of x and weight for an upstream gradient per row, as in policy
+    gradients.
 
-    full = both. floor = the four bare products that this takes without stored logits, one for the losses and three for the gradients, by
-    the library of torch: the case is bound by 8 M H V flops. liger_cute_scaled, Liger's kernel of Hopper for this, works likewise, from the
-    rows' log-sum-exp; torch and compile store the logits and need three products. Liger's Triton kernel has no gradient for it.
-    ligerdsl_300mb: at most that much workspace.
+    full = both. The bound is 8 M H V flops: floor = the four bare matmuls needed without stored
+    logits, one for the losses and three for the gradients, by torch's library.
+
+    - liger_cute_scaled: Liger's kernel for Hopper, which also recomputes from the rows' lse.
+    - torch and compile: store the logits and need three matmuls.
+    - ligerdsl_300mb: limits the workspace.
+
+    Liger's Triton kernel has no gradient for this.
     """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
@@ -243,7 +266,7 @@ def flce_per_token(context, M, H, V, dtype):
     rows, held = torch.arange(0, M, max(1, M // 32), device=x.device), []
 
     def slopes(part, precision):
-        """Losses of these rows and the gradient of their logits."""
+        """Returns the losses of these rows and the gradient of their logits."""
         logits = (x.detach()[part].to(precision) @ w.detach().to(precision).t()).double()
         d = torch.softmax(logits, -1)
         d[torch.arange(d.shape[0], device=x.device), labels[part]] -= 1
@@ -303,14 +326,16 @@ def flce_per_token(context, M, H, V, dtype):
 
 
 def log_mixture(q, p):
-    """JSD of beta = 0.5 of rows of log-probabilities, element by element, and its derivative by the first."""
+    """Returns the elements of the JSD with beta = 0.5 of log-probabilities, and the derivative by
+    the first."""
     log_m = torch.logaddexp(q, p) - math.log(2)
     slope = 0.5 * q.exp() * (q - log_m)
     return 0.5 * p.exp() * (p - log_m) + slope, slope
 
 
 def jsd_checks(x, w, y, u):
-    """Checks of the mean loss, of some rows of dx and of one column of dw: logits in f32 by chunks of rows, the rest in float64."""
+    """Checks the mean loss, some rows of dx and a column of dw: f32 logits in chunks of rows, else
+    float64."""
     (M, H), V = x.shape, w.shape[0]
     rows = torch.arange(0, M, max(1, M // 32), device=x.device)
     held = []
@@ -336,8 +361,11 @@ def jsd_checks(x, w, y, u):
 
 
 def fused_linear_jsd(context, M, H, V, dtype):
-    """beta = 0.5, logits of deviation 1, a teacher as wide as the student. floor = the four bare products of the same tensors, by the library
-    of torch: the case is bound by 8 M H V flops. ligerdsl_300mb: d_weight in f32 and at most that much workspace, up to 4096 rows."""
+    """beta = 0.5, logits of deviation 1, a teacher as wide as the student.
+
+    The bound is 8 M H V flops: floor = the four bare matmuls of the same tensors, by torch's
+    library. ligerdsl_300mb: d_weight in f32 and that workspace limit, up to 4096 rows.
+    """
     make = Maker(context.device)
     x, w = make.randn(M, H, dtype=dtype).requires_grad_(), make.randn(V, H, dtype=dtype, scale=H ** -0.5).requires_grad_()
     y, u = make.randn(M, H, dtype=dtype), make.randn(V, H, dtype=dtype, scale=H ** -0.5)
@@ -345,7 +373,7 @@ def fused_linear_jsd(context, M, H, V, dtype):
     def ligerdsl(d_weight_dtype=dtype, **limits):
         def contender():
             loss, dx, dw = make.empty(1), torch.empty_like(x.detach()), make.empty(V, H, dtype=d_weight_dtype)
-            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss too
+            upstream = make.empty(1).fill_(1)  # peers multiply by the gradient of the loss, too
             full = context.plan("fused_linear_jsd", n_classes=V, n_cols=H, n_target_cols=H, dtype=CODES[dtype], with_d_x=1, with_d_loss=1,
                                 d_weight_dtype=CODES[d_weight_dtype], **limits).bind(
                 M, x=x, weight=w, target_x=y, target_weight=u, d_loss=upstream, loss=loss, d_x=dx, d_weight=dw)

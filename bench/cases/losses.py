@@ -15,7 +15,7 @@ def softmax(context, M, N, dtype):
     def ligerdsl():
         y, dx, d = torch.empty_like(g), torch.empty_like(g), CODES[dtype]
         forward = context.plan("softmax_forward", n_cols=N, dtype=d).bind(M, x=x, y=y)
-        forward()  # the backward reads y
+        forward()  # the backward pass reads y
         return ours(forward, context.plan("softmax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx), ({"y": y}, {"dx": dx}))
 
     def liger():
@@ -53,7 +53,7 @@ def sparsemax(context, M, N, dtype):
     one, names, rows = M * N * x.element_size(), (("y",), ("dx",)), make.rows(M)
 
     def reference(x):
-        """By sorting, in f32 or float64."""
+        """Sorts, in f32 or float64."""
         z = x if x.dtype == torch.float64 else x.float()
         z = z - z.amax(-1, keepdim=True)
         s = z.sort(dim=-1, descending=True).values
@@ -64,7 +64,7 @@ def sparsemax(context, M, N, dtype):
     def ligerdsl():
         y, dx, d = torch.empty_like(g), torch.empty_like(g), CODES[dtype]
         forward = context.plan("sparsemax_forward", n_cols=N, dtype=d).bind(M, x=x, y=y)
-        forward()  # the backward reads y
+        forward()  # the backward pass reads y
         return ours(forward, context.plan("sparsemax_backward", n_cols=N, dtype=d).bind(M, y=y, d_y=g, d_x=dx), ({"y": y}, {"dx": dx}))
 
     def liger():
@@ -91,7 +91,10 @@ def loss_passes(loss_of, x, restore=None):
 
 
 def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
-    """fwd = loss only; full = loss and gradient, over the logits where the contender can: they are restored before every repetition."""
+    """fwd = loss only; full = loss and gradient.
+
+    Contenders that can overwrite the logits do; the logits are restored before every repetition.
+    """
     make = Maker(context.device)
     x, labels = make.randn(M, V, dtype=dtype, scale=scale).requires_grad_(), make.labels(M, V, ignored=16)
     one, valid, rows = M * V * x.element_size(), (labels != -100).sum(), torch.arange(1, M, max(1, M // 32), device=context.device)
@@ -108,7 +111,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
         return sum(F.cross_entropy(capped(x.detach()[part].double()), labels[part], reduction="sum", ignore_index=-100,
                                    label_smoothing=smoothing) for part in chunks(M, V)) / valid
 
-    exact_loss, exact_gradient = mean_loss(), gradient()  # before a contender writes over the logits
+    exact_loss, exact_gradient = mean_loss(), gradient()  # computed before a contender overwrites the logits
 
     def ligerdsl():
         loss, d = make.empty(1), CODES[dtype]
@@ -120,7 +123,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
             "fwd": Pass(forward, lambda: {"loss": loss}, forward.workspace_bytes + nbytes(loss), forward.workspace_bytes),
             "full": Pass(full, lambda: {"loss": loss, "dx": x}, full.workspace_bytes + nbytes(loss), full.workspace_bytes)}, put_back(x))
 
-    def apart():  # the gradient in memory of its own
+    def apart():  # the gradient has its own memory
         loss, dx = make.empty(1), torch.empty_like(x.detach())
         full = context.plan("cross_entropy", n_classes=V, dtype=CODES[dtype], label_dtype="i64", softcap=softcap, label_smoothing=smoothing,
                             with_d_logits=1).bind(M, logits=x, labels=labels, loss=loss, d_logits=dx)
@@ -137,7 +140,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
         from liger_kernel.ops.cutedsl.ops import LigerCrossEntropyFunction
         return by_liger(LigerCrossEntropyFunction)
 
-    def quack():  # its one-kernel form writes the gradient of the sum over the logits; the mean's factor is left out of its time
+    def quack():  # overwrites the logits by the gradient of the sum; its time lacks the factor of the mean
         from quack.cross_entropy import cross_entropy_fwd
         xd = x.detach()
 
@@ -159,7 +162,7 @@ def cross_entropy(context, M, V, dtype, softcap=0.0, smoothing=0.0, scale=2.0):
 
 
 def cross_entropy_softcap(context, M, V, dtype):
-    """Capped at 30, as Gemma 2 does, with logits that the cap bends."""
+    """Capped at 30, as in Gemma 2, with logits large enough for the cap to matter."""
     return cross_entropy(context, M, V, dtype, softcap=30.0, scale=10.0)
 
 

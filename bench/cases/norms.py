@@ -1,4 +1,5 @@
-"""RMSNorm, LayerNorm and the residual sum with each; modulated RMSNorm, GroupNorm, PolyNorm and DyT."""
+"""RMSNorm, LayerNorm and each with a residual add; modulated RMSNorm, GroupNorm, PolyNorm and
+DyT."""
 
 import torch
 import torch.nn.functional as F
@@ -8,7 +9,7 @@ from .peers import liger_cute, quack_tuned_rms_norm
 
 
 def rms_exact(x, w, g, rows, eps, extra=None):
-    """Checks of y, dx and dw for rows x of weight w and gradient g; extra is added to dx."""
+    """Checks y, dx and dw for rows x, weight w and gradient g; extra is added to dx."""
     wd = w.detach().double()
     rstd = lambda t: torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + eps)
 
@@ -51,7 +52,7 @@ def rms_norm(context, M, H, dtype):
 
     exact = rms_exact(x, w, g, make.rows(M), 1e-6)
 
-    def by_liger(function, in_place):  # in place, its default: dx over the gradient that comes in
+    def by_liger(function, in_place):  # in place, its default: dx overwrites the upstream gradient
         return autograd(lambda: function.apply(x, w, 1e-6, 0.0, "llama", in_place), (x, w), g, names,
                         written_over(exact, g) if in_place else None)
 
@@ -136,7 +137,7 @@ def fused_add_rms_norm(context, M, H, dtype):
 
 
 def layer_exact(x, w, b, g, rows, extra=None):
-    """Checks of y, dx, dw and db for rows x, weight w, bias b and gradient g; extra is added to dx."""
+    """Checks y, dx, dw and db for rows x, weight w, bias b and gradient g; extra is added to dx."""
     def normalised(t):
         t = t.double() - t.double().mean(-1, keepdim=True)
         r = torch.rsqrt(t.pow(2).mean(-1, keepdim=True) + 1e-5)
@@ -205,7 +206,7 @@ def layer_norm(context, M, H, dtype):
         f = liger_cute("layer_norm", x, w, b)
         return autograd(lambda: f(x, w, b, 1e-5), (x, w, b), g, names)
 
-    def quack():  # it takes weight and bias in f32 alone
+    def quack():  # accepts weight and bias only in f32
         from quack.rmsnorm import layernorm_bwd, layernorm_fwd
         xd, wd, bd = x.detach(), w.detach().float(), b.detach().float()
 
@@ -238,7 +239,7 @@ def modulated_rms_norm(context, M, H, K, dtype):
     def exact_y(x, w, s, t):
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * w * (1 + s) + t
 
-    def gradients(k, part):  # of some rows of modulation k
+    def gradients(k, part):  # for some rows of modulation k
         inputs = [u.detach().double().requires_grad_() for u in (x.detach()[part], w, s[k], t[k])]
         return torch.autograd.grad(exact_y(*inputs), inputs, g[part].double())
 
@@ -259,7 +260,7 @@ def modulated_rms_norm(context, M, H, K, dtype):
         return autograd(lambda: LigerModulatedRMSNormFunction.apply(x, w, s, t, 1e-6, 0.0, "llama", in_place), inputs, g, names,
                         written_over(exact, g) if in_place else None)
 
-    inputs, rows = (x, w, s, t), slice(0, min(64, each))  # of the first modulation
+    inputs, rows = (x, w, s, t), slice(0, min(64, each))  # rows of the first modulation
     exact = {"y": worst(lambda: exact_y(*(u.detach().double() for u in (x.detach()[rows], w, s[0], t[0]))), rows),
              "dx": worst(lambda: gradients(0, rows)[0], rows),
              "dw": normwise(lambda: sum(gradients(k, p)[1] for k in range(K) for p in modulation_rows(k))),
@@ -300,7 +301,7 @@ def group_norm(context, N, C, S, G, dtype):
              "dx": worst(lambda: gradients(rows)[0], rows),
              "dw": normwise(lambda: sum(gradients(p)[1] for p in chunks(N, C * S))),
              "db": normwise(lambda: sum(gradients(p)[2] for p in chunks(N, C * S)))}
-    statistics = 8 * N * G  # mean and rstd, which count where groups are small
+    statistics = 8 * N * G  # mean and rstd: considerable for small groups
     return Case("group_norm", (N, C, S, G), dtype,
                 {"fwd": 2 * one + statistics, "bwd": 3 * one + statistics, "full": 5 * one + 2 * statistics},
                 {"ligerdsl": ligerdsl, "liger": liger,
@@ -336,7 +337,7 @@ def poly_norm(context, M, H, dtype):
 
     def liger():
         from liger_kernel.ops.poly_norm import LigerPolyNormFunction
-        scalar = b.detach().reshape(()).requires_grad_()  # as its module has it
+        scalar = b.detach().reshape(()).requires_grad_()  # as in its module
         return autograd(lambda: LigerPolyNormFunction.apply(x, w, scalar, 1e-6, False), (x, w, scalar), g, names)
 
     exact = {"y": worst(lambda: exact_y(x.detach()[rows].double(), w.detach().double(), b.detach().double()), rows),

@@ -1,11 +1,15 @@
-"""Calls of peers that several cases share. Peers are imported when one of their contenders is asked for, not before."""
+"""Calls of peers that several cases share. A peer is imported only when one of its contenders is
+requested."""
 
 import os
 
 
 def liger_cute(operation, *probe):
-    """An operation of Liger's dispatched CuTe back end. probe: arguments of a first call, which raises the reason where Liger would
-    fall back to Triton: such a time would stand under the wrong name."""
+    """Returns an operation of Liger's dispatched CuTe back end.
+
+    probe: arguments of a first call. It raises if Liger would fall back to Triton, because that
+    time would have the wrong name.
+    """
     from liger_kernel import functional
     function = getattr(functional, operation)
 
@@ -21,7 +25,10 @@ def liger_cute(operation, *probe):
 
 
 def quack_tuned_rms_norm(x, w, eps):
-    """QuACK's RMSNorm by its autotuner, which searches all its configurations: (forward() -> y, rstd; backward(g, rstd) -> dx, dw)."""
+    """QuACK's RMSNorm by its autotuner over all configurations.
+
+    Returns (forward() -> y, rstd; backward(g, rstd) -> dx, dw).
+    """
     import torch
     from quack.rmsnorm import rmsnorm_bwd_tuned, rmsnorm_fwd_tuned
     from quack.rmsnorm_config import get_sm_count

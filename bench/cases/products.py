@@ -1,4 +1,4 @@
-"""Matrix products c [M, N] of K terms, by how the factors lie in memory, beside cuBLAS."""
+"""Matmuls c [M, N] over K in each memory order of the operands, compared with cuBLAS."""
 
 import torch
 

@@ -1,4 +1,5 @@
-"""What a training step needs besides the layers: embedding, AdamW, the norm of all gradients."""
+"""Operations of a training step outside of the layers: embedding, AdamW, the norm of all
+gradients."""
 
 import torch
 import torch.nn.functional as F
@@ -39,7 +40,7 @@ def embedding(context, M, V, H, dtype):
 
 
 def embedding_positions(context, M, V, H, P, dtype):
-    """Tokens and their positions, as GPT-2 has them: M / P sequences of P tokens."""
+    """Embeddings of tokens and positions, as in GPT-2: M / P sequences of P tokens."""
     make = Maker(context.device)
     w, p, g = make.randn(V, H, dtype=dtype).requires_grad_(), make.randn(P, H, dtype=dtype).requires_grad_(), make.randn(M, H, dtype=dtype)
     indices = torch.randint(V, (M,), device=context.device)
@@ -67,7 +68,7 @@ def embedding_positions(context, M, V, H, P, dtype):
 
 
 def adamw(context, n, dtype):
-    """One step on one tensor, f32 moments."""
+    """One step on one tensor with f32 moments."""
     make = Maker(context.device)
     p, g = make.randn(n, dtype=dtype), make.randn(n, dtype=dtype)
     m, v = make.randn(n, dtype=torch.float32), make.randn(n, dtype=torch.float32).abs_()

@@ -9,12 +9,15 @@ SHARDS = 8
 
 
 def vocab_parallel_cross_entropy(context, M, V, dtype):
-    """The first of eight shards of V classes, without an exchange. fwd: its statistics; full: those, and the losses and the gradient over the
-    logits from the statistics of all. Liger's operation runs as the only rank (no process group): it has no exchange and no other shards
-    either. Its forward stores exponentials in f32, for its gradient."""
+    """The first of eight shards of V classes, without an exchange.
+
+    fwd: its statistics. full: also the losses and the gradient, from the statistics of all shards;
+    the gradient overwrites the logits. Liger's operation runs as the only rank without a process
+    group, so it has no exchange either. Its forward pass stores f32 exponentials for its gradient.
+    """
     make = Maker(context.device)
     x, own = make.randn(M, V, dtype=dtype, scale=2.0).requires_grad_(), make.labels(M, V, ignored=16)
-    shard = torch.arange(M, device=own.device) % SHARDS  # that owns a row's label
+    shard = torch.arange(M, device=own.device) % SHARDS  # shard that owns the row's label
     labels = torch.where(own == -100, own, own + shard * V)
     others = make.randn(SHARDS - 1, M, 3, dtype=torch.float32).abs()
     others[..., 2] *= shard == torch.arange(1, SHARDS, device=own.device)[:, None]
@@ -29,7 +32,7 @@ def vocab_parallel_cross_entropy(context, M, V, dtype):
         return torch.stack((top, rest, torch.where(mine, label, 0.0)), -1) * (labels != -100)[:, None]
 
     def losses(x, labels, others):
-        """The losses and the gradient by x, in the arithmetic of x."""
+        """Returns the losses and the gradient of x, in the precision of x."""
         all_of = torch.cat((statistics(x, labels)[None], others.to(x.dtype)))
         label = all_of[..., 2].sum(0)
         top = torch.maximum(all_of[..., 0].amax(0), label)

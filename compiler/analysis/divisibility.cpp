@@ -1,5 +1,5 @@
-// Results of arithmetic may have wrapped around, which keeps powers of two alone; a number, an assumption or a size is
-// exact.
+// Arithmetic may wrap, which preserves only divisors that are powers of two. Constants, assumptions
+// and sizes are exact.
 #include "compiler/analysis/divisibility.h"
 
 #include <numeric>
@@ -13,7 +13,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int kMostSteps = 8;  // back through the ops that compute a value
+constexpr int kMostSteps = 8;  // ops to follow back from a value
 
 int64_t product(int64_t a, int64_t b) {
   const int64_t most = powerOfTwoPart(0);

@@ -1,4 +1,5 @@
-// What is known to divide an integer scalar: from numbers, facts about views, assume_divisible and arithmetic on these.
+// Known divisors of integer scalars, from constants, facts about views, assume_divisible and
+// arithmetic on these.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +8,16 @@
 
 namespace ligerdsl::compiler {
 
-/// A number that divides `value` in every execution, 1 if nothing is known; 0 for the number 0, which all divide.
+/// Returns a number that divides `value` in every execution: 1 if nothing is known, 0 if the value
+/// is 0.
 int64_t divisorOf(mlir::Value value);
 
-/// Whether `factor` divides it, factor > 0.
+/// Returns true if `factor`, greater than 0, divides the value.
 inline bool isMultiple(mlir::Value value, int64_t factor) {
   return divisorOf(value) % factor == 0;
 }
 
-/// The largest power of two that divides a number; 2^40 for 0.
+/// Returns the largest power of two that divides a number; 2^40 for 0.
 inline int64_t powerOfTwoPart(int64_t number) {
   return number == 0 ? int64_t{1} << 40 : number & -number;
 }

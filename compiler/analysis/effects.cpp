@@ -19,11 +19,11 @@ bool isFilledByBulkCopies(Operation* op) {
   return fill && fill.getRing().getType().hasBarriers();
 }
 
-// These have effects so that they stay where they are among others.
+// Returns true for ops that have effects only to keep their place among others.
 bool ordersGlobal(Operation* op) {
   return isa<tile::AssumeOp, tile::PrintOp, tile::PrefetchTileOp, tgpu::GridWaitOp, tgpu::LaunchDependentsOp,
              tgpu::OpaqueOp>(op) ||
-         isFilledByBulkCopies(op);  // memory barriers of its own order what it reads and writes
+         isFilledByBulkCopies(op);  // its own mbarriers order its reads and writes
 }
 bool isOwnAwait(Operation* op) {
   auto await = dyn_cast<tgpu::RingAwaitOp>(op);
@@ -36,7 +36,7 @@ bool ordersShared(Operation* op) {
              tgpu::WgmmaWaitOp>(op);
 }
 
-// Ops whose operands differ.
+// Returns the effects of ops whose operands have different ones; nothing for other ops.
 std::optional<OperandEffects> ownEffects(Operation* op) {
   if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) {
     OperandEffects effects;
@@ -47,7 +47,7 @@ std::optional<OperandEffects> ownEffects(Operation* op) {
   if (auto store = dyn_cast<tgpu::TensorStoreOp>(op))
     return OperandEffects{{store.getBuffer(), true, false}, {store.getView(), false, true}};
   if (auto wait = dyn_cast<tgpu::TensorWaitOp>(op)) return OperandEffects{{wait.getBuffer(), true, false}};
-  // What a thread copies for itself may arrive until it has waited.
+  // The copies of a thread into its own slots may arrive until it has waited.
   if (isOwnAwait(op)) return OperandEffects{{cast<tgpu::RingAwaitOp>(op).getRing(), false, true}};
   if (auto send = dyn_cast<tgpu::ClusterSendOp>(op)) {
     OperandEffects effects;

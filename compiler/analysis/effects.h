@@ -1,8 +1,9 @@
-// What an op by itself, without its regions, does to memory: one answer for both targets.
+// Memory effects of one op, without its regions, for both targets.
 //
-// An op says it in its .td: Pure, RecursiveMemoryEffects, or MemoryEffects that hold for every operand that is an address
-// (a view, a pointer, a tile of pointers, a buffer in shared memory). Ops whose operands differ, and ops that have effects
-// but no address, are named in effects.cpp. Of any other op the effects are unknown, and no target compiles it.
+// An op declares them in its .td: Pure, RecursiveMemoryEffects, or MemoryEffects. MemoryEffects
+// hold for every operand that is an address: a view, a pointer, a tile of pointers, or a buffer in
+// shared memory. The file effects.cpp lists ops whose operands differ, and ops that have effects
+// but no address. The effects of all other ops are unknown, and no target compiles them.
 #pragma once
 
 #include "mlir/IR/Operation.h"
@@ -10,31 +11,33 @@
 
 namespace ligerdsl::compiler {
 
-/// Of one operand.
+/// Memory effects of one operand.
 struct OperandEffect {
   mlir::Value address;
   bool reads = false, writes = false;
-  bool isShared() const;  // else in global memory
+  bool isShared() const;  // otherwise in global memory
 };
 using OperandEffects = llvm::SmallVector<OperandEffect, 2>;
 
 /// Fails, without a diagnostic, if the effects are unknown.
 mlir::FailureOr<OperandEffects> effectsOf(mlir::Operation* op);
 
-/// Whether the op reads or writes through an operand, or may.
+/// Return true if the op reads or writes memory, or may.
 bool readsMemory(mlir::Operation* op);
 bool writesMemory(mlir::Operation* op);
 
-/// Whether all threads of the CTA meet here: what they have done to memory before comes before what they do behind it.
+/// Returns true if the op synchronises the threads of the CTA, so that memory accesses before it
+/// happen before those after it.
 bool meetsThreads(mlir::Operation* op);
 
-/// On a tgpu.barrier: in front of it every thread shows what it has read and written to tensor copies, by a proxy fence.
+/// Attribute of a tgpu.barrier: before it, every thread executes a proxy fence, which makes its
+/// reads and writes visible to TMA copies.
 inline constexpr llvm::StringLiteral kProxyFenceAttr = "tgpu.proxy_fence";
 
-/// Whether the threads have such a fence in front of where they meet.
+/// Returns true if every thread executes a proxy fence before the op synchronises them.
 bool fencesProxies(mlir::Operation* op);
 
-/// Whether the op has effects but touches no global memory.
+/// Returns true if the op has effects but does not access global memory.
 bool touchesOnlyShared(mlir::Operation* op);
 
 /// Fails with an error at the first op below `root` whose effects are unknown.

@@ -11,13 +11,14 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kAlignment = 16;  // of a buffer, and the bytes of a pair of memory barriers
+constexpr int64_t kAlignment = 16;  // alignment of a buffer in bytes; also the bytes of a pair of mbarriers
 
-// Elements after each row of the last dimension.
+// Returns the number of padding elements after each row of the last dimension.
 int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() < 2) return 0;
   const int last = static_cast<int>(type.getRank()) - 1;
-  // Lanes that differ in lane bit 0 sit in one row on one side and in different rows on the other.
+  // Padding helps if lanes that differ in lane bit 0 are in one row on one side, and in different
+  // rows on the other.
   auto firstLaneInRow = [&](const LinearLayout& layout) {
     const auto& lane = layout.bases(Axis::lane);
     return lane.empty() || lane[0] == LinearLayout::Basis(layout.rank(), 0) || lane[0][last] != 0;
@@ -27,8 +28,11 @@ int64_t rowPad(RankedTensorType type, const LinearLayout& from, const LinearLayo
   return std::max<int64_t>(std::max<int64_t>(from.contiguous(), to.contiguous()), 4 / bytes);
 }
 
-// Of fragments of a product, four lanes have a unit of 16 bytes of each of eight rows, or two of f32: in rows of a power of two
-// they would all meet in four banks, or eight. Swizzled rows keep them apart (f32 in pairs), and whole vectors of the other side.
+// Returns the bytes of a swizzle for an exchange between matmul fragments and vectors; 0 for other
+// exchanges. In a fragment, four lanes hold a 16-byte unit (two for f32) of each of eight rows.
+// Without a swizzle, rows of a power of two would all fall in the same four banks (eight for f32).
+// Swizzled rows avoid these conflicts (for f32 in pairs), and keep the vectors of the other side
+// whole.
 int64_t swizzle(RankedTensorType type, const LinearLayout& from, const LinearLayout& to) {
   if (type.getRank() != 2 || from.ctas() > 1 || !type.getElementType().isIntOrFloat() ||
       (type.getElementTypeBitWidth() != 16 && type.getElementTypeBitWidth() != 32))
@@ -48,8 +52,9 @@ int64_t tileBytes(RankedTensorType type) {
   return type.getNumElements() * sharedElementBytes(type.getElementType());
 }
 
-// Buffers of one exchange that take turns in a loop, or in a cluster exchange.
-int64_t withTurns(int64_t buffer, int64_t wholeTile, bool amongCtas) {
+// Returns the bytes of an exchange with its alternating buffers: small ones in a loop, and those of
+// a cluster exchange.
+int64_t withAlternation(int64_t buffer, int64_t wholeTile, bool amongCtas) {
   const int64_t inCta = buffer <= kMostAlternatingBytes ? 2 * buffer : buffer;
   return std::max(inCta, amongCtas ? 2 * wholeTile : 0) + kAlignment;
 }
@@ -58,12 +63,13 @@ int64_t bytesOf(tgpu::ConvertLayoutOp op) {
   auto source = cast<RankedTensorType>(op.getSource().getType()), result = cast<RankedTensorType>(op.getType());
   if (!passesMemory(op)) return 0;
   const tgpu::MemDescType buffer = exchangeBuffer(source, result);
-  return withTurns(bufferBytes(buffer), tileBytes(source),
-                   travel(layoutOf(source), layoutOf(result)) == Travel::cluster) +
+  return withAlternation(bufferBytes(buffer), tileBytes(source),
+                         travel(layoutOf(source), layoutOf(result)) == Travel::cluster) +
          bufferAlignment(buffer) - kLeastAlignment;
 }
 
-// One value per warp along the axis. Padding makes a row twice as long at most.
+// A reduction exchanges one value per warp along the axis. Padding at most doubles the length of a
+// row.
 int64_t bytesOf(tile::ReduceOp op) {
   int64_t bytes = 0;
   for (Value source : op.getSources()) {
@@ -73,18 +79,19 @@ int64_t bytesOf(tile::ReduceOp op) {
     if (along.warp == 0 && along.cta == 0) return 0;
     const int64_t values = int64_t{1} << (llvm::popcount(along.warp) + llvm::popcount(along.cta));
     const int64_t partials = tileBytes(type) / type.getDimSize(op.getAxis()) * values;
-    bytes += withTurns(type.getRank() == 1 ? partials : 2 * partials, partials, along.cta != 0);
+    bytes += withAlternation(type.getRank() == 1 ? partials : 2 * partials, partials, along.cta != 0);
   }
   return bytes;
 }
 
-// To a layout whose axis lies within a warp, and back. Padding makes a row twice as long at most.
+// A scan converts to a layout whose axis is within a warp, and back. Padding at most doubles the
+// length of a row.
 int64_t bytesOf(tile::ScanOp op) {
   int64_t bytes = 0;
   for (Value source : op.getSources()) {
     auto type = cast<RankedTensorType>(source.getType());
-    bytes += 2 * withTurns(type.getRank() == 1 ? tileBytes(type) : 2 * tileBytes(type), tileBytes(type),
-                           layoutOf(type).ctas() > 1);
+    bytes += 2 * withAlternation(type.getRank() == 1 ? tileBytes(type) : 2 * tileBytes(type), tileBytes(type),
+                                 layoutOf(type).ctas() > 1);
   }
   return bytes;
 }
@@ -114,9 +121,12 @@ tgpu::MemDescType exchangeBuffer(RankedTensorType source, RankedTensorType resul
                                 rowPad(type, layoutOf(source), layoutOf(result)));
 }
 
-// A gather's buffer is read at once, so the next one's may take its place, unless it is small. The others of a block may
-// be exchanged together, those of different blocks are not. What takes turns or goes among CTAs keeps its place all the
-// time, so small ones are counted wherever they are.
+// Adds up the buffers that are in use at the same time:
+// - The buffer of a gather is read at once, so that the next gather may reuse it, unless it is
+//   small.
+// - The other exchanges of one block may run together; those of different blocks do not.
+// - Alternating buffers and those among CTAs keep their place all the time, so they count wherever
+//   they are.
 int64_t exchangeBytes(Operation* scope) {
   auto kernel = dyn_cast<func::FuncOp>(scope);
   if (!kernel) kernel = scope->getParentOfType<func::FuncOp>();
@@ -141,7 +151,7 @@ int64_t exchangeBytes(Operation* scope) {
         else if (inScope)
           most = std::max(most, read + kAlignment);
       }
-      // What is stored where it has been converted has left its buffer before the next one is filled.
+      // If a store follows the conversion at once, the buffer is free before the next exchange.
       if (isa<tgpu::ConvertLayoutOp>(op) && isa_and_nonnull<tile::StoreTileOp>(op.getNextNode()) &&
           !isa_and_nonnull<tgpu::ConvertLayoutOp>(op.getPrevNode()) && bytes > 2 * kMostAlternatingBytes + kAlignment) {
         if (inScope) most = std::max(most, bytes);

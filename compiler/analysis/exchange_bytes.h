@@ -1,5 +1,5 @@
-// Shared memory that values pass through on their way from thread to thread: reductions, scans, gathers, changes of
-// layout.
+// Shared memory for the exchange of values between threads: reductions, scans, gathers and layout
+// conversions.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -7,22 +7,24 @@
 
 namespace ligerdsl::compiler {
 
-/// Of exchanges in loops that are lowered to two buffers which take turns: stages cost shared memory twice, and a
-/// barrier is small beside the exchange of more bytes than this.
+/// Largest exchange, in bytes, that alternates between two buffers in a loop. Two buffers cost
+/// twice the shared memory; for larger exchanges, the cost of a barrier is relatively small.
 inline constexpr int64_t kMostAlternatingBytes = 1024;
 
-/// Whether it takes a change of layout: not if threads keep what they have, or if lanes of pairs exchange words (bitSwap).
+/// Returns true if the conversion needs shared memory. It does not if threads keep their elements,
+/// or if lanes exchange words in pairs (bitSwap).
 bool passesMemory(tgpu::ConvertLayoutOp op);
 
-/// The buffer through which a tile passes from its layout to that of `result`.
+/// Returns the buffer for the conversion of a tile to the layout of `result`.
 tgpu::MemDescType exchangeBuffer(mlir::RankedTensorType source, mlir::RankedTensorType result);
 
-/// Whether both sides of the exchange are in one warp, so that it needs no memory.
+/// Returns true if both sides of the exchange are in one warp, so that it needs no memory.
 bool staysInWarp(tile::ShuffleXorOp op);
 
-/// An upper bound of what exchanges take at a time while `scope`, a kernel or a loop of it, runs: tgpu-allocate-shared
-/// places them beside what lives as long. Every tile has its layout (else the answer is 0), and exchanges are not lowered
-/// yet.
+/// Returns an upper bound, in bytes, of the shared memory that exchanges take at a time while
+/// `scope`, a kernel or a loop of it, runs. The pass tgpu-allocate-shared places it next to buffers
+/// with the same lifetime. Every tile must have a layout (otherwise the result is 0), and exchanges
+/// must not be lowered yet.
 int64_t exchangeBytes(mlir::Operation* scope);
 
 }  // namespace ligerdsl::compiler

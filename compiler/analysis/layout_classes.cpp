@@ -68,12 +68,12 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     for (Value result : op->getResults()) unite(op->getResult(0), result);
     related.push_back(op);
   } else if (auto gather = dyn_cast<tile::GatherOp>(op)) {
-    unite(gather.getIndex(), gather.getResult());  // the source goes through shared memory, from wherever it is
+    unite(gather.getIndex(), gather.getResult());  // the source goes through shared memory, so it can have any layout
   } else if (auto dot = dyn_cast<tile::DotOp>(op)) {
-    unite(dot.getSums(), dot.getResult());  // the factors have layouts of their own
+    unite(dot.getSums(), dot.getResult());  // the operands have layouts of their own
     dots.push_back(dot);
   } else if (isa<tgpu::ConvertLayoutOp>(op)) {
-    // Two layouts, whatever they are.
+    // The two layouts are independent.
   } else if (isa<tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op)) {
     related.push_back(op);
   } else if (auto loop = dyn_cast<scf::ForOp>(op)) {
@@ -89,7 +89,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
     uniteAll(loop.getResults(), loop.getAfterArguments());
     uniteAll(loop.getResults(), loop.getConditionOp().getArgs());
   } else if (isa<scf::YieldOp, scf::ConditionOp, tile::PrintOp>(op)) {
-    // The parent ties yielded values; printing works in any layout.
+    // The parent op unites yielded values. A print accepts any layout.
   } else if (isa<tile::SplatOp, tile::MakeRangeOp, tile::AddPtrOp, tile::AssumeDivisibleOp, tile::ScanOp,
                  tile::ShuffleXorOp>(op) ||
              op->hasTrait<OpTrait::Elementwise>() || isa<arith::ConstantOp>(op)) {
@@ -101,7 +101,7 @@ LogicalResult LayoutClasses::visit(Operation* op) {
   return success();
 }
 
-// Turns union-find roots into class numbers, in program order.
+// Converts union-find roots to class numbers, in program order.
 void LayoutClasses::number() {
   llvm::DenseMap<int, int> classOfRoot;
   for (Value value : values) {

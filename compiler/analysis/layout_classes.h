@@ -1,8 +1,9 @@
-// Which tiles of a function must share one layout, and which ops relate the layouts of two classes.
+// Finds the tiles of a function that must share one layout, and the ops that relate the layouts of
+// two such classes.
 //
-// Elementwise ops, memory ops with several tiles, scans, and control flow need the same layout on all their tiles:
-// those values form one class (union-find). Shape ops and reductions relate two classes: knowing one layout gives the
-// other's.
+// Elementwise ops, memory ops with several tiles, scans and control flow need the same layout on
+// all their tiles. These values form one class (union-find). A shape op or reduction relates two
+// classes: the layout of one determines that of the other.
 #pragma once
 
 #include <vector>
@@ -19,15 +20,15 @@ struct LayoutClass {
   LinearLayout::Shape shape;
   std::vector<mlir::Value> values;         // in program order
   std::vector<mlir::Operation*> accesses;  // loads, stores and atomics
-  bool reducedAlongRows = false;           // a reduction over the last of several dimensions reads it
-  uint64_t reducedDims = 0;                // dimensions over which reductions read it
+  bool reducedAlongRows = false;           // true if a reduction over the last of several dimensions reads it
+  uint64_t reducedDims = 0;                // bit mask of the dimensions over which reductions read it
   bool scanned = false;
   std::optional<LinearLayout> layout;
 
   int64_t elements() const;
 };
 
-// A shape op or reduction from tiles of one class to tiles of another (or the same).
+// A shape op or reduction from tiles of one class to tiles of another class, or of the same.
 struct LayoutRelation {
   mlir::Operation* op;
   int source, result;
@@ -61,11 +62,12 @@ class LayoutClasses {
 
 bool isTile(mlir::Type type);
 
-/// The layout that a relation's op gives its result for this source layout; nothing if it leaves a choice.
+/// Returns the layout of the op's result for this layout of its source; nothing if several are
+/// possible.
 std::optional<LinearLayout> resultLayout(mlir::Operation* op, const LinearLayout& source);
 
-/// The layout in which a relation's op finds its source in the same thread; nothing if the result does not determine
-/// it.
+/// Returns the layout in which the op finds its source in the same thread; nothing if the result
+/// does not determine it.
 std::optional<LinearLayout> sourceLayout(mlir::Operation* op, const LinearLayout& result);
 
 }  // namespace ligerdsl::compiler

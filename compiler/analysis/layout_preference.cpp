@@ -19,15 +19,15 @@ static bool isZero(Value value) {
   return matchPattern(value, m_Zero());
 }
 
-// The view dimension with unit stride that the tile spans, the innermost if there are several; -1 if none.
+// Returns the innermost view dimension with stride 1 that the tile spans; -1 if there is none.
 static int unitStrideDim(tile::ViewType view, ArrayRef<int64_t> tileShape) {
   for (int dim = int(tileShape.size()) - 1; dim >= 0; --dim)
     if (tileShape[dim] != 0 && view.getStrides()[dim] == 1) return dim;
   return -1;
 }
 
-// The power of two that is known to divide what a dimension adds to the offset of every vector's first element from the
-// view's base, in elements.
+// Returns the known power-of-two divisor of what a dimension adds to the offset, in elements from
+// the base of the view, of the first element of every vector.
 static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<int64_t> tileShape, int fast, int dim) {
   const int64_t size = std::max<int64_t>(tileShape[dim], 1);
   const int64_t stride = view.isDynamicStride(dim) ? view.getStrideDivisors()[dim] : view.getStrides()[dim];
@@ -37,7 +37,8 @@ static int64_t offsetDivisor(tile::ViewType view, ValueRange indices, ArrayRef<i
   return step > powerOfTwoPart(0) / index ? powerOfTwoPart(0) : step * index;
 }
 
-// Of tiles with an alignment offset. Whether it fits a row that is stored is found out when the kernel runs.
+// Returns the access shape of a tile with an alignment offset; nothing for other tiles. Whether the
+// offset fits the row of a store is tested at run time.
 static std::optional<AccessShape> offsetAccess(Operation* access) {
   auto shape = [](tile::ViewType view, ArrayRef<int64_t> tileShape, bool whole) {
     int64_t vector = whole ? tile::kVectorBytes / elementBytes(view.getElementType()) : 1;
@@ -86,7 +87,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayR
   const int fast = unitStrideDim(view, tileShape);
   if (fast < 0)
     return "no dimension of the tile is known to have stride 1; declare the view's strides, or take tiles along the "
-           "dimension whose elements are neighbours";
+           "contiguous dimension";
   const int64_t bytes = elementBytes(view.getElementType()), vector = tile::kVectorBytes / bytes;
   if (view.getAlignment() % tile::kVectorBytes != 0)
     return "the address is known to be a multiple of " + std::to_string(view.getAlignment()) + " bytes only";
@@ -103,8 +104,7 @@ static std::string whyNarrowView(tile::ViewType view, ValueRange indices, ArrayR
 }
 
 std::string whyNarrow(Operation* access) {
-  if (offsetAccess(access))
-    return "the alignment offset is not that of the only row which the tile has elements of; use tiles of one row";
+  if (offsetAccess(access)) return "the alignment offset is not that of the tile's only row; use tiles of one row";
   if (auto load = dyn_cast<tile::LoadTileOp>(access))
     return whyNarrowView(load.getView().getType(), load.getIndices(), load.getTileShape());
   auto store = cast<tile::StoreTileOp>(access);
@@ -127,7 +127,8 @@ int64_t preferredVector(const LayoutClass& tiles, int64_t threads) {
   return std::clamp<int64_t>(linearElements(tiles) / threads, 1, widestVector(tiles));
 }
 
-// Scans run in one warp of one CTA.
+// Returns the dimensions along which CTAs split the tile. Scans are not split, because they run in
+// one warp of one CTA.
 static ClusterCut cutOf(const LayoutClass& tiles, const Threads& threads) {
   ClusterCut cut{threads.ctas, {}};
   if (tiles.scanned || linearElements(tiles) < threads.count()) return cut;
@@ -152,7 +153,7 @@ LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int
   auto build = tiles.reducedAlongRows ? &LinearLayout::rowsPerWarp : &LinearLayout::blocked;
   if (fast < 0 || fast == rank - 1) return build(tiles.shape, vector, program::kWarpThreads, threads.warps, cut);
 
-  // Lay the tile out as if the contiguous dimension were the last, then move it back.
+  // Builds the layout as if the contiguous dimension were the last, then moves it back.
   std::vector<int64_t> order, inverse(rank);
   for (int dim = 0; dim < rank; ++dim)
     if (dim != fast) order.push_back(dim);

@@ -1,4 +1,4 @@
-// The layout that a class of tiles would choose for itself.
+// Preferred layout of a class of tiles, and the width of its memory accesses.
 #pragma once
 
 #include <string>
@@ -7,33 +7,36 @@
 
 namespace ligerdsl::compiler {
 
-/// The widest vector, in elements, and the tile dimension along which an access of global memory may use it, as far as
-/// the types' facts (alignment, strides, divisors) prove.
+/// Width in elements of the widest vector access to global memory that the facts of the types
+/// (alignment, strides, divisors) prove, and the tile dimension of the vector.
 struct AccessShape {
   int64_t vector = 1;
   int fastDim = -1;  // -1: no dimension is known to be contiguous
 };
 AccessShape accessShape(mlir::Operation* access);
 
-/// The fact that a load or store of a partition's tile lacks for vectors of 16 bytes, and what to change.
+/// Returns the fact that is missing for 16-byte accesses to a tile of a partition, and what to
+/// change.
 std::string whyNarrow(mlir::Operation* access);
 
-/// Elements per thread and vector that the class's memory accesses want: 16 bytes of the narrowest type, less where
-/// facts forbid it or threads would go idle.
+/// Returns the preferred number of elements per thread and vector: 16 bytes of the narrowest type.
+/// It is less if facts forbid it or if threads would be idle.
 int64_t preferredVector(const LayoutClass& tiles, int64_t threads);
 
-/// The widest vector that facts allow any access of the class, whether or not threads go idle.
+/// Returns the widest vector that facts allow for any access of the class, even if threads would be
+/// idle.
 int64_t widestVector(const LayoutClass& tiles);
 
-/// The threads of one program: warps of each CTA, CTAs of the cluster.
+/// Number of warps per CTA and of CTAs per cluster.
 struct Threads {
   int64_t warps = 4, ctas = 1;
   int64_t perCta() const { return 32 * warps; }
   int64_t count() const { return perCta() * ctas; }
 };
 
-/// Blocked over these threads, vectors along the dimension that is contiguous in memory. CTAs cut the tile, if it has
-/// an element for every thread: along outer dimensions that no reduction combines, else along the last.
+/// Returns a blocked layout over these threads, with vectors along the dimension that is contiguous
+/// in memory. CTAs split the tile if it has an element for every thread: along outer dimensions
+/// that no reduction combines, else along the last.
 LinearLayout blockedLayout(const LayoutClass& tiles, const Threads& threads, int64_t vector);
 LinearLayout preferredLayout(const LayoutClass& tiles, const Threads& threads);
 

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// The view or pointer argument that an address is computed from.
+// Returns the view or pointer argument that an address is computed from; null if unknown.
 Value rootOf(Value address) {
   while (Operation* op = address.getDefiningOp()) {
     if (!isa<tile::SliceOp, tile::ViewPtrOp, tile::AddPtrOp, tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp,
@@ -42,7 +42,7 @@ MemoryAccess globalAccess(Operation* op, Value address, bool reads, bool writes)
   return access;
 }
 
-// The value that a loop carries as 0, 1, 0, ..., if the index is one.
+// Returns the index if a loop carries it as 0, 1, 0, ...; null otherwise.
 BlockArgument flippedIndex(Value index) {
   auto argument = dyn_cast<BlockArgument>(index);
   auto loop = argument ? dyn_cast<scf::ForOp>(argument.getOwner()->getParentOp()) : scf::ForOp();
@@ -65,8 +65,8 @@ MemoryAccess sharedAccess(Operation* op, Value buffer, bool writes) {
   return access;
 }
 
-// Whether every warp of every CTA is among those that send. Then no warp still reads a turn when the next one has come
-// from all.
+// Returns true if every warp of every CTA sends. After the next iteration has arrived from all of
+// them, no warp still reads the current one.
 bool everyWarpSends(tgpu::ClusterSendOp send) {
   return !send.getFromFirst() && llvm::any_of(send.getValues(), [](Value value) {
     BitMasks redundant = layoutOf(value).redundant();
@@ -74,8 +74,9 @@ bool everyWarpSends(tgpu::ClusterSendOp send) {
   });
 }
 
-// A ring that bulk copies fill shares its memory with nothing, so nothing else can meet it there. What tensor copies fill does:
-// what comes behind meets the reads, what came before the fills (tensorCopies).
+// Appends the accesses to the slots of a ring. A ring that bulk copies fill shares its memory with
+// nothing, so it has none. The memory of a ring that TMA copies fill is reused: later accesses
+// conflict with its reads, and earlier ones with its fills (tensorCopies).
 void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& accesses) {
   auto ring = address.getDefiningOp<tgpu::RingOp>();
   if (ring.getType().getFill() == tgpu::RingFill::bulk) return;
@@ -91,7 +92,7 @@ void addRingAccesses(Operation* op, Value address, bool writes, MemoryAccesses& 
   }
 }
 
-// The tile that an access moves: value stored or result loaded. Null if it is a scalar.
+// Returns the type of the tile that is loaded or stored; null for a scalar.
 RankedTensorType movedTile(const MemoryAccess& access) {
   Operation* op = access.op;
   if (auto fill = dyn_cast<tgpu::RingFillOp>(op)) return fill.tileOf(access.part);
@@ -109,8 +110,8 @@ RankedTensorType movedTile(const MemoryAccess& access) {
   return value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
 }
 
-// Tiles of one partition with one alignment offset: (element's position in its tile) -> thread is one map if shape and
-// layout agree.
+// Returns the tile shape of a partition access. Two accesses to a partition with one alignment
+// offset map elements to threads in the same way if shape and layout are equal.
 ArrayRef<int64_t> partitionShape(const MemoryAccess& access) {
   Operation* op = access.op;
   if (auto load = dyn_cast<tile::LoadTileOp>(op)) return load.getTileShape();
@@ -132,14 +133,14 @@ Value pointerTile(Operation* op) {
   return Value();
 }
 
-// The same number in every element.
+// Returns true if all elements are equal.
 bool isUniform(Value value) {
   SplatElementsAttr constant;
   return !isa<RankedTensorType>(value.getType()) || value.getDefiningOp<tile::SplatOp>() ||
          matchPattern(value, m_Constant(&constant));
 }
 
-// Whether no two elements of a tile of integers or pointers are equal, as in base + arange.
+// Returns true if no two elements of a tile of integers or pointers are equal, as in base + arange.
 bool isInjective(Value value) {
   Operation* op = value.getDefiningOp();
   if (!op) return false;
@@ -150,21 +151,23 @@ bool isInjective(Value value) {
   return (isUniform(a) && isInjective(b)) || (isInjective(a) && isUniform(b));
 }
 
-// Inside a loop, one pointer tile names other addresses in the next iteration.
+// Returns true if the value is outside of all loops. A pointer tile inside a loop has other
+// addresses in the next iteration.
 bool isLoopInvariant(Value value) {
   Operation* parent = value.getParentBlock()->getParentOp();
   return !isa<LoopLikeOpInterface>(parent) && !parent->getParentOfType<LoopLikeOpInterface>();
 }
 
-// Whether equal tiles of the two are the same elements. Slices of one view begin at different ones, and where a loop makes
-// one, at a different one in each iteration.
+// Returns true if equal tiles of the two are the same elements. Slices of one view begin at
+// different elements; a slice that a loop creates begins at a different one in each iteration.
 bool isOneGrid(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.view.getDefiningOp() || b.view.getDefiningOp()) return a.view == b.view && isLoopInvariant(a.view);
   return a.root == b.root || (a.aliasClass != 0 && a.aliasClass == b.aliasClass);
 }
 
-// Stores are done by one owner of replicated elements, loads by all holders: only unreplicated layouts agree between
-// the two.
+// Returns true if both accesses assign elements to threads in the same way. One owner stores a
+// replicated element, but all holders load it. A load and a store therefore agree only if the
+// layout is not replicated.
 bool assignThreadsAlike(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.ring || b.ring) return a.ring == b.ring;
   const RankedTensorType left = movedTile(a), right = movedTile(b);
@@ -187,7 +190,7 @@ FailureOr<MemoryAccesses> memoryAccesses(Operation* op) {
   if (failed(effects)) return failure();
   MemoryAccesses accesses;
   for (const OperandEffect& effect : *effects) {
-    // The cluster meets before it uses the memory barriers of exchanges.
+    // The cluster synchronises before it uses the mbarriers of exchanges.
     if (isa<tgpu::InitMbarriersOp>(op) && isOfExchange(effect.address)) continue;
     if (isa<tgpu::RingType>(effect.address.getType())) {
       addRingAccesses(op, effect.address, effect.writes, accesses);
@@ -226,10 +229,10 @@ bool isOfExchange(Value buffer) {
 bool mayOverlap(const MemoryAccess& a, const MemoryAccess& b) {
   if (a.shared != b.shared) return false;
   if (a.shared) {
-    bool neighbours = a.phase && a.phase == b.phase && a.buffer == b.buffer && std::abs(a.turns - b.turns) == 1;
-    return !neighbours && a.begin < b.end && b.begin < a.end;
+    bool alternate = a.phase && a.phase == b.phase && a.buffer == b.buffer && std::abs(a.turns - b.turns) == 1;
+    return !alternate && a.begin < b.end && b.begin < a.end;
   }
-  if (a.readOnly || b.readOnly) return false;  // then the other one, which writes, is elsewhere
+  if (a.readOnly || b.readOnly) return false;  // the other access writes, so it is in other memory
   if (!a.root || !b.root || a.root == b.root) return true;
   if (a.alone || b.alone) return false;
   return a.aliasClass == 0 || b.aliasClass == 0 || a.aliasClass == b.aliasClass;
@@ -244,7 +247,7 @@ bool needsBarrier(const MemoryAccess& earlier, const MemoryAccess& later) {
   if (!earlier.writes && !later.writes) return false;
   if (earlier.atomic && later.atomic) return false;
   if (earlier.exchange && later.exchange) {
-    // A turn that was read is overwritten after the next one was received.
+    // A stage that was read is overwritten only after the next one was received.
     auto send = dyn_cast<tgpu::ClusterSendOp>(later.op);
     return earlier.reads && send && mayOverlap(earlier, later) && !everyWarpSends(send);
   }

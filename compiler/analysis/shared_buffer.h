@@ -1,30 +1,34 @@
-// Buffers in shared memory: their sizes and who uses them.
+// Sizes and alignments of buffers in shared memory, and attributes that concern their use.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
 
 namespace ligerdsl::compiler {
 
-/// Buffers of up to as many bytes share their place with no other: memory that is not reused needs no barrier.
+/// Largest size, in bytes, of buffers that share their memory with no other buffer. Memory that is
+/// not reused needs no barrier.
 inline constexpr int64_t kUnsharedBytes = 512;
 
-/// Where any buffer may begin.
+/// Smallest alignment of a buffer, in bytes.
 inline constexpr int64_t kLeastAlignment = 16;
 
-/// Where a buffer may begin. Swizzles repeat after eight rows of a panel, and wgmma takes them from the address.
+/// Returns the alignment of a buffer, in bytes. Swizzles repeat after eight rows of a panel, and
+/// wgmma derives them from the address.
 inline int64_t bufferAlignment(tgpu::MemDescType type) {
   constexpr int64_t kRows = 8;
   return std::max(kLeastAlignment, kRows * type.getSwizzle());
 }
 
-/// On a tgpu.ring_fill that runs in few of a loop's turns: its code is to be small, and to need few registers.
+/// Attribute of a tgpu.ring_fill that runs in few iterations of a loop. Its code should be small
+/// and use few registers.
 inline constexpr llvm::StringLiteral kSeldomAttr = "tgpu.seldom";
 
-/// On a loop in which a CTA makes one tile of products after the other: what of a turn depends on the thread alone is computed
-/// anew in each, rather than kept in registers beside the sums.
+/// Attribute of a persistent loop over output tiles of a matmul. Values that depend only on the
+/// thread are recomputed in each iteration; otherwise they would take registers next to the
+/// accumulator.
 inline constexpr llvm::StringLiteral kTilesAttr = "tgpu.tiles";
 
-/// Bytes of one element in shared memory (i1 takes one byte, a pointer eight).
+/// Returns the bytes of one element in shared memory (i1 takes one byte, a pointer eight).
 inline int64_t sharedElementBytes(mlir::Type element) {
   if (mlir::isa<tile::PtrType>(element)) return 8;
   return std::max<int64_t>(1, element.getIntOrFloatBitWidth() / 8);
@@ -36,15 +40,16 @@ inline int64_t bufferBytes(tgpu::MemDescType type) {
   return rows * (type.getShape().back() + type.getRowPad()) * sharedElementBytes(type.getElementType());
 }
 
-/// Of a memory barrier.
+/// Bytes of an mbarrier.
 inline constexpr int64_t kBarrierBytes = 8;
 
-/// Of the buffer with those of so many slots.
+/// Returns the bytes of a buffer with one mbarrier per slot.
 inline int64_t barrierBytes(int64_t slots) {
   return llvm::alignTo(slots * kBarrierBytes, kLeastAlignment);
 }
 
-/// Of a ring's buffers: its parts, each with all its slots, and the memory barriers of its slots where it has any.
+/// Returns the bytes of each buffer of a ring: its parts, each with all slots, and the mbarriers of
+/// its slots if it has any.
 inline llvm::SmallVector<int64_t> bufferBytes(tgpu::RingType type) {
   llvm::SmallVector<int64_t> bytes;
   for (unsigned part = 0; part < type.getParts().size(); ++part)

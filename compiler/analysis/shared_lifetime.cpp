@@ -5,7 +5,7 @@ using namespace mlir;
 namespace ligerdsl::compiler {
 namespace {
 
-// The innermost block that all users are in.
+// Returns the innermost block that contains all users.
 Block* blockOfAll(ArrayRef<Operation*> users) {
   Block* block = users.front()->getBlock();
   while (!llvm::all_of(users, [&](Operation* user) { return block->findAncestorOpInBlock(*user) != nullptr; }))

@@ -1,25 +1,27 @@
-// When a ring's slots hold something, by the structure of the kernel: so long nobody else may have their memory.
+// Time during which the slots of a ring hold tiles, from the structure of the kernel. During this
+// time no other buffer may use their memory.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
 
 namespace ligerdsl::compiler {
 
-/// On the tgpu.ring_release or tgpu.ring_await behind a pipelined loop: no copy is under way behind it, and nothing reads what slots
-/// hold by then. A ring may be older than the loop it is for, as memory barriers count from 0 once; its slots need not be.
+/// Attribute of the tgpu.ring_release or tgpu.ring_await after a pipelined loop: no copy is in
+/// flight after it, and nothing reads the slots any more. A ring can be created before its loop,
+/// because its mbarriers are initialised once. Its slots need not be reserved that early.
 inline constexpr llvm::StringLiteral kEmptiedAttr = "tgpu.emptied";
 
-/// From the begin of `first` to the end of `last`, two ops of one block; in a loop's body, in each iteration anew. Null: while the
-/// kernel runs.
+/// Time from the start of `first` to the end of `last`, two ops of one block. In the body of a
+/// loop, this holds in each iteration. Null: the whole kernel.
 struct Lifetime {
   mlir::Operation *first = nullptr, *last = nullptr;
 
-  /// Whether it and an op's time, all iterations of a loop included, have anything in common.
+  /// Returns true if this time overlaps that of an op; a loop counts with all its iterations.
   bool meets(mlir::Operation* scope) const;
 };
 
-/// Of the parts of a ring, not of its memory barriers, which live as long as the kernel. Memory that bulk copies fill lives so long, too: they
-/// go on from one row to the next.
+/// Returns the lifetime of the parts of a ring. Its mbarriers live as long as the kernel. Parts
+/// that bulk copies fill do too, because the copies go on from one row to the next.
 Lifetime lifetimeOf(tgpu::RingOp ring);
 
 }  // namespace ligerdsl::compiler

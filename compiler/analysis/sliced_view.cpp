@@ -20,17 +20,17 @@ SlicedView slicedView(Value view) {
 }
 
 std::string whyNoTensorTiles(Value view, ArrayRef<int64_t> tileShape, int64_t rows) {
-  constexpr int64_t kMostRows = 256;  // of a copy
+  constexpr int64_t kMostRows = 256;  // rows per copy
   const auto type = cast<tile::ViewType>(view.getType());
   const SlicedView sliced = slicedView(view);
   if (!sliced.argument || sliced.dim + 1 == static_cast<int32_t>(tileShape.size()))
-    return "tensor copies are of slices along one dimension, any but the last";
+    return "a slice must be along one dimension, other than the last";
   if (tileShape.size() > program::TensorMap::kMostDims || tileShape.back() == 0 || type.getStrides().back() != 1)
-    return "tensor copies are of tiles of a kernel's views of five dimensions at most, the last of stride 1";
+    return "the view must have at most five dimensions, the last of stride 1";
   if (sliced.dim >= 0 && tileShape.size() + program::TensorMap::kSliceDims > program::TensorMap::kMostDims)
-    return "tensor copies are of slices of views of three dimensions at most";
+    return "a sliced view must have at most three dimensions";
   if (rows > kMostRows)
-    return "a copy has " + std::to_string(kMostRows) + " rows at most, a tile " + std::to_string(rows) +
+    return "a copy has at most " + std::to_string(kMostRows) + " rows, the tile has " + std::to_string(rows) +
            "; use smaller tiles";
   return "";
 }

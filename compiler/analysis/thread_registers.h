@@ -1,4 +1,4 @@
-// What tiles cost a thread in registers.
+// Registers that tiles take in each thread.
 #pragma once
 
 #include <algorithm>
@@ -9,14 +9,16 @@
 
 namespace ligerdsl::compiler {
 
-/// The architecture of a pass's option; null after an error if there is none of that name.
+/// Returns the architecture of a pass's option. Returns null, with an error, if the name is
+/// unknown.
 inline const program::GpuArch* archNamed(mlir::Operation* op, llvm::StringRef name) {
   const program::GpuArch* arch = program::find_gpu_arch(std::string_view(name));
   if (!arch) op->emitError("unknown GPU architecture '") << name << "'; expected one of " << program::gpu_arch_names();
   return arch;
 }
 
-/// The value whose registers `value` shares: what it was spread from, if it is a broadcast or the like.
+/// Returns the value whose registers `value` shares: the source of a broadcast, splat or
+/// expand_dims.
 inline mlir::Value registersOf(mlir::Value value) {
   while (mlir::Operation* op = value.getDefiningOp()) {
     if (!mlir::isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp>(op)) break;
@@ -25,7 +27,7 @@ inline mlir::Value registersOf(mlir::Value value) {
   return value;
 }
 
-/// Bytes of a tile that one thread holds; 0 for anything else, and for constants.
+/// Returns the bytes of a tile that one thread holds; 0 for other values and for constants.
 inline int64_t bytesPerThread(mlir::Value value) {
   value = registersOf(value);
   auto type = mlir::dyn_cast<mlir::RankedTensorType>(value.getType());
@@ -34,7 +36,7 @@ inline int64_t bytesPerThread(mlir::Value value) {
   return layoutOf(type).registers() * llvm::divideCeil(type.getElementTypeBitWidth(), 8);
 }
 
-/// Tiles of up to this many bytes per thread are not worth an effort.
+/// Largest size, in bytes per thread, of tiles that are not worth an optimisation.
 inline constexpr int64_t kFewBytes = 16;
 
 }  // namespace ligerdsl::compiler

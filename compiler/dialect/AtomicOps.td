@@ -1,5 +1,6 @@
-// Atomics of the tile dialect beside atomic_rmw (TileOps.td). compiler/dialect/atomic.h is what passes and targets ask:
-// an op of this file with one case there needs nothing else of them.
+// Atomics of the tile dialect other than atomic_rmw (TileOps.td). Passes and targets use the
+// interface in compiler/dialect/atomic.h: a new op of this file needs one case there, and nothing
+// in passes or targets.
 #ifndef LIGERDSL_ATOMIC_OPS
 #define LIGERDSL_ATOMIC_OPS
 
@@ -10,10 +11,12 @@ include "mlir/Interfaces/SideEffectInterfaces.td"
 class Tile_AtomicOp<string mnemonic> : Op<Tile_Dialect, mnemonic, [MemoryEffects<[MemRead, MemWrite]>]>;
 
 def Tile_AtomicCASOp : Tile_AtomicOp<"atomic_cas"> {
-  let summary = "Atomic compare-and-swap, relaxed, at device scope; gives the old value";
+  let summary = "Atomic compare-and-swap, relaxed, at device scope; returns the old value";
   let description = [{
-    An element that equals `expected` becomes `desired`. Masked-off elements are untouched and give 0.
-    Example: `%old = tile.atomic_cas %p, %e, %d : tensor<8x!tile.ptr<i32>>, tensor<8xi32>, tensor<8xi32> -> tensor<8xi32>`
+    An element that equals `expected` becomes `desired`. Masked-off elements are not accessed and
+    return 0.
+    Example:
+    `%old = tile.atomic_cas %p, %e, %d : tensor<8x!tile.ptr<i32>>, tensor<8xi32>, tensor<8xi32> -> tensor<8xi32>`
   }];
   let arguments = (ins AnyType:$ptr, AnyType:$expected, AnyType:$desired, Optional<AnyType>:$mask);
   let results = (outs AnyType:$result);

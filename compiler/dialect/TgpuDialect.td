@@ -1,4 +1,4 @@
-// The tgpu dialect: what tiles become on a GPU once every tile has a layout.
+// The tgpu dialect: tiles on a GPU. Every tile has a layout.
 #ifndef LIGERDSL_TGPU_DIALECT
 #define LIGERDSL_TGPU_DIALECT
 
@@ -14,8 +14,8 @@ def Tgpu_Dialect : Dialect {
   let cppNamespace = "::ligerdsl::compiler::tgpu";
   let summary = "Layouts, shared memory and barriers";
   let description = [{
-    `#tgpu.layout` in a tensor's encoding slot says which thread holds which element in which register. The ops move tiles
-    between layouts through shared memory; barriers are explicit.
+    `#tgpu.layout` in a tensor's encoding slot determines which thread holds which element in which
+    register. The ops move tiles between layouts through shared memory. Barriers are explicit.
   }];
   let useDefaultTypePrinterParser = 1;
   let useDefaultAttributePrinterParser = 1;
@@ -25,8 +25,9 @@ def Tgpu_LayoutAttr : AttrDef<Tgpu_Dialect, "Layout", [DeclareAttrInterfaceMetho
   let mnemonic = "layout";
   let summary = "Linear layout of a tile over registers, lanes, warps and CTAs";
   let description = [{
-    `#tgpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = []>`: one basis
-    vector (an offset per tile dimension) per input bit; see compiler/layout/linear_layout.h.
+    `#tgpu.layout<register = [[1], [2], [4]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = []>`:
+    one basis vector (an offset per tile dimension) per input bit. See
+    compiler/layout/linear_layout.h.
   }];
   // Each list is flattened: bits * rank numbers.
   let parameters = (ins "int64_t":$rank, ArrayRefParameter<"int64_t">:$registers, ArrayRefParameter<"int64_t">:$lanes,
@@ -38,8 +39,9 @@ def Tgpu_MemDescType : TypeDef<Tgpu_Dialect, "MemDesc"> {
   let mnemonic = "memdesc";
   let summary = "A buffer in shared memory";
   let description = [{
-    `!tgpu.memdesc<8x64xf32>`, row-major; `row_pad` elements follow every row of the last dimension so that columns spread
-    over the banks. `!tgpu.memdesc<128x64xbf16, swizzle = 128>`: rows in swizzled panels of so many bytes (compiler/layout/swizzle.h).
+    `!tgpu.memdesc<8x64xf32>`, row-major. `row_pad` elements follow every row of the last dimension,
+    so that columns spread over the banks. `!tgpu.memdesc<128x64xbf16, swizzle = 128>`: swizzled
+    panels with rows of 128 bytes (compiler/layout/swizzle.h).
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType, "int64_t":$rowPad, "int64_t":$swizzle);
   let builders = [TypeBuilder<(ins "::llvm::ArrayRef<int64_t>":$shape, "::mlir::Type":$elementType, "int64_t":$rowPad), [{
@@ -50,15 +52,16 @@ def Tgpu_MemDescType : TypeDef<Tgpu_Dialect, "MemDesc"> {
 
 def Tgpu_RingType : TypeDef<Tgpu_Dialect, "Ring"> {
   let mnemonic = "ring";
-  let summary = "Slots of shared memory that take turns: tiles arrive in one while others are read";
+  let summary = "Slots of shared memory in cyclic order: tiles arrive in one slot while others are read";
   let description = [{
-    `!tgpu.ring<3 bulk of <512xf32>, <64xf32>>`: three slots, each of two parts, filled by bulk copies. A ring
-    orders what happens to its slots; what bulk copies fill shares its memory with nothing, what tensor copies fill with what follows it.
+    `!tgpu.ring<3 bulk of <512xf32>, <64xf32>>`: three slots, each of two parts, filled by bulk
+    copies. A ring orders the accesses to its slots. If bulk copies fill it, it shares its memory
+    with nothing. If TMA copies fill it, it shares its memory with buffers that are used later.
   }];
   let parameters = (ins "int64_t":$slots, EnumParameter<Tgpu_RingFill>:$fill, ArrayRefParameter<"::mlir::Type">:$parts);
   let extraClassDeclaration = [{
     MemDescType part(unsigned i) const { return ::llvm::cast<MemDescType>(getParts()[i]); }
-    /// Whether a memory barrier of each slot tells that it is filled.
+    /// Returns true if each slot has an mbarrier that completes when the slot is filled.
     bool hasBarriers() const { return getFill() == RingFill::bulk || getFill() == RingFill::tensor; }
   }];
   let hasCustomAssemblyFormat = 1;

@@ -13,10 +13,11 @@ def Tile_Dialect : Dialect {
   let cppNamespace = "::ligerdsl::compiler::tile";
   let summary = "Block-level kernel programs";
   let description = [{
-    A kernel is a `func.func` with the unit attribute `tile.kernel` whose arguments are scalars, `!tile.ptr` and `!tile.view`.
-    Tiles are builtin ranked tensors of static shape; elementwise work is `arith` and `math` on tensors, control flow is
-    `scf`. This dialect adds what those lack: program ids, views of global memory, loads and stores, reductions and scans.
-    Argument attributes `tile.alias_class` (i64) and `tile.read_only` (unit) carry the launcher's aliasing facts.
+    A kernel is a `func.func` with the unit attribute `tile.kernel`. Its arguments are scalars,
+    `!tile.ptr` and `!tile.view`. Tiles are builtin ranked tensors of static shape. Elementwise ops
+    are `arith` and `math` on tensors, and control flow is `scf`. This dialect adds program ids,
+    views of global memory, loads and stores, reductions and scans. The argument attributes
+    `tile.alias_class` (i64) and `tile.read_only` (unit) carry the launcher's aliasing facts.
   }];
   let useDefaultTypePrinterParser = 1;
   let hasConstantMaterializer = 1;
@@ -38,8 +39,8 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
   let summary = "Typed global memory with dimensions and strides";
   let description = [{
     `!tile.view<?x4096xbf16, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [8, 1]>`.
-    Sizes and strides are numbers or `?`; `align` is what the base pointer is known to be a multiple of, in bytes;
-    `dim_div` and `stride_div` what each size and each stride (in elements) is a multiple of.
+    Sizes and strides are numbers or `?`. The base pointer is aligned to `align` bytes. The numbers
+    `dim_div` and `stride_div` divide each size and each stride (in elements).
   }];
   let parameters = (ins ArrayRefParameter<"int64_t">:$shape, "::mlir::Type":$elementType,
                     ArrayRefParameter<"int64_t">:$strides, "int64_t":$alignment,
@@ -50,21 +51,21 @@ def Tile_ViewType : Tile_Type<"View", "view"> {
     size_t getRank() const { return getShape().size(); }
     bool isDynamicDim(size_t axis) const { return ::mlir::ShapedType::isDynamic(getShape()[axis]); }
     bool isDynamicStride(size_t axis) const { return ::mlir::ShapedType::isDynamic(getStrides()[axis]); }
-    /// Bytes of one element in memory (i1 takes one byte).
+    /// Returns the bytes of one element in memory (i1 takes one byte).
     int64_t getElementBytes() const;
   }];
 }
 
 def Tile_Tensor : AnyTypeOf<[AnyRankedTensor], "tile">;
-// Tiles hold fp8 as its codes, i8.
+// Tiles hold fp8 as its bits, i8.
 def Tile_Fp8Format : TypeAttrOf<AnyTypeOf<[F8E4M3FN, F8E5M2]>>;
-def Tile_Cache : I32EnumAttr<"CacheHint", "where a global access is cached", [  // the numbers of program::CacheHint
+def Tile_Cache : I32EnumAttr<"CacheHint", "cache hint of a global access", [  // the numbers of program::CacheHint
     I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"global", 1>, I32EnumAttrCase<"streaming", 2>]> {
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
-def Tile_Evict : I32EnumAttr<"EvictHint", "which lines L2 gives up first", [
+def Tile_Evict : I32EnumAttr<"EvictHint", "eviction hint for L2", [
     I32EnumAttrCase<"normal", 0>, I32EnumAttrCase<"first", 1>, I32EnumAttrCase<"last", 2>,
-    I32EnumAttrCase<"large", 3, "large">]> {  // last, of a view that is larger than the cache
+    I32EnumAttrCase<"large", 3, "large">]> {  // like `last`, for a view that is larger than the cache
   let cppNamespace = "::ligerdsl::compiler::tile";
 }
 def Tile_Atomic : I32EnumAttr<"AtomicKind", "read-modify-write operation", [

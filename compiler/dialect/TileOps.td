@@ -12,7 +12,7 @@ class Tile_Op<string mnemonic, list<Trait> traits = []> : Op<Tile_Dialect, mnemo
 
 def Tile_ProgramIdOp : Tile_Op<"program_id", [Pure]> {
   let summary = "Index of this program along one grid axis";
-  let description = "Example: `%pid = tile.program_id 0 : i32`. Lies in [0, num_programs).";
+  let description = "Example: `%pid = tile.program_id 0 : i32`. The result is in [0, num_programs).";
   let arguments = (ins ConfinedAttr<I32Attr, [IntMinValue<0>, IntMaxValue<2>]>:$axis);
   let results = (outs I32:$result);
   let assemblyFormat = "$axis attr-dict `:` type($result)";
@@ -53,12 +53,13 @@ def Tile_StrideOp : Tile_Op<"stride", [Pure]> {
 }
 
 def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
-  let summary = "The elements [begin, end) of one dimension of a view, as far as the view has them";
+  let summary = "The elements [begin, end) of one dimension of a view, clamped to the view";
   let description = [{
-    `begin` counts as 0 where it is less, `end` as the dimension where it is more, an `end` before `begin` as `begin`. The
-    result's type is the view's, with what a begin of any number leaves of its facts (tile::sliceType).
+    `begin` and `end` are clamped to the dimension, and an `end` before `begin` counts as `begin`.
+    The type of the result keeps the facts of the view that hold for any `begin` (tile::sliceType).
 
-    Example: `%g = tile.slice %x, 0 from %begin to %end : !tile.view<?x64xf32, strides = [?, 1]> -> !tile.view<?x64xf32, strides = [?, 1]>`.
+    Example:
+    `%g = tile.slice %x, 0 from %begin to %end : !tile.view<?x64xf32, strides = [?, 1]> -> !tile.view<?x64xf32, strides = [?, 1]>`.
   }];
   let arguments = (ins Tile_ViewType:$view, I32Attr:$axis, I64:$begin, I64:$end);
   let results = (outs Tile_ViewType:$result);
@@ -67,10 +68,10 @@ def Tile_SliceOp : Tile_Op<"slice", [Pure]> {
 }
 
 def Tile_AlignmentOffsetOp : Tile_Op<"alignment_offset", [Pure]> {
-  let summary = "How many elements before the first one of a row a vector of 16 bytes begins that holds it";
+  let summary = "Number of elements between the 16-byte boundary at or before a row and the row itself";
   let description = [{
-    The row lies along the last axis; `indices` are those of all others. Rows whose alignment the view's type proves have none:
-    importing folds their alignment offsets to 0.
+    The row is along the last axis, and `indices` are the indices of all other axes. If the view's
+    type proves that rows are aligned, importing folds the alignment offset to 0.
 
     Example: `%l = tile.alignment_offset %x[%row] : !tile.view<?x50257xbf16, strides = [?, 1]>`.
   }];
@@ -131,7 +132,8 @@ def Tile_PermuteOp : Tile_Op<"permute", [Pure]> {
 def Tile_ShuffleXorOp : Tile_Op<"shuffle_xor", [Pure, SameOperandsAndResultType]> {
   let summary = "Element i along an axis is the source's element i ^ mask";
   let description = [{
-    The mask is less than the power of two in the axis's size, so an odd factor's copies stay where they are.
+    The mask is less than the power of two in the size of the axis, so the copies of an odd factor
+    keep their places.
     Example: `%u = tile.shuffle_xor %t {axis = 0 : i32, mask = 4 : i32} : tensor<64xf32>`.
   }];
   let arguments = (ins Tile_Tensor:$source, I32Attr:$axis, I32Attr:$mask);
@@ -143,8 +145,10 @@ def Tile_ShuffleXorOp : Tile_Op<"shuffle_xor", [Pure, SameOperandsAndResultType]
 def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let summary = "Element i along an axis is the source's element index[i]";
   let description = [{
-    Index and result have the source's shape but for the axis. An index outside of it, read as an unsigned number, gives the last element.
-    Example: `%u = tile.gather %t[%i] {axis = 0 : i32} : tensor<64xf32>, tensor<8xi32> -> tensor<8xf32>`.
+    Index and result have the source's shape except along the axis. An index outside the axis, as an
+    unsigned number, selects the last element.
+    Example:
+    `%u = tile.gather %t[%i] {axis = 0 : i32} : tensor<64xf32>, tensor<8xi32> -> tensor<8xf32>`.
   }];
   let arguments = (ins Tile_Tensor:$source, Tile_Tensor:$index, I32Attr:$axis);
   let results = (outs Tile_Tensor:$result);
@@ -152,13 +156,18 @@ def Tile_GatherOp : Tile_Op<"gather", [Pure]> {
   let hasVerifier = 1;
 }
 
-def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"sums and result are alike", "result", "sums", "$_self">]> {
-  let summary = "A matrix product, added to sums";
+def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"accumulator and result have the same type", "result", "sums", "$_self">]> {
+  let summary = "A matmul that adds to an accumulator";
   let description = [{
-    [m, k] by [k, n], both f16, bf16 or f32, or fp8, whose formats are named, and f32 [m, n]; or both i8, without formats, or i32, and
-    i32 [m, n]. The order in which products are added is the target's. With `tf32`, of f32, the factors are rounded to 11 bits of
-    significand first, ties away from zero, where there are tensor cores.
-    Example: `%d = tile.dot %a, %b, %s : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>`.
+    A is [m, k], B is [k, n], and accumulator and result are [m, n]:
+    - f16, bf16 or f32 operands: f32 accumulator.
+    - fp8 operands, with a format for each: f32 accumulator.
+    - i8 operands without formats, or i32 operands: i32 accumulator.
+
+    The target chooses the order of additions. With `tf32`, f32 operands are first rounded to 11
+    bits of significand, ties away from zero, if the target has tensor cores.
+    Example:
+    `%d = tile.dot %a, %b, %s : tensor<64x32xbf16>, tensor<32x64xbf16> -> tensor<64x64xf32>`.
   }];
   let arguments = (ins Tile_Tensor:$a, Tile_Tensor:$b, Tile_Tensor:$sums, OptionalAttr<Tile_Fp8Format>:$format_a,
                    OptionalAttr<Tile_Fp8Format>:$format_b, UnitAttr:$tf32);
@@ -169,14 +178,14 @@ def Tile_DotOp : Tile_Op<"dot", [Pure, TypesMatchWith<"sums and result are alike
   let assemblyFormat = "$a `,` $b `,` $sums attr-dict `:` type($a) `,` type($b) `->` type($result)";
   let extraClassDeclaration = [{
     bool isFp8() { return getFormatA().has_value(); }
-    /// Of the factors, as they are in memory.
+    /// Returns the element type of the operands in memory.
     ::mlir::Type getFactorType() { return ::llvm::cast<::mlir::RankedTensorType>(getA().getType()).getElementType(); }
     bool isInt8() { return !isFp8() && getFactorType().isInteger(8); }
-    /// Whether only threads multiply its factors: f32, all of whose bits count.
+    /// Returns true for f32 operands with all their bits, which tensor cores do not multiply.
     bool isIeeeF32() { return getFactorType().isF32() && !getTf32(); }
-    /// Bytes of a factor's number where mma.sync multiplies it: fp8 becomes f16 there.
+    /// Returns the bytes of an operand's element in mma.sync, which multiplies fp8 as f16.
     int64_t getFactorBytes() { return isFp8() ? 2 : getFactorType().getIntOrFloatBitWidth() / 8; }
-    /// Whether wgmma multiplies its factors only with k along their rows, as all that have not 16 bits.
+    /// Returns true if wgmma requires k along the rows: all types except 16-bit ones.
     bool takesRowsOnly() { return getFactorType().getIntOrFloatBitWidth() != 16; }
   }];
   let hasVerifier = 1;
@@ -189,7 +198,7 @@ def Tile_Fp8Numbers : TypeOrValueSemanticsContainer<AnyTypeOf<[F16, F32]>, "f16 
 class Tile_Fp8Op<string mnemonic> : Tile_Op<mnemonic, [Pure] # ElementwiseMappable.traits>;
 
 def Tile_Fp8DecodeOp : Tile_Fp8Op<"fp8_decode"> {
-  let summary = "The numbers that these codes of fp8 are";
+  let summary = "Decodes fp8 to f16 or f32";
   let description = "Exact; a NaN becomes a NaN. Example: `%n = tile.fp8_decode %c as f8E5M2 : tensor<8xi8> -> tensor<8xf32>`.";
   let arguments = (ins Tile_Fp8Codes:$source, Tile_Fp8Format:$format);
   let results = (outs Tile_Fp8Numbers:$result);
@@ -197,9 +206,9 @@ def Tile_Fp8DecodeOp : Tile_Fp8Op<"fp8_decode"> {
 }
 
 def Tile_Fp8EncodeOp : Tile_Fp8Op<"fp8_encode"> {
-  let summary = "The codes of the fp8 numbers that are nearest to these, ties to even";
+  let summary = "Encodes as fp8: rounds to nearest, ties to even";
   let description = [{
-    What is beyond the largest finite number, an infinity too, becomes it; a NaN becomes a NaN.
+    Numbers beyond the largest finite one, and infinities, become that number. A NaN becomes a NaN.
     Example: `%c = tile.fp8_encode %n as f8E4M3FN : tensor<8xf32> -> tensor<8xi8>`.
   }];
   let arguments = (ins Tile_Fp8Numbers:$source, Tile_Fp8Format:$format);
@@ -212,12 +221,15 @@ def Tile_Fp8EncodeOp : Tile_Fp8Op<"fp8_encode"> {
 def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "Reads one tile of a partitioned view";
   let description = [{
-    The view is cut into tiles of `tile_shape` (0 = that dimension is squeezed: one element, absent from the result);
-    `indices` count tiles, one per view dimension. Elements outside the view read as `pad`. With every dimension squeezed
-    the result is a scalar. With an `alignment_offset` (of tile.alignment_offset) tiles begin so many elements earlier on the last axis.
-    Loads of one number `resident` read blocks of one row that may be kept on chip between them (tile-keep-residents).
+    The view is divided into tiles of `tile_shape`; `indices` count tiles, one per view dimension. A
+    dimension of 0 is squeezed: it has one element, and is absent from the result. If all dimensions
+    are squeezed, the result is a scalar. Elements outside the view read as `pad`. With an
+    `alignment_offset` (of tile.alignment_offset), tiles begin that number of elements earlier on
+    the last axis. Loads with the same `resident` number read blocks of one row, which may be kept
+    on chip between them (tile-keep-residents).
 
-    Example: `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
+    Example:
+    `%t = tile.load_tile %x[%row, %c0] shape [0, 4096] : !tile.view<?x?xbf16, strides = [?, 1]> -> tensor<4096xbf16>`
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset, DenseI64ArrayAttr:$tileShape,
                    OptionalAttr<TypedAttrInterface>:$pad, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
@@ -233,10 +245,12 @@ def Tile_LoadTileOp : Tile_Op<"load_tile", [AttrSizedOperandSegments, MemoryEffe
 def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEffects<[MemWrite]>]> {
   let summary = "Writes one tile of a partitioned view; elements outside the view are dropped";
   let description = [{
-    With `adds` memory becomes what it holds plus the tile (tile-expand-adds: where the target has no instruction for it, a load, an
-    addition and a store). With `tensor_copies` it may go on behind the op: nothing else of the kernel touches this memory.
+    With `adds`, the tile is added to memory. If the target has no instruction for it,
+    tile-expand-adds makes it a load, an addition and a store. With `tensor_copies`, the store may
+    continue after the op: no other op of the kernel may access this memory.
 
-    Example: `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
+    Example:
+    `tile.store_tile %t, %y[%row, %c0] shape [0, 4096] : tensor<4096xbf16>, !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
   let arguments = (ins AnyType:$value, Tile_ViewType:$view, Variadic<I64>:$indices, Optional<I32>:$alignment_offset,
                    DenseI64ArrayAttr:$tileShape, DefaultValuedAttr<Tile_Cache, "CacheHint::normal">:$cache,
@@ -251,10 +265,11 @@ def Tile_StoreTileOp : Tile_Op<"store_tile", [AttrSizedOperandSegments, MemoryEf
 def Tile_PrefetchTileOp : Tile_Op<"prefetch_tile", [MemoryEffects<[MemWrite]>]> {
   let summary = "Prefetches one tile of a partitioned view; changes no value";
   let description = [{
-    Takes no registers: a later load_tile of the same tile finds it in the second-level cache. Outside of the view nothing
-    is touched. (The write effect keeps the op where it is.)
+    Takes no registers: a later load_tile of the same tile finds it in L2. Nothing outside the view
+    is accessed. The write effect keeps the op in its place.
 
-    Example: `tile.prefetch_tile %x[%row, %c0] shape [1, 4096] : !tile.view<?x?xbf16, strides = [?, 1]>`
+    Example:
+    `tile.prefetch_tile %x[%row, %c0] shape [1, 4096] : !tile.view<?x?xbf16, strides = [?, 1]>`
   }];
   let arguments = (ins Tile_ViewType:$view, Variadic<I64>:$indices, DenseI64ArrayAttr:$tileShape);
   let assemblyFormat = "$view `[` $indices `]` `shape` $tileShape attr-dict `:` type($view)";
@@ -279,7 +294,7 @@ def Tile_AddPtrOp : Tile_Op<"addptr", [Pure]> {
 def Tile_LoadOp : Tile_Op<"load", [AttrSizedOperandSegments, MemoryEffects<[MemRead]>]> {
   let summary = "Gathers through a pointer or tile of pointers";
   let description = [{
-    Where `mask` is false nothing is read and the result is `other` (0 without it).
+    If `mask` is false, nothing is read and the result is `other` (0 without it).
     Example: `%v = tile.load %p mask %m other %o : tensor<8x!tile.ptr<f32>> -> tensor<8xf32>`
   }];
   let arguments = (ins AnyType:$ptr, Optional<AnyType>:$mask, Optional<AnyType>:$other);
@@ -297,10 +312,12 @@ def Tile_StoreOp : Tile_Op<"store", [MemoryEffects<[MemWrite]>]> {
 }
 
 def Tile_AtomicRMWOp : Tile_Op<"atomic_rmw", [MemoryEffects<[MemRead, MemWrite]>]> {
-  let summary = "Atomic read-modify-write, relaxed, at device scope; gives the old value";
+  let summary = "Atomic read-modify-write, relaxed, at device scope; returns the old value";
   let description = [{
-    Masked-off elements are untouched and give 0. Two elements of one tile may name one address.
-    Example: `%old = tile.atomic_rmw add %v, %p : tensor<8xf32>, tensor<8x!tile.ptr<f32>> -> tensor<8xf32>`
+    Masked-off elements are not accessed and return 0. Two elements of one tile may have the same
+    address.
+    Example:
+    `%old = tile.atomic_rmw add %v, %p : tensor<8xf32>, tensor<8x!tile.ptr<f32>> -> tensor<8xf32>`
   }];
   let arguments = (ins Tile_Atomic:$kind, AnyType:$value, AnyType:$ptr, Optional<AnyType>:$mask);
   let results = (outs AnyType:$result);
@@ -321,11 +338,12 @@ def Tile_YieldOp : Tile_Op<"yield", [Pure, Terminator, ReturnLike, ParentOneOf<[
 def Tile_ReduceOp : Tile_Op<"reduce", [RecursiveMemoryEffects, SameVariadicOperandSize, SingleBlock]> {
   let summary = "Reduces N tiles of one shape along an axis with one combiner";
   let description = [{
-    The region takes N accumulators and N elements (scalars) and yields N scalars; it is associative and commutative up to
-    rounding. `kind` names the common combiners (one operand; the region says the same thing); results lose the axis, and
-    rank-1 operands reduce to scalars.
+    The region takes N accumulators and N elements (scalars) and yields N scalars. It is associative
+    and commutative up to rounding. `kind` names the common combiners of one operand; the region
+    then computes the same. The results do not have the axis, and rank-1 operands reduce to scalars.
 
-    Example: `%s = tile.reduce sum %t {axis = 0 : i32} : tensor<64xf32> -> f32 { ^bb0(%a: f32, %b: f32): ... tile.yield %c : f32 }`
+    Example:
+    `%s = tile.reduce sum %t {axis = 0 : i32} : tensor<64xf32> -> f32 { ^bb0(%a: f32, %b: f32): ... tile.yield %c : f32 }`
   }];
   let arguments = (ins Tile_Reduction:$kind, Variadic<Tile_Tensor>:$sources, I32Attr:$axis);
   let results = (outs Variadic<AnyType>:$results);
@@ -337,8 +355,8 @@ def Tile_ReduceOp : Tile_Op<"reduce", [RecursiveMemoryEffects, SameVariadicOpera
 def Tile_ScanOp : Tile_Op<"scan", [RecursiveMemoryEffects, SingleBlock]> {
   let summary = "Inclusive scan of N tiles of one shape along an axis with one associative combiner";
   let description = [{
-    Example: `%c = tile.scan sum %t {axis = 0 : i32} : tensor<64xf32> -> tensor<64xf32> { ... }`. With `reverse` the scan runs
-    from the last element to the first.
+    Example: `%c = tile.scan sum %t {axis = 0 : i32} : tensor<64xf32> -> tensor<64xf32> { ... }`.
+    With `reverse` the scan runs from the last element to the first.
   }];
   let arguments = (ins Tile_Reduction:$kind, Variadic<Tile_Tensor>:$sources, I32Attr:$axis, UnitAttr:$reverse);
   let results = (outs Variadic<Tile_Tensor>:$results);

@@ -32,7 +32,7 @@ Operation* cloneAtomic(OpBuilder& builder, Operation* atomic, const AtomicOperan
   return clone;
 }
 
-// On the machine's own instruction, or a compare-and-swap loop that LLVM makes of it.
+// LLVM lowers it to an instruction of the machine, or to a compare-and-swap loop.
 static LLVM::AtomicBinOp binaryOp(tile::AtomicKind kind, Type element) {
   const bool isFloat = isa<FloatType>(element);
   switch (kind) {

@@ -1,4 +1,5 @@
-// Ops that update elements behind pointers atomically and give the old values: what all of them have, for passes and targets.
+// Common interface, for passes and targets, of the ops that update elements through pointers
+// atomically and return the old values.
 #pragma once
 
 #include "compiler/dialect/tile.h"
@@ -17,7 +18,7 @@ using AtomicOps = OpList<tile::AtomicRMWOp,
 
 bool isAtomic(mlir::Operation* op);
 
-/// The operands of an atomic; the result has the type of each value.
+/// Operands of an atomic. The result has the type of each value.
 struct AtomicOperands {
   mlir::Value ptr;
   llvm::SmallVector<mlir::Value, 2> values;
@@ -25,10 +26,11 @@ struct AtomicOperands {
 };
 AtomicOperands atomicOperands(mlir::Operation* atomic);
 
-/// The same atomic on other operands, which may be of another shape.
+/// Clones an atomic with other operands, which may have another shape.
 mlir::Operation* cloneAtomic(mlir::OpBuilder& builder, mlir::Operation* atomic, const AtomicOperands& operands);
 
-/// One element's update, in the LLVM dialect; gives the old value. `scope` as LLVM names it: "device", or "" for the host.
+/// Emits the update of one element in the LLVM dialect and returns the old value. `scope` is the
+/// name in LLVM: "device", or "" for the host.
 mlir::Value updateElement(mlir::OpBuilder& builder, mlir::Operation* atomic, mlir::Value pointer,
                           llvm::ArrayRef<mlir::Value> values, llvm::StringRef scope);
 

@@ -46,7 +46,7 @@ std::optional<RankedTensorType> partOfCta(RankedTensorType type) {
   return RankedTensorType::get(part->shape(), type.getElementType(), layoutAttr(type.getContext(), *part));
 }
 
-// The element of the source that a shape op puts at `at` of its result.
+// Returns the element of the source that a shape op puts at `at` of its result.
 static LinearLayout::Coordinates sourceElement(Operation* op, ArrayRef<int64_t> sourceShape,
                                                ArrayRef<int64_t> resultShape, LinearLayout::Coordinates at) {
   if (auto expand = dyn_cast<tile::ExpandDimsOp>(op)) {
@@ -77,7 +77,8 @@ std::optional<SmallVector<int32_t>> shapeOpSources(Operation* op) {
   auto sourceType = cast<RankedTensorType>(op->getOperand(0).getType());
   auto resultType = cast<RankedTensorType>(op->getResult(0).getType());
   LinearLayout source = layoutOf(sourceType), result = layoutOf(resultType);
-  // All threads rename alike, so thread 0 tells; that the threads' own offsets agree is checked on the single bits.
+  // The renaming is the same in all threads, so it is computed for thread 0. The loops over single
+  // bits check that the offsets of other threads agree.
   auto registerOf = [&](const Place& place) -> std::optional<int64_t> {
     auto wanted = sourceElement(op, sourceType.getShape(), resultType.getShape(), result.coordinates(place));
     if (place.lane == 0 && place.warp == 0 && place.cta == 0) return source.registerAt(wanted);

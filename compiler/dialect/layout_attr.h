@@ -1,4 +1,5 @@
-// Between the #tgpu.layout attribute and compiler/layout, and the register renamings that shape ops are.
+// Converts between the #tgpu.layout attribute and compiler/layout, and computes the register
+// renamings of shape ops.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -6,13 +7,13 @@
 
 namespace ligerdsl::compiler {
 
-/// The shared memory of a kernel in bytes, on its function once tgpu-allocate-shared has run.
+/// Attribute of a function: bytes of shared memory, set by tgpu-allocate-shared.
 inline constexpr llvm::StringLiteral kSharedBytesAttr = "tgpu.shared_bytes";
 
-/// CTAs per cluster, on a function that uses more than one.
+/// Attribute of a function: CTAs per cluster, if more than one.
 inline constexpr llvm::StringLiteral kNumCtasAttr = "tgpu.num_ctas";
 
-/// The layout in a tile's encoding. The tile must have one.
+/// Returns the layout in a tile's encoding. The tile must have one.
 LinearLayout layoutOf(mlir::RankedTensorType type);
 inline LinearLayout layoutOf(mlir::Value tile) {
   return layoutOf(mlir::cast<mlir::RankedTensorType>(tile.getType()));
@@ -23,11 +24,12 @@ bool hasLayout(mlir::Type type);
 tgpu::LayoutAttr layoutAttr(mlir::MLIRContext* context, const LinearLayout& layout);
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const LinearLayout& layout);
 
-/// The part of one CTA as a tile of its own (LinearLayout::partOfCta), if it is one.
+/// Returns the part of one CTA as a tile (LinearLayout::partOfCta), if it is one.
 std::optional<mlir::RankedTensorType> partOfCta(mlir::RankedTensorType type);
 
-/// For tile.expand_dims, broadcast, permute, reshape, for tgpu.stretch and for convert_layout within a thread: the source register of
-/// every result register. Nothing if the result's layout asks a thread for an element that it does not hold.
+/// Returns the source register of every result register. The op is tile.expand_dims, broadcast,
+/// permute or reshape, `tgpu.stretch`, or a convert_layout within a thread. Returns nothing if the
+/// layout of the result asks a thread for an element that it does not hold.
 std::optional<llvm::SmallVector<int32_t>> shapeOpSources(mlir::Operation* op);
 
 }  // namespace ligerdsl::compiler

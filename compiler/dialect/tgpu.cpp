@@ -13,7 +13,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::tgpu {
 
 namespace {
-// Layouts are long: print each once, as #layout, #layout1, ...
+// Layouts are long, so each is printed once, as #layout, #layout1, ...
 struct LayoutAliases : OpAsmDialectInterface {
   using OpAsmDialectInterface::OpAsmDialectInterface;
   AliasResult getAlias(Attribute attr, raw_ostream& os) const override {
@@ -146,7 +146,8 @@ Type RingType::parse(AsmParser& parser) {
     return {};
   const std::optional<RingFill> by = symbolizeRingFill(fill);
   if (!by || slots < 1) {
-    parser.emitError(parser.getCurrentLocation(), "a ring has slots, filled by bulk, async, async_own or tensor");
+    parser.emitError(parser.getCurrentLocation(),
+                     "expected one slot or more, filled by bulk, async, async_own or tensor");
     return {};
   }
   SmallVector<Type> parts;
@@ -177,13 +178,14 @@ RankedTensorType RingFillOp::tileOf(unsigned part) {
 LogicalResult RingFillOp::verify() {
   const size_t parts = getRing().getType().getParts().size(), dims = firstDim(getViews().size());
   if (getViews().size() != parts || getTileShape().size() != dims)
-    return emitOpError("fills ") << parts << " parts from as many views, with a tile shape of " << dims << " numbers";
+    return emitOpError("expected ") << parts << " views, one per part, and a tile shape of " << dims << " numbers";
   const RingType ring = getRing().getType();
   if (ring.hasBarriers() != static_cast<bool>(getCount()) || (ring.getFill() == RingFill::bulk && parts != 1))
-    return emitOpError("by bulk copies has one part and a count, by tensor copies a count, by asynchronous ones none");
+    return emitOpError(
+        "expected one part and a count for bulk copies, a count for TMA copies, and no count for cp.async");
   const bool swizzled = llvm::all_of(ring.getParts(), [](Type part) { return cast<MemDescType>(part).getSwizzle(); });
-  if (ring.getFill() == RingFill::tensor && !swizzled) return emitOpError("by tensor copies is of swizzled parts");
-  if (getLayouts() && getLayouts()->size() != parts) return emitOpError("has a layout for each part, or none");
+  if (ring.getFill() == RingFill::tensor && !swizzled) return emitOpError("expected swizzled parts for TMA copies");
+  if (getLayouts() && getLayouts()->size() != parts) return emitOpError("expected a layout for each part, or none");
   return success();
 }
 
@@ -191,13 +193,13 @@ LogicalResult RingAwaitOp::verify() {
   const bool bulk = getRing().getType().hasBarriers();
   if (bulk ? !getSlot() || !getParity() || getPending() : getSlot() || getParity() || !getPending())
     return emitOpError(
-        "waits for a slot and its parity if bulk or tensor copies fill it, else until a number of fills are pending");
+        "expected a slot and its parity for bulk and TMA copies, and a number of pending fills for cp.async");
   return success();
 }
 
 LogicalResult WgmmaOp::verify() {
   if (static_cast<bool>(getA()) == getPartA().has_value())
-    return emitOpError("has a first factor in registers or in a part of the slot");
+    return emitOpError("expected operand A either in registers or in a part of the slot");
   const RingType ring = getRing().getType();
   auto sums = cast<RankedTensorType>(getSums().getType());
   if (hasLayout(sums)) sums = partOfCta(sums).value_or(sums);
@@ -217,16 +219,18 @@ LogicalResult WgmmaOp::verify() {
     if (shape.size() == 2) a = {shape[0], shape[1]};
   }
   if (!a || !b || sums.getShape() != ArrayRef<int64_t>{a->first, b->second} || a->second != b->first)
-    return emitOpError("multiplies swizzled parts, or a tile, of [m, k] by [k, n] for sums of [m, n]");
+    return emitOpError(
+        "expected swizzled parts, or a tile and a part, of [m, k] by [k, n], and an accumulator of [m, n]");
   const Type element = ring.part(getPartB()).getElementType();
   if (element.getIntOrFloatBitWidth() != 16 && (getPermutedA() || !getPermutedB()))
-    return emitOpError("multiplies numbers of 8 and 32 bits with k along the rows of both parts");
+    return emitOpError("expected k along the rows of both parts for elements of 8 and 32 bits");
   const bool fp8 = getFormatA() && getFormatB();
   if (getFormatA().has_value() != getFormatB().has_value() || (fp8 && !element.isInteger(8)))
-    return emitOpError("has a format for each part of fp8, and none for others");
+    return emitOpError("expected a format for each operand of fp8, and none for other types");
   const bool whole = element.isInteger(8) && !fp8;
   if (whole ? !sums.getElementType().isInteger(32) : !sums.getElementType().isF32())
-    return emitOpError("has sums of ") << (whole ? "i32 of i8 without formats" : "f32") << ", got " << sums;
+    return emitOpError("expected an accumulator of ")
+           << (whole ? "i32 for i8 without formats" : "f32") << ", got " << sums;
   return success();
 }
 

@@ -121,7 +121,7 @@ LogicalResult ViewType::verify(llvm::function_ref<InFlightDiagnostic()> emitErro
                                ArrayRef<int64_t> strideDivisors) {
   if (!element.isIntOrFloat()) return emitError() << "a view holds integers or floats, got " << element;
   if (strides.size() != shape.size() || dimDivisors.size() != shape.size() || strideDivisors.size() != shape.size())
-    return emitError() << "a rank-" << shape.size() << " view needs as many strides and divisors";
+    return emitError() << "a rank-" << shape.size() << " view needs one stride and one divisor per dimension";
   if (alignment <= 0) return emitError() << "a view's alignment is positive, got " << alignment;
   return success();
 }
@@ -239,9 +239,9 @@ LogicalResult GatherOp::verify() {
   SmallVector<int64_t> expected(source.getShape());
   if (index.getRank() == source.getRank()) expected[getAxis()] = index.getDimSize(getAxis());
   if (index.getShape() != ArrayRef(expected))
-    return emitOpError("index shape does not match the source beside the axis");
+    return emitOpError("index shape does not match the source outside the axis");
   if (result.getShape() != index.getShape() || result.getElementType() != source.getElementType())
-    return emitOpError("gives the source's element for each index, got ") << result;
+    return emitOpError("expected a result with the shape of the index and the element type of the source, got ") << result;
   return success();
 }
 
@@ -252,7 +252,7 @@ LogicalResult DotOp::verify() {
   const bool fp8 = getFormatA() && getFormatB(), whole = !fp8 && (element.isInteger(8) || element.isInteger(32));
   const bool known = fp8 ? element.isInteger(8) : whole || element.isF16() || element.isBF16() || element.isF32();
   if (element != b.getElementType() || !known || getFormatA().has_value() != getFormatB().has_value())
-    return emitOpError("multiplies tiles of f16, bf16, f32, i8 or i32, both alike, or of i8 with a format of fp8 each; got ")
+    return emitOpError("expected two tiles of f16, bf16, f32, i8 or i32, or two of i8 with an fp8 format each; got ")
            << a << " and " << b;
   if (getTf32() && !element.isF32()) return emitOpError("rounds f32 to tf32, got ") << a;
   if (a.getRank() != 2 || b.getRank() != 2 || a.getDimSize(1) != b.getDimSize(0))
@@ -271,7 +271,7 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
       return op->emitOpError("tile dimension ") << dim << " is not c * 2^n with odd c <= 31";
   SmallVector<int64_t> shape = resultShape(tileShape);
   if (shape.empty()) {
-    if (value != view.getElementType()) return op->emitOpError("moves a scalar ") << view.getElementType() << ", got " << value;
+    if (value != view.getElementType()) return op->emitOpError("expected a scalar ") << view.getElementType() << ", got " << value;
     return success();
   }
   auto tensor = dyn_cast<RankedTensorType>(value);
@@ -281,7 +281,7 @@ static LogicalResult verifyPartition(Operation* op, ViewType view, ArrayRef<int6
 }
 
 LogicalResult SliceOp::verify() {
-  if (getAxis() >= getView().getType().getRank()) return emitOpError("has an axis that the view has not");
+  if (getAxis() >= getView().getType().getRank()) return emitOpError("axis is outside the view");
   const ViewType expected = sliceType(getView().getType(), getAxis());
   if (getType() != expected) return emitOpError("gives ") << expected << ", got " << getType();
   return success();
@@ -297,7 +297,7 @@ static LogicalResult verifyAlignmentOffset(Operation* op, Value alignmentOffset,
   if (alignmentOffset && tileShape.back() == 0)
     return op->emitOpError("has an alignment offset, but no tile dimension for it");
   if (alignmentOffset && !alignmentOffset.getDefiningOp<AlignmentOffsetOp>())
-    return op->emitOpError("needs the alignment offset of a row as it is, not a number computed from it");
+    return op->emitOpError("expected the result of tile.alignment_offset as alignment offset, got a number computed from it");
   return success();
 }
 

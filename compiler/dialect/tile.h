@@ -27,34 +27,37 @@ inline constexpr llvm::StringLiteral kKernelAttr = "tile.kernel";
 inline constexpr llvm::StringLiteral kAliasClassAttr = "tile.alias_class";
 inline constexpr llvm::StringLiteral kReadOnlyAttr = "tile.read_only";
 inline constexpr llvm::StringLiteral kNextProgramAttr =
-    "tile.next_program";  // memory of its own (KernelBuilder::dynamic_persistent)
+    "tile.next_program";  // memory that no other argument overlaps (KernelBuilder::dynamic_persistent)
 /// Loop attributes on scf.for.
 inline constexpr llvm::StringLiteral kNumStagesAttr = "tile.num_stages";
 inline constexpr llvm::StringLiteral kTensorCopiesAttr = "tile.tensor_copies";
 inline constexpr llvm::StringLiteral kUnrollAttr = "tile.unroll";
-/// On scf.while: its iterations are programs of their own (KernelBuilder::dynamic_persistent).
+/// On scf.while: its iterations are independent programs (KernelBuilder::dynamic_persistent).
 inline constexpr llvm::StringLiteral kIndependentAttr = "tile.independent";
 
-/// The tile shape that a partition with this `tile_shape` attribute yields: squeezed (0) dimensions dropped.
+/// Returns the shape of the tiles of a partition with this `tile_shape` attribute: without squeezed
+/// (0) dimensions.
 llvm::SmallVector<int64_t> resultShape(llvm::ArrayRef<int64_t> tileShape);
 
-inline constexpr int64_t kVectorBytes = 16;  // of the widest access
+inline constexpr int64_t kVectorBytes = 16;  // bytes of the widest access
 
-/// Whether nothing proves that rows (along the last axis, whose elements are neighbours) begin at whole vectors.
+/// Returns true if the last axis is contiguous and the type does not prove that rows begin at whole
+/// vectors.
 bool rowsMayBeginInsideVectors(ViewType view);
 
-/// A view's type where elements of any begin and number are left of one dimension.
+/// Returns the type of a slice of a view along `axis`, for any begin and size.
 ViewType sliceType(ViewType view, size_t axis);
 
-/// What no value of this alignment offset exceeds.
+/// Returns the largest possible value of this alignment offset.
 int64_t maxAlignmentOffset(mlir::Value alignmentOffset);
 
-/// Whether the alignment offset is that of the only row which these tiles have elements of: every whole vector of a
-/// tile, counted from its first column, begins at a multiple of kVectorBytes.
+/// Returns true if the tiles have one row, and the alignment offset is that of this row. Every
+/// whole vector of a tile, counted from its first column, then begins at a multiple of
+/// kVectorBytes.
 bool alignmentOffsetAligns(mlir::Value alignmentOffset, mlir::Value view, mlir::ValueRange indices,
                            llvm::ArrayRef<int64_t> tileShape);
 
-/// A legal tile dimension: c * 2^n with odd c <= 31.
+/// Returns true for a legal tile dimension: c * 2^n with odd c <= 31.
 bool isTileDim(int64_t size);
 
 }  // namespace ligerdsl::compiler::tile

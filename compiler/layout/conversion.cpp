@@ -14,7 +14,8 @@ void insertAll(F2Span& span, const LinearLayout& layout, Axis axis) {
   for (const auto& basis : layout.bases(axis)) span.insert(layout.flatten(basis));
 }
 
-// Whether, for every bit of `axis`, both layouts move alike up to elements of `reachable`.
+// Returns true if, for every bit of `axis`, both layouts move equally up to elements of
+// `reachable`.
 bool agree(const LinearLayout& a, const LinearLayout& b, Axis axis, const F2Span& reachable) {
   const Bases& left = a.bases(axis);
   const Bases& right = b.bases(axis);
@@ -62,7 +63,7 @@ LinearLayout swapped(const LinearLayout& layout, BitSwap bits) {
 }
 
 std::optional<BitSwap> bitSwap(const LinearLayout& from, const LinearLayout& to) {
-  const auto changed = [&](Axis axis) {  // the only bit that moves otherwise, or -1
+  const auto changed = [&](Axis axis) {  // the only bit whose basis differs, or -1
     const Bases &left = from.bases(axis), &right = to.bases(axis);
     if (left.size() != right.size()) return -1;
     const auto [first, other] = std::mismatch(left.begin(), left.end(), right.begin());
@@ -84,7 +85,7 @@ std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayou
   const int64_t linear = to.linearRegisters();
   std::vector<int32_t> sources;
   sources.reserve(to.registers());
-  // Copies are outside the map and alike on both sides: only the linear part is renamed.
+  // Copies are outside the map and equal on both sides, so only the linear part is renamed.
   for (int64_t copy = 0; copy < to.copies(); ++copy) {
     for (int64_t reg = 0; reg < linear; ++reg) {
       uint64_t offset = 0;
@@ -118,8 +119,8 @@ std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, in
   return sources;
 }
 
-// The map is linear over exclusive or, so the element at coordinate ^ mask is as far away everywhere as that at mask is
-// from the first.
+// The map is linear over exclusive or. The distance between the elements at a coordinate and at
+// coordinate ^ mask is therefore the same everywhere.
 Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask) {
   LinearLayout::Coordinates offset(layout.rank(), 0);
   offset[dim] = mask;

@@ -1,4 +1,4 @@
-// Two layouts of one shape: where each value of the second is found in the first.
+// Queries about two layouts of one shape: where each value of the second is in the first.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 namespace ligerdsl::compiler {
 
-// How far values travel when a tile changes from one layout to another.
+// Distance that values travel when a tile changes from one layout to another.
 enum class Travel : uint8_t {
   none,       // the layouts are equal
-  registers,  // every thread already holds what it needs; a fixed renaming of registers, alike in all threads
+  registers,  // every thread already holds what it needs; a renaming of registers, the same in all threads
   warp,       // every warp already holds what it needs: shuffles suffice
   cta,        // through shared memory
   cluster,    // between CTAs
@@ -21,24 +21,26 @@ enum class Travel : uint8_t {
 
 Travel travel(const LinearLayout& from, const LinearLayout& to);
 
-// A bit of a register's number and one of a lane's that change places, and nothing else: pairs of lanes give each other half of their registers.
+// A register bit and a lane bit that two layouts exchange, without other differences. Lanes
+// exchange half of their registers in pairs.
 struct BitSwap {
   int reg, lane;
 };
 std::optional<BitSwap> bitSwap(const LinearLayout& from, const LinearLayout& to);
 
-// The layout behind the change.
+// Returns the layout after the exchange of two bits.
 LinearLayout swapped(const LinearLayout& layout, BitSwap bits);
 
-// For Travel::none and Travel::registers: the source register of every result register.
+// Returns the source register of every result register, for Travel::none and Travel::registers.
 std::vector<int32_t> registerSources(const LinearLayout& from, const LinearLayout& to);
 
-// A reduction along `dim` inside a thread: for every register of layout.slice(dim), the registers of `layout` that
-// differ from it only along `dim`, in the order of their positions along it.
+// Returns the groups of registers that a reduction along `dim` combines inside a thread. For every
+// register of layout.slice(dim), these are the registers of `layout` that differ from it only along
+// `dim`, in the order of their positions along it.
 std::vector<std::vector<int32_t>> reductionGroups(const LinearLayout& layout, int dim);
 
-// tile.shuffle_xor: the place whose element every place (reg, lane, warp, cta) takes, as the bits in which the two
-// differ.
+// Returns the partner of every place (reg, lane, warp, cta) in a tile.shuffle_xor, as the bits in
+// which the two places differ.
 Place shufflePartner(const LinearLayout& layout, int dim, int64_t mask);
 
 const char* name(Travel travel);

@@ -9,17 +9,17 @@ constexpr int64_t kWarpThreads = 32;
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-// The part of a dimension that one warp has: 2^bits elements, of which `whole` are a fragment's; the warps behind it take
-// what is above.
+// Bits of one dimension. One warp has `own()` of the `total` bits, of which `whole` are inside a
+// fragment. The number of the warp gives the bits above.
 struct Extent {
   int total, whole, warps = 0;
   int own() const { return total - warps; }
 };
 
-struct Deal {
+struct WarpSplit {
   Extent m, n;
-  int idle = 0;         // bits of the warp's number that say nothing
-  bool groups = false;  // the first two of these bits are those of 64 rows
+  int idle = 0;         // bits of the warp's number that do not matter
+  bool groups = false;  // the first two warp bits select rows inside the 64 of a wgmma
 
   int rowsOfGroup() const { return groups ? m.whole + kGroupBits : m.whole; }
   static constexpr int kGroupBits = 2;
@@ -29,29 +29,29 @@ int bitsOf(int64_t size) {
   return splitOdd(size).second;
 }
 
-// CTAs have the uppermost bits of the rows.
+// Returns the number of row bits that CTAs take; they take the highest ones.
 int ctaRowBits(const DotShape& shape) {
   return shape.part == WarpPart::group ? bitsOf(shape.ctas) : 0;
 }
 
-Deal deal(const DotShape& shape) {
-  Deal deal{{bitsOf(shape.m) - ctaRowBits(shape), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
-            {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
+WarpSplit splitWarps(const DotShape& shape) {
+  WarpSplit split{{bitsOf(shape.m) - ctaRowBits(shape), std::min(bitsOf(shape.m), bitsOf(kMmaM))},
+                  {bitsOf(shape.n), std::min(bitsOf(shape.n), bitsOf(kMmaN))}};
   if (shape.part == WarpPart::group) {
-    deal.groups = true;
-    deal.m.warps = bitsOf(shape.warps);
-    return deal;
+    split.groups = true;
+    split.m.warps = bitsOf(shape.warps);
+    return split;
   }
   for (int left = bitsOf(shape.warps); left > 0; --left) {
-    const bool rows = deal.m.own() > deal.m.whole, columns = deal.n.own() > deal.n.whole;
-    if (rows && (!columns || shape.part == WarpPart::rows || deal.m.own() >= deal.n.own()))
-      ++deal.m.warps;
+    const bool rows = split.m.own() > split.m.whole, columns = split.n.own() > split.n.whole;
+    if (rows && (!columns || shape.part == WarpPart::rows || split.m.own() >= split.n.own()))
+      ++split.m.warps;
     else if (columns)
-      ++deal.n.warps;
+      ++split.n.warps;
     else
-      ++deal.idle;
+      ++split.idle;
   }
-  return deal;
+  return split;
 }
 
 void along(Bases* bases, int dim, int from, int to) {
@@ -66,26 +66,27 @@ void idle(Bases* bases, int bits) {
   bases->insert(bases->end(), bits, Basis(2, 0));
 }
 
-// Bits of the rows behind a fragment's that a warp has in its registers.
-void ownRows(Bases* bases, const Deal& deal) {
-  along(bases, 0, deal.rowsOfGroup(), deal.m.total - deal.m.warps + (deal.groups ? Deal::kGroupBits : 0));
+// Appends the row bits above those of a fragment that a warp holds in registers.
+void ownRows(Bases* bases, const WarpSplit& split) {
+  along(bases, 0, split.rowsOfGroup(), split.m.total - split.m.warps + (split.groups ? WarpSplit::kGroupBits : 0));
 }
 
-// Bits of the warp's number: rows', columns', idle ones.
-Bases warpBases(const Deal& deal, int rows, int columns) {
+// Returns the bases of the bits of the warp's number: rows, columns, idle bits. `rows` and
+// `columns` are the dimensions of the tile, or -1.
+Bases warpBases(const WarpSplit& split, int rows, int columns) {
   Bases bases;
   if (rows < 0) {
-    idle(&bases, deal.m.warps);
+    idle(&bases, split.m.warps);
   } else {
-    if (deal.groups) along(&bases, rows, deal.m.whole, deal.rowsOfGroup());
-    along(&bases, rows, deal.m.total - deal.m.warps + static_cast<int>(bases.size()), deal.m.total);
+    if (split.groups) along(&bases, rows, split.m.whole, split.rowsOfGroup());
+    along(&bases, rows, split.m.total - split.m.warps + static_cast<int>(bases.size()), split.m.total);
   }
-  columns < 0 ? idle(&bases, deal.n.warps) : along(&bases, columns, deal.n.own(), deal.n.total);
-  idle(&bases, deal.idle);
+  columns < 0 ? idle(&bases, split.n.warps) : along(&bases, columns, split.n.own(), split.n.total);
+  idle(&bases, split.idle);
   return bases;
 }
 
-// Of a tile whose rows are the product's, or not.
+// Returns the layout of a tile. `rows` is true if its rows are those of the accumulator.
 LinearLayout layout(LinearLayout::Shape shape, Bases reg, Bases lane, Bases warp, const DotShape& of, bool rows) {
   Bases ctas(bitsOf(of.ctas), Basis(2, 0));
   if (const int bits = rows ? ctaRowBits(of) : 0; bits > 0) {
@@ -99,7 +100,7 @@ bool fitsFragments(const DotShape& shape) {
   return bitsOf(shape.m) >= bitsOf(kMmaM) && bitsOf(shape.n) >= bitsOf(kMmaN);
 }
 
-// Lanes 4 g + t: row g, columns `each` t to `each` t + `each` - 1.
+// Lane 4 g + t holds row g, columns `each` t to `each` t + `each` - 1.
 Bases lanesOfRows(int64_t each) {
   return {{0, each}, {0, 2 * each}, {1, 0}, {2, 0}, {4, 0}};
 }
@@ -109,11 +110,11 @@ Bases lanesOfRows(int64_t each) {
 LinearLayout sumsLayout(const DotShape& shape) {
   if (!fitsFragments(shape))
     return LinearLayout::blocked({shape.m, shape.n}, 1, kWarpThreads, shape.warps, {shape.ctas, {}});
-  const Deal dealt = deal(shape);
+  const WarpSplit split = splitWarps(shape);
   Bases reg{{0, 1}, {8, 0}};
-  along(&reg, 1, dealt.n.whole, dealt.n.own());
-  ownRows(&reg, dealt);
-  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(dealt, 0, 1), shape, true);
+  along(&reg, 1, split.n.whole, split.n.own());
+  ownRows(&reg, split);
+  return layout({shape.m, shape.n}, reg, lanesOfRows(2), warpBases(split, 0, 1), shape, true);
 }
 
 DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
@@ -126,24 +127,25 @@ DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes) {
   return shape;
 }
 
-// Registers hold neighbours along k; those of a fragment, the second half of the rows first and then that of k.
+// A register holds contiguous elements along k. The next register bits of a fragment are the second
+// half of its rows, then the second half of its k.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape) {
   const int64_t each = perRegister(shape.bytes), depth = mmaK(shape.bytes);
   if (!fitsFragments(shape) || bitsOf(shape.k) < bitsOf(depth)) return std::nullopt;
-  const Deal dealt = deal(shape);
+  const WarpSplit split = splitWarps(shape);
   Bases a, b;
   along(&a, 1, 0, bitsOf(each));
   a.push_back({8, 0});
   a.push_back({0, depth / 2});
   along(&a, 1, bitsOf(depth), bitsOf(shape.k));
-  ownRows(&a, dealt);
+  ownRows(&a, split);
   along(&b, 0, 0, bitsOf(each));
   b.push_back({depth / 2, 0});
   along(&b, 0, bitsOf(depth), bitsOf(shape.k));
-  along(&b, 1, dealt.n.whole, dealt.n.own());
+  along(&b, 1, split.n.whole, split.n.own());
   const Bases lanesOfB{{each, 0}, {2 * each, 0}, {0, 1}, {0, 2}, {0, 4}};
-  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(dealt, 0, -1), shape, true),
-                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(dealt, -1, 1), shape, false), sumsLayout(shape)};
+  return DotLayouts{layout({shape.m, shape.k}, a, lanesOfRows(each), warpBases(split, 0, -1), shape, true),
+                    layout({shape.k, shape.n}, b, lanesOfB, warpBases(split, -1, 1), shape, false), sumsLayout(shape)};
 }
 
 bool fitsWgmmaColumns(const DotShape& shape) {
@@ -155,7 +157,7 @@ bool fitsWgmmaColumns(const DotShape& shape) {
 bool fitsWgmma(const DotShape& shape) {
   const bool groups = shape.warps % kGroupWarps == 0 && (shape.m & -shape.m) >= kMmaM * shape.warps * shape.ctas;
   if (shape.m * shape.n > kMostWgmmaSums * kWarpThreads * shape.warps * shape.ctas) return false;
-  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0) return false;  // a CTA's rows follow one another
+  if (shape.ctas > 1 && (shape.m & (shape.m - 1)) != 0) return false;  // the rows of a CTA must be contiguous
   return groups && fitsWgmmaColumns(shape) && shape.k % mmaK(shape.bytes) == 0;
 }
 

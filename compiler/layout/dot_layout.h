@@ -1,4 +1,4 @@
-// Where the threads of a GPU have the tiles of a matrix product, [m, k] by [k, n] added to [m, n].
+// Layouts of the tiles of a matmul, [m, k] by [k, n] added to [m, n], on the threads of a GPU.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace ligerdsl::compiler {
 
-/// What one mma.sync multiplies, with as many bytes along k of any type: PTX ISA, "Matrix Fragments for mma.m16n8k16" of 16-bit
-/// numbers, m16n8k32 of i8, m16n8k8 of tf32.
+/// Size of one mma.sync, with the same number of bytes along k for all types. PTX ISA, "Matrix
+/// Fragments for mma.m16n8k16" for 16-bit types, m16n8k32 for i8, m16n8k8 for tf32.
 inline constexpr int64_t kMmaM = 16, kMmaN = 8, kMmaBytes = 32;
-/// Of numbers of so many bytes: along k of an instruction, and in a register.
+/// Elements of `bytes` bytes along k of one instruction, and in one register.
 constexpr int64_t mmaK(int64_t bytes) {
   return kMmaBytes / bytes;
 }
@@ -18,44 +18,51 @@ constexpr int64_t perRegister(int64_t bytes) {
   return 4 / bytes;
 }
 
-/// The rows of one wgmma, which four warps share, and the most columns; k as above. PTX ISA, "Register Fragments for
-/// wgmma.mma_async.m64nNk16".
+/// Rows of one wgmma, which four warps share, and its largest number of columns. Its k is that of
+/// mma.sync. PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16".
 inline constexpr int64_t kWgmmaM = 64, kMostWgmmaN = 256, kGroupWarps = 4;
-/// Of a thread, in registers all the time: more leave too few for the rest.
+/// Largest number of accumulator registers per thread; more would leave too few for other values.
 inline constexpr int64_t kMostWgmmaSums = 192;
 
-/// Which sums a warp has: a part of them that is near a square, whole rows while there are rows for all warps, or the rows
-/// that it has as one of the four of a wgmma, whole too.
+/// Part of the accumulator that a warp holds:
+/// - square: a part that is nearly square,
+/// - rows: whole rows, as long as there are rows for all warps,
+/// - group: the rows of one of the four warps of a wgmma, also whole.
 enum class WarpPart { square, rows, group };
 
 struct DotShape {
   int64_t m, n, k;
-  int64_t warps, ctas = 1;  // CTAs of a cluster share the rows of WarpPart::group; else all have the whole product
+  int64_t warps, ctas = 1;  // CTAs of a cluster split the rows of WarpPart::group; otherwise each holds the whole tile
   WarpPart part = WarpPart::square;
-  int64_t bytes = 2;  // of a factor's number: 1 of i8, 4 of tf32
+  int64_t bytes = 2;  // bytes per element of an operand: 1 for i8, 4 for tf32
 };
 
 struct DotLayouts {
   LinearLayout a, b, sums;
 };
 
-/// The sums, whatever multiplies, of whole fragments where they fit. Of whole rows, sums that become a factor are where that
-/// product's fragments are.
+/// Returns the layout of the accumulator, for any instruction; it has whole fragments if they fit.
+/// With whole rows, an accumulator that becomes an operand of another matmul already has the layout
+/// of that operand's fragments.
 LinearLayout sumsLayout(const DotShape& shape);
 
-/// The shape of a product of this depth that has its sums in this layout.
+/// Returns the shape of a matmul with this k whose accumulator has this layout.
 DotShape shapeOf(const LinearLayout& sums, int64_t k, int64_t bytes = 2);
 
-/// Fragments of mma.sync: warps that have the same rows all hold those of a, of the same columns those of b. Nothing where
-/// a tile is no multiple of whole fragments.
+/// Returns the fragments of mma.sync. Warps with the same rows all hold the fragments of A, and
+/// warps with the same columns those of B. Returns nothing if a tile is not a multiple of whole
+/// fragments.
 std::optional<DotLayouts> mmaLayouts(const DotShape& shape);
 
-/// Whether wgmma knows the product's number of columns: a multiple of 8, of i8 one of 16 where there are more than 32.
+/// Returns true if wgmma supports this number of columns: a multiple of 8, or for i8 with more than
+/// 32 columns a multiple of 16.
 bool fitsWgmmaColumns(const DotShape& shape);
-/// Whether wgmma can make the product, with the sums and a factor in registers dealt by WarpPart::group.
+/// Returns true if wgmma can compute the matmul, with the accumulator, and an operand in registers,
+/// distributed by WarpPart::group.
 bool fitsWgmma(const DotShape& shape);
 
-/// Every thread has the rows of a and the columns of b that its sums are of.
+/// Returns layouts in which every thread holds the rows of A and the columns of B for its
+/// accumulator.
 DotLayouts threadLayouts(const DotShape& shape);
 
 }  // namespace ligerdsl::compiler

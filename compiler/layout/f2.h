@@ -7,11 +7,13 @@
 
 namespace ligerdsl::compiler {
 
-// The span of the vectors inserted so far. Remembers how each vector of the span is a sum of inserted ones, so that it
-// can both answer "is v in the span" and "which of them add up to v". Holds at most 64 inserted vectors.
+// The span of the vectors inserted so far. Remembers how each vector of the span is a sum of
+// inserted ones, so that it can both answer "is v in the span" and "which of them add up to v".
+// Holds at most 64 inserted vectors.
 class F2Span {
  public:
-  // Adds a vector. Returns true if it was independent of those before; a dependent vector never joins a solution.
+  // Adds a vector. Returns true if it was independent of those before; a dependent vector never
+  // joins a solution.
   bool insert(uint64_t vector) {
     uint64_t combination = uint64_t{1} << inserted_++;
     reduce(vector, combination);
@@ -26,7 +28,8 @@ class F2Span {
     return vector == 0;
   }
 
-  // The inserted vectors (bit i = i-th insertion) whose sum is `vector`; nothing if it is outside the span.
+  // Returns the inserted vectors (bit i = i-th insertion) whose sum is `vector`; nothing if it is
+  // outside the span.
   std::optional<uint64_t> solve(uint64_t vector) const {
     uint64_t combination = 0;
     reduce(vector, combination);

@@ -1,4 +1,4 @@
-// Layouts as text: the basis vectors on one line, and the tile as a table of owners.
+// Prints layouts: the basis vectors on one line, and the tile as a table of owners.
 #include <algorithm>
 
 #include "compiler/layout/linear_layout.h"
@@ -19,7 +19,7 @@ std::string cellText(const LinearLayout& layout, const LinearLayout::Coordinates
   return text + "w" + std::to_string(place.warp) + " l" + std::to_string(place.lane) + " r" + std::to_string(place.reg);
 }
 
-// Advances all but the last coordinate in row-major order. False after the last row.
+// Advances all but the last coordinate in row-major order. Returns false after the last row.
 bool nextRow(const LinearLayout::Shape& shape, LinearLayout::Coordinates& coordinates) {
   for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0; --dim) {
     if (++coordinates[dim] < shape[dim]) return true;

@@ -17,14 +17,14 @@ int log2Exact(int64_t value) {
   return __builtin_ctzll(static_cast<unsigned long long>(value));
 }
 
-// Deals the bits of a tile's 2^n part to basis vectors.
-class BitDealer {
+// Assigns the bits of a tile's 2^n part to basis vectors.
+class BitAllocator {
  public:
-  explicit BitDealer(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
+  explicit BitAllocator(const Shape& shape) : shape_(shape), next_(shape.size(), 0) {
     for (int64_t size : shape) end_.push_back(splitOdd(size).second);
   }
 
-  // The next free bit of one dimension, or nothing when the dimension is full.
+  // Returns the next free bit of one dimension, or nothing if the dimension is full.
   std::optional<Basis> take(int dim) {
     if (next_[dim] >= end_[dim]) return std::nullopt;
     Basis basis(shape_.size(), 0);
@@ -32,14 +32,14 @@ class BitDealer {
     return basis;
   }
 
-  // The next free bit of the innermost dimension >= `outermost` that has one.
+  // Returns the next free bit of the innermost dimension >= `outermost` that has one.
   std::optional<Basis> takeInner(int outermost = 0) {
     for (int dim = static_cast<int>(shape_.size()) - 1; dim >= outermost; --dim)
       if (auto basis = take(dim)) return basis;
     return std::nullopt;
   }
 
-  // Fills `count` bits of a thread number; those without room replicate.
+  // Fills `count` bits of a thread number; bits without room replicate.
   Bases takeThreads(int count) {
     Bases bases;
     for (int i = 0; i < count; ++i) bases.push_back(takeInner().value_or(zero()));
@@ -65,11 +65,11 @@ class BitDealer {
   std::vector<int> next_, end_;  // free bits per dimension
 };
 
-Bases takeVector(BitDealer& dealer, const Shape& shape, int64_t vector) {
+Bases takeVector(BitAllocator& allocator, const Shape& shape, int64_t vector) {
   Bases reg;
   if (shape.empty()) return reg;
   for (int i = 0; i < log2Exact(vector); ++i)
-    if (auto basis = dealer.take(static_cast<int>(shape.size()) - 1)) reg.push_back(*basis);
+    if (auto basis = allocator.take(static_cast<int>(shape.size()) - 1)) reg.push_back(*basis);
   return reg;
 }
 
@@ -84,8 +84,8 @@ std::vector<int64_t> decodeCopies(const Shape& shape, int64_t copy) {
   return result;
 }
 
-// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes the group's
-// row-major number nonlinear in its bits.
+// Digits of a group of dimensions in row-major order: an odd digit after a power-of-two digit makes
+// the group's row-major number nonlinear in its bits.
 bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   bool sawBits = false;
   for (size_t dim = begin; dim < end; ++dim) {
@@ -96,7 +96,8 @@ bool oddDigitsLead(const Shape& shape, size_t begin, size_t end) {
   return true;
 }
 
-// Cuts both shapes into the smallest groups of equal product and asks each whether it stays linear.
+// Splits both shapes into the smallest groups of equal size, and tests whether each group stays
+// linear.
 bool reshapeIsLinear(const Shape& from, const Shape& to) {
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
@@ -174,38 +175,38 @@ std::string LinearLayout::check(const Shape& shape, const Bases& reg, const Base
 
 LinearLayout LinearLayout::blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                                    const ClusterCut& cut) {
-  BitDealer dealer(shape);
-  Bases cta = dealer.takeCtas(cut);
-  Bases reg = takeVector(dealer, shape, vector);
-  Bases lane = dealer.takeThreads(log2Exact(lanes));
-  Bases warp = dealer.takeThreads(log2Exact(warps));
-  dealer.takeRest(reg);
+  BitAllocator allocator(shape);
+  Bases cta = allocator.takeCtas(cut);
+  Bases reg = takeVector(allocator, shape, vector);
+  Bases lane = allocator.takeThreads(log2Exact(lanes));
+  Bases warp = allocator.takeThreads(log2Exact(warps));
+  allocator.takeRest(reg);
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
 LinearLayout LinearLayout::rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                                        const ClusterCut& cut) {
-  BitDealer dealer(shape);
-  Bases cta = dealer.takeCtas(cut);
-  Bases reg = takeVector(dealer, shape, vector);
-  Bases lane = dealer.takeThreads(log2Exact(lanes));
+  BitAllocator allocator(shape);
+  Bases cta = allocator.takeCtas(cut);
+  Bases reg = takeVector(allocator, shape, vector);
+  Bases lane = allocator.takeThreads(log2Exact(lanes));
   Bases warp;
   for (int i = 0; i < log2Exact(warps); ++i) {
     std::optional<Basis> basis;
-    for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0 && !basis; --dim) basis = dealer.take(dim);
-    if (!basis) basis = dealer.takeInner();
-    warp.push_back(basis.value_or(dealer.zero()));
+    for (int dim = static_cast<int>(shape.size()) - 2; dim >= 0 && !basis; --dim) basis = allocator.take(dim);
+    if (!basis) basis = allocator.takeInner();
+    warp.push_back(basis.value_or(allocator.zero()));
   }
-  dealer.takeRest(reg);
+  allocator.takeRest(reg);
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
 LinearLayout LinearLayout::replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas) {
-  BitDealer dealer(shape);
+  BitAllocator allocator(shape);
   Bases reg;
-  dealer.takeRest(reg);
-  return LinearLayout(shape, std::move(reg), dealer.takeThreads(log2Exact(lanes)), dealer.takeThreads(log2Exact(warps)),
-                      dealer.takeThreads(log2Exact(ctas)));
+  allocator.takeRest(reg);
+  return LinearLayout(shape, std::move(reg), allocator.takeThreads(log2Exact(lanes)),
+                      allocator.takeThreads(log2Exact(warps)), allocator.takeThreads(log2Exact(ctas)));
 }
 
 int64_t LinearLayout::copies() const {

@@ -1,19 +1,20 @@
 // Linear layouts: which register of which thread holds which element of a tile.
 //
-// THE IDEA. Number the registers, the lanes of a warp, the warps of a CTA and the CTAs of a cluster in binary. Each
-// *bit* of those numbers moves the element a thread looks at by a fixed offset, its basis vector (one offset per tile
-// dimension), and the offsets of all set bits are combined with exclusive or. So a layout is a list of basis vectors,
-// and nothing else:
+// THE IDEA. Number the registers, the lanes of a warp, the warps of a CTA and the CTAs of a cluster
+// in binary. Each *bit* of these numbers moves the element of a thread by a fixed offset, its basis
+// vector (one offset per tile dimension). The offsets of all set bits are combined with exclusive
+// or. A layout is a list of basis vectors, and nothing else:
 //
 //   coordinate(register, lane, warp, cta) = xor over all set bits of that bit's basis vector
 //
-// Everything asked about a layout (who holds this element, do two layouts agree, can eight registers be stored as one
-// 16-byte vector, which lanes must a reduction combine) is linear algebra over F2 on a dozen small vectors.
+// Queries about a layout are linear algebra over F2 on a dozen small vectors. Examples: which
+// thread holds this element? Can eight registers be stored as one 16-byte vector? Which lanes must
+// a reduction combine?
 //
 // EXAMPLE 1. A row of 64 elements, 4 lanes, 2 warps, vectors of 4: blocked({64}, 4, 4, 2)
 //
-//   register: 1, 2, 32      bit 0 and 1: four neighbours, the vector; bit 2: the second half of the row
-//   lane:     4, 8          lanes follow each other, one vector apart
+//   register: 1, 2, 32      bits 0 and 1: the vector; bit 2: the second half of the row
+//   lane:     4, 8          consecutive lanes hold consecutive vectors
 //   warp:     16            warp 1 starts after the four lanes of warp 0
 //
 //   element   0..3     4..7     8..11    12..15   16..19   20..23   ...   32..35   36..39
@@ -22,39 +23,44 @@
 //
 // A load of this tile is two 4-element vectors per thread, each coalesced over the whole CTA.
 //
-// EXAMPLE 2. Several rows: blocked({4, 8}, 2, 4, 2). Vector and lanes fill the last dimension, then warps spill over:
+// EXAMPLE 2. Several rows: blocked({4, 8}, 2, 4, 2). Vector and lanes fill the last dimension, then
+// warps spill over:
 //
 //   register: (0,1) (2,0)   lane: (0,2) (0,4)   warp: (1,0)
 //
 //   row 0:  w0l0r0 w0l0r1 w0l1r0 w0l1r1 w0l2r0 ...      row 2:  w0l0r2 w0l0r3 ...
 //   row 1:  w1l0r0 w1l0r1 ...                           row 3:  w1l0r2 w1l0r3 ...
 //
-// A sum along dimension 1 combines register bit 0 and both lane bits: a warp does it alone, without shared memory.
+// A sum along dimension 1 combines register bit 0 and both lane bits: a warp does it alone, without
+// shared memory.
 //
 // EXAMPLE 3. Replication. blocked({8}, 4, 4, 2) has 8 elements for 8 threads x 4 registers:
 //
 //   register: 1, 2          lane: 4, 0          warp: 0
 //
-// A zero basis vector means "this bit does not matter": lanes 0 and 2 hold the same values, both warps as well. The map
-// is surjective (every element is somewhere) but not injective. A store must be done once, by the canonical owner: the
-// thread whose redundant bits are 0 (redundant()).
+// A zero basis vector means "this bit does not matter": lanes 0 and 2 hold the same values, both
+// warps as well. The map is surjective (every element is somewhere) but not injective. A store must
+// be done once, by the canonical owner: the thread whose redundant bits are 0 (redundant()).
 //
-// EXAMPLE 4. Slices. The sums of example 2 form a tile {4}. Dropping dimension 1 from every basis vector gives
+// EXAMPLE 4. Slices. The row sums of example 2 form a tile {4}. Dropping dimension 1 from every
+// basis vector gives
 //
 //   register: (0) (2)   lane: (0) (0)   warp: (1)      and, without the duplicate register,
 //   register: (2)       lane: (0) (0)   warp: (1)      = slice(1)
 //
-// which is where a butterfly of shuffles leaves the sums: every lane of warp 0 holds rows 0 and 2. expand_dims and
-// broadcast are the same relation backwards: the operand of a broadcast along dimension 1 is wanted in slice(1) of the
-// result, and a thread finds its operand already in its own registers.
+// A butterfly of shuffles leaves the row sums in this layout: every lane of warp 0 holds rows 0 and
+// 2. For expand_dims and broadcast, the same relation holds backwards. If the operand of a
+// broadcast along dimension 1 has the layout slice(1) of the result, each thread already holds its
+// elements.
 //
-// EXAMPLE 5. Widths that are not powers of two. A dimension is c * 2^n with odd c <= 31. The map covers the 2^n part;
-// the c copies are registers outside of it, outermost: blocked({96}, 4, 4, 2) = blocked({32}, 4, 4, 2) with 3 copies,
+// EXAMPLE 5. Widths that are not powers of two. A dimension is c * 2^n with odd c <= 31. The map
+// covers the 2^n part; the c copies are registers outside of it, outermost: blocked({96}, 4, 4, 2)
+// = blocked({32}, 4, 4, 2) with 3 copies,
 //
 //   register: 1, 2   lane: 4, 8   warp: 16   copies: 3   -> 12 registers: register 4 is element 32 + 0 of w0 l0
 //
-// Register numbers: bits of the map lowest, then the copies in row-major order (last dimension fastest). Copy k of
-// dimension d adds k * 2^n_d to the coordinate.
+// Register numbers: bits of the map lowest, then the copies in row-major order (last dimension
+// fastest). Copy k of dimension d adds k * 2^n_d to the coordinate.
 //
 // RULES
 //   1. A basis vector has one offset per dimension, each in [0, 2^n_d).
@@ -72,8 +78,8 @@
 
 namespace ligerdsl::compiler {
 
-// The numbers a layout maps from, in the order in which redundancy is decided: a bit is redundant if the bits of lower
-// number (registers first) already reach everything it reaches.
+// Inputs of a layout, in the order that determines redundancy: a bit is redundant if the bits
+// before it (registers first) already reach all elements that it reaches.
 enum class Axis : uint8_t { reg = 0, lane = 1, warp = 2, cta = 3 };
 inline constexpr int kAxes = 4;
 
@@ -82,14 +88,15 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// One mask per axis: which bits of the register, lane, warp and cta numbers have a property.
+// Bits of the register, lane, warp and cta numbers that have a property: one mask per axis.
 struct BitMasks {
   uint64_t reg = 0, lane = 0, warp = 0, cta = 0;
   bool operator==(const BitMasks&) const = default;
 };
 
-// How a tile is cut among the CTAs of a cluster: CTAs take the highest bits of the first of these dimensions, then of
-// the next, so that each holds one contiguous part (per copy of an odd factor). CTAs without a bit replicate.
+// Split of a tile among the CTAs of a cluster. CTAs take the highest bits of the first of these
+// dimensions, then of the next. Each CTA holds one contiguous part (per copy of an odd factor).
+// CTAs without a bit replicate the tile.
 struct ClusterCut {
   int64_t ctas = 1;  // a power of two
   std::vector<int> dims = {};
@@ -105,25 +112,27 @@ class LinearLayout {
   // The largest odd factor a dimension may have.
   static constexpr int64_t kMaxOddFactor = 31;
 
-  // A layout from its basis vectors. They must satisfy the rules; check() says what is wrong with vectors from outside.
+  // Creates a layout from its basis vectors. They must satisfy the rules; check() tests untrusted
+  // ones.
   LinearLayout(Shape shape, Bases reg, Bases lane, Bases warp, Bases cta = {});
 
-  // Empty if these vectors form a layout of a tile of this shape, else the reason why not.
+  // Returns why these vectors form no layout of a tile of this shape; empty if they form one.
   static std::string check(const Shape& shape, const Bases& reg, const Bases& lane, const Bases& warp,
                            const Bases& cta = {});
 
-  // Vector registers along the last dimension, then lanes, then warps, then registers, each spilling to the dimension
-  // before when one is full; bits that find no room are replicated. `vector`, `lanes`, `warps` are powers of two; a
-  // vector longer than the last dimension is cut. What `cut` takes is not dealt.
+  // Distributes vector registers along the last dimension, then lanes, then warps, then registers.
+  // If a dimension is full, they continue in the dimension before it. Bits without room are
+  // replicated. `vector`, `lanes` and `warps` are powers of two; a vector longer than the last
+  // dimension is shortened. Bits that `cut` takes are not distributed.
   static LinearLayout blocked(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                               const ClusterCut& cut = {});
 
-  // As blocked(), but warps are dealt to the outer dimensions first (outermost last), so that one row belongs to as few
-  // warps as possible; what lanes and warps leave over is registers.
+  // Like blocked(), but warps take the outer dimensions first (outermost last), so that a row
+  // belongs to as few warps as possible. Registers take the remaining bits.
   static LinearLayout rowsPerWarp(const Shape& shape, int64_t vector, int64_t lanes, int64_t warps,
                                   const ClusterCut& cut = {});
 
-  // Every thread holds the whole tile, registers in row-major order.
+  // Every thread holds the whole tile, with registers in row-major order.
   static LinearLayout replicated(const Shape& shape, int64_t lanes, int64_t warps, int64_t ctas = 1);
 
   const Shape& shape() const { return shape_; }
@@ -132,52 +141,56 @@ class LinearLayout {
   int64_t lanes() const { return int64_t{1} << bases(Axis::lane).size(); }
   int64_t warps() const { return int64_t{1} << bases(Axis::warp).size(); }
   int64_t ctas() const { return int64_t{1} << bases(Axis::cta).size(); }
-  int64_t copies() const;  // product of the odd factors
+  int64_t copies() const;  // number of copies in all dimensions
   int64_t linearRegisters() const { return int64_t{1} << bases(Axis::reg).size(); }
   int64_t registers() const { return linearRegisters() * copies(); }
 
-  // The element that a register of a thread holds.
+  // Returns the element that a register of a thread holds.
   Coordinates coordinates(const Place& place) const;
-  // Who holds an element: the canonical owner, whose redundant bits are 0.
+  // Returns the canonical owner of an element: the place whose redundant bits are 0.
   Place owner(const Coordinates& coordinates) const;
-  // The register of lane 0, warp 0 that holds an element, if one does.
+  // Returns the register of lane 0, warp 0 that holds an element, if one does.
   std::optional<int64_t> registerAt(const Coordinates& coordinates) const;
-  // Bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp & warp-mask) == 0; no register bit
-  // is ever redundant (rule 3).
+  // Bits that only replicate. A thread stores if (lane & lane-mask) == 0 and (warp & warp-mask) ==
+  // 0; no register bit is ever redundant (rule 3).
   BitMasks redundant() const;
   bool isReplicated() const { return redundant() != BitMasks{}; }
 
   // Bits whose basis vector moves along dimension `dim`.
   BitMasks along(int dim) const;
-  // True if every basis vector moves either along `dim` alone or not along it at all. Then a reduction over `dim`
-  // combines exactly the bits of along(dim).
+  // True if every basis vector moves either along `dim` alone or not along it at all. Then a
+  // reduction over `dim` combines exactly the bits of along(dim).
   bool isSeparable(int dim) const;
-  // The number of neighbouring registers that hold neighbouring elements along a dimension, starting at a multiple of
-  // that number: the widest vector this layout can load or store. A power of two.
+  // Returns the widest vector that this layout can load or store: the number of consecutive
+  // registers that hold contiguous elements along a dimension, from a multiple of that number. A
+  // power of two.
   int64_t contiguous(int dim) const;
   int64_t contiguous() const { return rank() == 0 ? 1 : contiguous(rank() - 1); }
 
-  // Relations of tile operations. "Drop" keeps threads where they are; registers that would hold an element twice
-  // vanish.
+  // Layouts after tile operations. Elements stay in their threads. Registers that would hold an
+  // element twice are removed.
   LinearLayout slice(int dim) const;                   // without dimension `dim`
   LinearLayout shrink(const Shape& shape) const;       // dimensions that are 1 in `shape` shrink to 1; others stay
   LinearLayout expandDims(int dim) const;              // a dimension of 1 inserted at `dim`
   LinearLayout broadcastTo(const Shape& shape) const;  // dimensions of 1 grow; new elements are outermost registers
   LinearLayout permute(const std::vector<int64_t>& permutation) const;  // result dim i = dim permutation[i]
-  // The part of one CTA as a tile of its own, if CTAs only take the highest bits of dimensions, or none; no CTA bits.
+  // Returns the part of one CTA as a tile, without CTA bits, if CTAs only take the highest bits of
+  // dimensions, or none.
   std::optional<LinearLayout> partOfCta() const;
-  // The same elements in row-major order. Nothing if the map of the new shape would not be linear, which only odd
-  // factors can cause: {2, 3} -> {6} steps by 3 per row, and no basis vector of 2 x 3 copies can say so.
+  // Returns the layout of the same elements in row-major order under another shape. Returns nothing
+  // if the new map would not be linear, which only odd dimensions can cause: {2, 3} -> {6} steps by
+  // 3 per row, and no basis vector of 2 x 3 copies can express this.
   std::optional<LinearLayout> reshape(const Shape& shape) const;
 
   bool operator==(const LinearLayout&) const = default;
 
   // "reg: (0,1) (2,0); lane: (0,2) (0,4); warp: (1,0)"
   std::string str() const;
-  // The tile as a table of owners, for people: one line per row, cells such as "w0 l3 r1".
+  // Returns the tile as a readable table of owners: one line per row, cells such as "w0 l3 r1".
   std::string table() const;
 
-  // The position of an offset of the 2^n part as one bit mask, last dimension in the lowest bits.
+  // Returns the position of an offset of the 2^n part as one bit mask, last dimension in the lowest
+  // bits.
   uint64_t flatten(const Basis& offset) const;
   Basis unflatten(uint64_t mask) const;
 
@@ -187,14 +200,14 @@ class LinearLayout {
   // Result dimension i takes the offsets of dimension sourceDims[i], or none if that is negative.
   LinearLayout mapBases(Shape shape, const std::vector<int>& sourceDims) const;
   void dropDuplicateRegisters();
-  // An element as the number of its copy and its offset in the 2^n part.
+  // Returns the number of the copy of an element, and its offset in the 2^n part.
   std::pair<int64_t, uint64_t> split(const Coordinates& coordinates) const;
 
   Shape shape_;
   std::array<Bases, kAxes> bases_;
 };
 
-// The odd factor and the power of two of a dimension: value = odd << bits.
+// Returns the odd factor and the power of two of a dimension: value = odd << bits.
 std::pair<int64_t, int> splitOdd(int64_t value);
 
 }  // namespace ligerdsl::compiler

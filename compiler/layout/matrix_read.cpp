@@ -8,10 +8,11 @@ namespace {
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-constexpr int64_t kRows = 8, kRowBytes = 16;  // of a matrix
+constexpr int64_t kRows = 8, kRowBytes = 16;  // size of one matrix
 constexpr int kLaneBits = 5;
 
-// A lane has neighbours of a row in a register, `each` of them, four lanes a row; or, transposed, of a column.
+// Returns true if a register holds `each` contiguous elements along dimension `along`, and four
+// lanes hold a row of a matrix.
 bool holdsRows(const LinearLayout& tile, int along, int across, int64_t each) {
   const auto step = [&](int dim, int64_t by) {
     Basis basis(2, 0);
@@ -28,7 +29,7 @@ bool holdsRows(const LinearLayout& tile, int along, int across, int64_t each) {
 }  // namespace
 
 std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes) {
-  const int64_t columns = kRowBytes / bytes, each = 4 / bytes;  // of a matrix, of a register
+  const int64_t columns = kRowBytes / bytes, each = 4 / bytes;  // columns per matrix, elements per register
   if (tile.rank() != 2 || tile.shape()[1] % columns != 0) return std::nullopt;
   const bool transposed = !holdsRows(tile, 1, 0, each);
   if (transposed && (bytes != 2 || !holdsRows(tile, 0, 1, each))) return std::nullopt;
@@ -38,7 +39,7 @@ std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes) {
     return basis;
   };
   const auto& registers = tile.bases(Axis::reg);
-  const size_t within = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;  // bits of a place in a register
+  const size_t within = bytes == 1 ? 2 : bytes == 2 ? 1 : 0;  // register bits inside one register
   if (!std::all_of(registers.begin() + within, registers.end(), isWhole)) return std::nullopt;
 
   const size_t bits = std::min<size_t>(2, registers.size() - within);

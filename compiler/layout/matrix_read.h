@@ -1,5 +1,6 @@
-// Tiles that a warp reads from rows of shared memory by ldmatrix (PTX ISA): up to four matrices of 8 rows
-// of 16 bytes at a time, each lane naming one row. Of numbers of 16 bits, and of others where a register holds neighbours of a row.
+// Tiles that a warp reads from rows of shared memory by ldmatrix (PTX ISA). An instruction reads up
+// to four matrices of 8 rows of 16 bytes, and each lane gives the address of one row. Elements have
+// 16 bits, or another size if a register holds contiguous elements of a row.
 #pragma once
 
 #include <optional>
@@ -9,14 +10,15 @@
 namespace ligerdsl::compiler {
 
 struct MatrixRead {
-  /// Of units of 16 bytes, [rows, bytes / 16]: the row that a lane names, for each instruction. An instruction brings the
-  /// registers of the tile that follow those of the one before.
+  /// Layout of the tile in 16-byte units, [rows, bytes / 16]: the row that each lane addresses, for
+  /// each instruction. Consecutive instructions load consecutive registers of the tile.
   LinearLayout rows;
-  int64_t matrices;  // of an instruction: 1, 2 or 4
+  int64_t matrices;  // matrices per instruction: 1, 2 or 4
   bool transposed;
 };
 
-/// Of a tile of numbers of 1, 2 or 4 bytes. Nothing where the layout is not what the instruction brings.
+/// Returns how ldmatrix loads a tile of elements of 1, 2 or 4 bytes; nothing if the layout is not
+/// that of the instruction.
 std::optional<MatrixRead> matrixRead(const LinearLayout& tile, int64_t bytes = 2);
 
 }  // namespace ligerdsl::compiler

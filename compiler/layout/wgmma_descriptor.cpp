@@ -3,7 +3,7 @@
 namespace ligerdsl::compiler {
 namespace {
 
-constexpr int64_t kRows = 8;  // of a group that has its own stride
+constexpr int64_t kRows = 8;  // rows of a group, which has its own stride
 
 uint64_t units(int64_t bytes) {
   return static_cast<uint64_t>(bytes / Swizzle::kUnit);
@@ -12,7 +12,8 @@ uint64_t units(int64_t bytes) {
 }  // namespace
 
 uint64_t WgmmaFactor::descriptor() const {
-  // Along a transposed factor's rows panels follow each other; otherwise the first stride counts for nothing.
+  // The first stride is the distance of panels along the rows of a transposed operand. Otherwise it
+  // is ignored.
   const int64_t panels = transposed ? swizzle.rows * swizzle.bytes : Swizzle::kUnit;
   const uint64_t mode = swizzle.bytes == 128 ? 1 : swizzle.bytes == 64 ? 2 : 3;
   return units(panels) << 16 | units(kRows * swizzle.bytes) << 32 | mode << 62;

@@ -1,20 +1,23 @@
-// How wgmma finds a factor in shared memory. PTX ISA, "Matrix Descriptor" and "Strides" of wgmma.mma_async.
+// Descriptors of wgmma operands in shared memory. PTX ISA, "Matrix Descriptor" and "Strides" of
+// wgmma.mma_async.
 #pragma once
 
 #include "compiler/layout/swizzle.h"
 
 namespace ligerdsl::compiler {
 
-/// A part of a slot whose rows are swizzled: rows of m or n with k along them, or `transposed`.
+/// A part of a slot with swizzled rows: rows of m or n with k along them, or `transposed`.
 struct WgmmaFactor {
   Swizzle swizzle;
   bool transposed;
-  int64_t bytes = 2;  // of a number
+  int64_t bytes = 2;  // bytes per element
 
-  /// What stands in a descriptor beside the address, which is in units of 16 bytes in its lowest 14 bits.
+  /// Returns the descriptor without the address. The address is in units of 16 bytes in the lowest
+  /// 14 bits.
   uint64_t descriptor() const;
-  /// Where the 64 rows of m, or all of n, begin at which an instruction's stretch of k begins: bytes, before the exchange of
-  /// units. A multiple of 64 along m, of 32 bytes along k.
+  /// Returns the offset in bytes, without the swizzle, of the operand of one instruction, which
+  /// begins at `row` and `k`. It has 64 rows of m, or all of n. `row` is a multiple of 64 along m,
+  /// and `k` of 32 bytes.
   int64_t offset(int64_t row, int64_t k) const;
 };
 

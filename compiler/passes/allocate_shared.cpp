@@ -1,18 +1,21 @@
 // tgpu-allocate-shared
 //
-//   1. A buffer lives from its allocation to its last use; a use inside a loop that does not contain the allocation
-//      extends to the loop's end. What copies fill of a ring may live shorter (rule 4).
-//   2. Memory that is not reused needs no barrier before its next use: buffers of up to kUnsharedBytes never share, and
-//      none do if all fit side by side in kSeparateBytes.
-//   3. Nobody shares memory barriers, which memory must not have been anything else, what cluster exchanges fill, which other CTAs
-//      write, and what bulk copies fill, which go on from one row to the next.
-//      What tensor copies fill may serve buffers that begin behind the ring's last use: by then all copies have been waited for.
-//   4. If a CTA takes more than `shared-bytes` by that, what would leave room for as many CTAs on an SM as the kernel asks for, slots
-//      of rings live from their first fill to where they are emptied (analysis/shared_lifetime.h), and tensor copies also bring tiles to
-//      memory that others have used. That may take barriers, with a proxy fence behind plain accesses (tgpu-insert-barriers), in front of the
-//      first fill; so it is done only then.
-//   5. First fit: each buffer, largest first, takes the lowest offset at which it meets no buffer that it may not share
-//      with.
+//   1. A buffer lives from its allocation to its last use. A use inside a loop that does not
+//      contain the allocation extends to the loop's end. The slots of a ring may live shorter (rule
+//      4).
+//   2. Memory that is not reused needs no barrier before its next use. So buffers of up to
+//      kUnsharedBytes never share, and none do if all fit next to each other in kSeparateBytes.
+//   3. mbarriers never share: their memory must have had no other use. Targets of cluster exchanges
+//      do not, because other CTAs write them. Slots of bulk copies do not, because the copies
+//      continue from one row to the next. Slots of TMA copies may share with buffers that begin
+//      after the ring's last use, because all copies have been awaited by then.
+//   4. `shared-bytes` is what leaves room for the number of CTAs per SM that the kernel asks for.
+//      If rules 1 to 3 take more, slots of rings live only from their first fill to the op that
+//      empties them (analysis/shared_lifetime.h). TMA copies then also fill memory that had another
+//      use. That may need barriers before the first fill, with a proxy fence after plain accesses
+//      (tgpu-insert-barriers), so it is done only then.
+//   5. First fit: each buffer, largest first, takes the lowest offset without a conflict with a
+//      placed buffer.
 //
 // The function's `tgpu.shared_bytes` is the end of the highest buffer.
 #include <limits>
@@ -29,41 +32,39 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUALLOCATESHAREDPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kSeparateBytes = 8 * 1024;
 
-struct Interval {  // of positions in program order, inclusive
+struct Interval {  // positions in program order, inclusive
   int64_t begin, end;
-  bool meets(const Interval& other) const { return begin <= other.end && other.begin <= end; }
+  bool overlaps(const Interval& other) const { return begin <= other.end && other.begin <= end; }
 };
 
 struct Buffer {
   Operation* op;  // tgpu.local_alloc, or tgpu.ring, which has several buffers
   int64_t bytes, alignment;
-  bool alone;      // rules 2 and 3
-  bool byTensor;   // tensor copies fill it
-  Interval whole;  // rule 1
-  Interval used;   // rule 4
+  bool alone;      // never shares (rules 2 and 3)
+  bool byTensor;   // TMA copies fill it
+  Interval whole;  // lifetime by rule 1
+  Interval used;   // lifetime by rule 4
   int64_t offset = -1;
 
-  bool meets(const Buffer& other, bool shortest) const {
+  bool conflictsWith(const Buffer& other, bool shortest) const {
     if (alone || other.alone) return true;
-    if (shortest) return used.meets(other.used);
-    return keepsFrom(other) || other.keepsFrom(*this) || whole.meets(other.whole);
+    if (shortest) return used.overlaps(other.used);
+    return keepsFrom(other) || other.keepsFrom(*this) || whole.overlaps(other.whole);
   }
   bool keepsFrom(const Buffer& other) const { return byTensor && other.whole.begin <= whole.end; }
 };
 
-class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, OperationPass<func::FuncOp>> {
+class TgpuAllocateSharedPass : public impl::TgpuAllocateSharedPassBase<TgpuAllocateSharedPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuAllocateSharedPass)
-  TgpuAllocateSharedPass() = default;
-  TgpuAllocateSharedPass(const TgpuAllocateSharedPass& other) : PassWrapper(other) {}
-  explicit TgpuAllocateSharedPass(int64_t bytes) { sharedBytes = bytes; }
-
-  StringRef getArgument() const override { return "tgpu-allocate-shared"; }
-  StringRef getDescription() const override { return "Place shared-memory buffers"; }
+  using TgpuAllocateSharedPassBase::TgpuAllocateSharedPassBase;
 
   void runOnOperation() override {
     number();
@@ -97,7 +98,8 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     });
   }
 
-  // Where a use ends, seen from the region of the allocation: at the end of the outermost op that encloses it there.
+  // Returns the end of a use, seen from the allocation's block: the end of the outermost op there
+  // that contains it.
   int64_t endOfUse(Operation* user, Operation* alloc) {
     Operation* outer = alloc->getBlock()->findAncestorOpInBlock(*user);
     return last[outer];
@@ -130,7 +132,7 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
         if (part < ring.getType().getParts().size())
           add(bytes, bufferAlignment(ring.getType().part(part)), ring.getType().hasBarriers() && !byTensor, byTensor,
               shortestLife(ring));
-        else  // in clusters, those that tell that slots are free behind those that tell that they are filled
+        else  // mbarriers of filled slots; in clusters, mbarriers of free slots after them
           add(byTensor && getOperation()->hasAttr(kNumCtasAttr) ? 2 * bytes : bytes, kLeastAlignment, /*alone=*/true,
               /*byTensor=*/false, wholeLife(op));
       }
@@ -149,7 +151,7 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     for (Buffer* buffer : order) {
       SmallVector<Buffer*> rivals;
       for (Buffer* other : placed)
-        if (separate || buffer->meets(*other, shortest)) rivals.push_back(other);
+        if (separate || buffer->conflictsWith(*other, shortest)) rivals.push_back(other);
       llvm::sort(rivals, [](Buffer* a, Buffer* b) { return a->offset < b->offset; });
       int64_t offset = 0;
       for (Buffer* other : rivals) {
@@ -164,15 +166,9 @@ class TgpuAllocateSharedPass : public PassWrapper<TgpuAllocateSharedPass, Operat
     return end;
   }
 
-  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("What a CTA may take before rings share"),
-                              llvm::cl::init(std::numeric_limits<int64_t>::max())};
   llvm::DenseMap<Operation*, int64_t> first, last;
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuAllocateSharedPass(int64_t sharedBytes) {
-  return std::make_unique<TgpuAllocateSharedPass>(sharedBytes);
-}
 
 }  // namespace ligerdsl::compiler

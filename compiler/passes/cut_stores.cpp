@@ -1,19 +1,21 @@
 // tgpu-cut-stores
 //
-// A tile of products' sums that changes its layout in order to be stored in a loop, or to be added to memory, does so in
-// stretches of columns, one behind the other: what such a change takes of shared memory is missing for copies of the loop's
-// next turns, and sums are as large as all of it.
+// An accumulator that changes its layout in order to be stored in a loop, or to be added to memory,
+// does so in segments of columns, one after the other. A conversion of the whole accumulator would
+// need so much shared memory that the copies of the loop's next iterations would not fit.
 //
-//   1. Sums that warps have in whole rows are cut, into as few equal stretches as pass through kMostBytes each.
-//   2. Each is stored behind its change of layout, so that they share one buffer.
-//   3. Larger sums that are added and cannot be cut are added as threads have them.
-//   4. A store that asks for tensor copies is made by them where it can be (rewrites/tensor_store.h), of sums as threads have them.
+//   1. An accumulator whose rows are whole within a warp is split into equal segments, as few as
+//      pass through kMostBytes each.
+//   2. Each segment is converted and stored before the next, so that they share one buffer.
+//   3. A larger accumulator that is added to memory and cannot be split is added in its own layout.
+//   4. A store that asks for TMA copies uses them if it can (pipeline/tensor_store.h), from the
+//      accumulator's own layout.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/passes/passes.h"
+#include "compiler/pipeline/tensor_store.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/tensor_store.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -22,11 +24,15 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUCUTSTORESPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kMostBytes = 32 * 1024, kVectorBytes = tile::kVectorBytes;
 
-// The sums' layout of as many columns, if threads have the same rows of it.
+// Returns the accumulator's layout for this number of columns, if threads have the same rows in it.
 std::optional<LinearLayout> stretchOf(const LinearLayout& sums, int64_t columns) {
   DotShape shape = shapeOf(sums, mmaK(2));
   if (sumsLayout(shape) != sums || shape.part == WarpPart::square) return std::nullopt;
@@ -49,25 +55,26 @@ int64_t partsOf(RankedTensorType whole) {
   return parts;
 }
 
-// Whether it is one now.
+// Replaces the store by TMA copies if that is possible, and returns true if it did.
 bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
   tgpu::ConvertLayoutOp conversion = conversionOf(store);
   Value source = conversion ? conversion.getSource() : store.getValue();
-  std::string why = hasThem ? whyNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
+  std::string why = hasThem ? reasonNoTensorStore(store, source) : "the target has none (sm_90 and later have)";
   if (why.empty()) {
     const LinearLayout sums = layoutOf(source);
     const auto whole = cast<RankedTensorType>(source.getType());
     const int64_t parts = partsOf(whole);
     if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
       if (store.getCache() == tile::CacheHint::streaming)
-        missed(store, "tgpu-cut-stores") << "cache = streaming: tensor copies know no such hint; use evict = first";
+        missed(store, RemarkId::store_hint_ignored)
+            << "cache = streaming: not done: TMA copies have no such hint; use evict = first";
       storeByTensorCopies(store, source, {parts, *stretch});
       if (conversion) conversion.erase();
       return true;
     }
-    why = "it is too large to pass through shared memory, and no sum of a product, which could be cut";
+    why = "it is too large for shared memory, and is no accumulator that can be split";
   }
-  missed(store, "tgpu-cut-stores") << "tensor_copies = true: the tile is not stored by tensor copies: " << why;
+  missed(store, RemarkId::no_tensor_store) << "tensor_copies = true: not done: " << why;
   store.setTensorCopies(false);
   return false;
 }
@@ -113,16 +120,9 @@ bool isLarge(RankedTensorType type) {
   return type.getNumElements() * type.getElementTypeBitWidth() / 8 > kMostBytes;
 }
 
-class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<func::FuncOp>> {
+class TgpuCutStoresPass : public impl::TgpuCutStoresPassBase<TgpuCutStoresPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuCutStoresPass)
-  TgpuCutStoresPass() = default;
-  TgpuCutStoresPass(const TgpuCutStoresPass& other) : PassWrapper(other) {}
-  explicit TgpuCutStoresPass(bool hasTensorStores) { tensorStores = hasTensorStores; }
-
-  StringRef getArgument() const override { return "tgpu-cut-stores"; }
-  StringRef getDescription() const override { return "Store sums of products stretch by stretch"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuCutStoresPassBase::TgpuCutStoresPassBase;
 
   void runOnOperation() override {
     SmallVector<tile::StoreTileOp> stores;
@@ -141,17 +141,8 @@ class TgpuCutStoresPass : public PassWrapper<TgpuCutStoresPass, OperationPass<fu
       }
     }
   }
-
- private:
-  Option<bool> tensorStores{*this, "tensor-stores",
-                            llvm::cl::desc("Whether the target has tensor copies to global memory"),
-                            llvm::cl::init(true)};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuCutStoresPass(bool tensorStores) {
-  return std::make_unique<TgpuCutStoresPass>(tensorStores);
-}
 
 }  // namespace ligerdsl::compiler

@@ -2,23 +2,25 @@
 //
 // Independent reductions of one shape are merged first (merge_reductions.h).
 //
-// A reduction whose axis lies within warps is one tgpu.reduce_in_warp: registers, then shuffles. Otherwise:
+// A reduction whose axis is within warps is one tgpu.reduce_in_warp: registers, then shuffles.
+// Otherwise:
 //
-//   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements, one per warp of the
-//      CTA, or of the cluster if CTAs share the axis.
-//   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only exchange through
-//      shared memory, and all values of a variadic reduction travel in it together, behind one barrier.
+//   1. reduce_in_warp leaves one value per warp along the axis: a tile whose axis has W elements,
+//      one per warp of the CTA, or of the cluster if CTAs share the axis.
+//   2. convert_layout gives every thread, or every group of lanes, all W of them. This is the only
+//      exchange through shared memory. It moves all values of a variadic reduction together, with
+//      one barrier.
 //   3. reduce_in_warp combines the W values in a fixed order, the same in all CTAs.
 //
-// Every thread that needs the result computes it, so nothing is sent back. If all results are converted to one other
-// layout right away, step 2 goes to that layout directly.
+// Every thread that needs the result computes it, so no result is sent back. If all results are
+// converted to one other layout only, step 2 converts to that layout directly.
 //
-// A scan is converted to a layout whose axis lies within one warp, scanned there, and converted back. Tiles that are
-// scanned are not cut among CTAs.
+// A scan is converted to a layout whose axis is within one warp, scanned there, and converted back.
+// Tiles that are scanned are not split among CTAs.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/exchange/merge_reductions.h"
 #include "compiler/passes/passes.h"
-#include "compiler/rewrites/merge_reductions.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Builders.h"
 #include "program/gpu_arch.h"
@@ -26,13 +28,18 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUDECOMPOSEREDUCEPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 using Shape = LinearLayout::Shape;
 
-// Up to this many values per reduction, each thread reads and combines them all; beyond, lanes share the work.
+// Up to this many values per reduction, each thread reads and combines them all; beyond, lanes
+// share the work.
 constexpr int64_t kMaxInThread = 8;
 
 Bases insertAxis(const Bases& bases, int axis) {
@@ -55,7 +62,8 @@ Shape insertSize(Shape shape, int axis, int64_t size) {
   return shape;
 }
 
-// One value per warp: what reduce_in_warp leaves. The i-th warp or CTA bit that moves along the axis becomes its bit i.
+// Returns a layout of one value per warp, the result of reduce_in_warp. The i-th warp or CTA bit
+// that moves along the axis becomes bit i of the axis.
 LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
   LinearLayout slice = source.slice(axis);
   Bases warp = insertAxis(slice.bases(Axis::warp), axis), cta = insertAxis(slice.bases(Axis::cta), axis);
@@ -73,8 +81,8 @@ LinearLayout perWarpLayout(const LinearLayout& source, int axis) {
                       insertAxis(slice.bases(Axis::lane), axis), std::move(warp), std::move(cta));
 }
 
-// `target` with the axis of `size` values inserted: in lanes that hold copies anyway when there are many, else in
-// registers.
+// Returns `target` with an axis of `size` values inserted. Many values go to lanes that otherwise
+// hold copies, few to registers.
 LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   const int rank = target.rank() + 1;
   Bases reg = insertAxis(target.bases(Axis::reg), axis), lane = insertAxis(target.bases(Axis::lane), axis);
@@ -84,7 +92,8 @@ LinearLayout gatherLayout(const LinearLayout& target, int axis, int64_t size) {
   SmallVector<size_t> freeLanes;
   for (size_t bit = 0; bit < lane.size(); ++bit)
     if (lane[bit] == Basis(rank, 0)) freeLanes.push_back(bit);
-  // What lanes leave over is lowest along the last dimension, so that a thread reads it as vectors.
+  // Values that do not go to lanes are lowest along the last dimension, so that a thread reads them
+  // as vectors.
   const bool share = size > program::kWarpThreads || (size > kMaxInThread && freeLanes.size() >= values.size());
   const size_t dealt = share ? std::min(values.size(), freeLanes.size()) : 0;
   const size_t kept = values.size() - dealt;
@@ -121,7 +130,7 @@ SmallVector<Value> convertAll(OpBuilder& builder, Location loc, ValueRange value
   return results;
 }
 
-// The layout to which every result is converted at once and only, if there is one.
+// Returns the one layout to which every result is converted, if there is one and no other use.
 std::optional<LinearLayout> commonConversion(tile::ReduceOp reduce) {
   std::optional<LinearLayout> common;
   for (Value result : reduce.getResults()) {
@@ -174,7 +183,8 @@ void decompose(tile::ReduceOp reduce) {
   replaceResults(reduce, reduceInWarp(builder, reduce, values, resultTypes), conversion.has_value());
 }
 
-// Along the axis: neighbours in a lane, then lanes; warps and what is left go to the other dimensions.
+// Along the axis: contiguous elements of a lane, then lanes. Warps and remaining lanes go to the
+// other dimensions.
 LinearLayout scanLayout(const LinearLayout& source, int axis) {
   const int rank = source.rank();
   std::vector<int64_t> order, inverse(rank);
@@ -206,12 +216,9 @@ void decompose(tile::ScanOp scan) {
   scan.erase();
 }
 
-class TgpuDecomposeReducePass : public PassWrapper<TgpuDecomposeReducePass, OperationPass<func::FuncOp>> {
+class TgpuDecomposeReducePass : public impl::TgpuDecomposeReducePassBase<TgpuDecomposeReducePass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuDecomposeReducePass)
-  StringRef getArgument() const override { return "tgpu-decompose-reduce"; }
-  StringRef getDescription() const override { return "Split reductions and scans into in-warp pieces"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuDecomposeReducePassBase::TgpuDecomposeReducePassBase;
 
   void runOnOperation() override {
     mergeReductions(getOperation());
@@ -225,9 +232,5 @@ class TgpuDecomposeReducePass : public PassWrapper<TgpuDecomposeReducePass, Oper
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuDecomposeReducePass() {
-  return std::make_unique<TgpuDecomposeReducePass>();
-}
 
 }  // namespace ligerdsl::compiler

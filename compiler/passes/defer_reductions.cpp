@@ -1,16 +1,20 @@
 // tgpu-defer-reductions
 //
-// A loop that adds the sum of a tile to a carried value, or takes the larger of the two, needs the whole sum only after
-// the loop. The pass rewrites each carried value `carried = combine(carried, reduce(tile))` whose `combine` is also the
-// operation of the reduction, and which nothing else in the loop reads:
+// A loop that adds the sum of a tile to a carried value, or takes the larger of the two, needs the
+// whole sum only after the loop. The pass rewrites each carried value `carried = combine(carried,
+// reduce(tile))` whose `combine` is also the operation of the reduction, and which nothing else in
+// the loop reads:
 //
-//   1. In the loop every thread combines its own registers (tgpu.reduce_in_thread) with its own part of the carried
-//      value, which begins at the operation's neutral element. Threads exchange nothing.
-//   2. After the loop one tile.reduce combines the parts, and `combine` adds the value that entered the loop.
+//   1. In the loop every thread combines its own registers (tgpu.reduce_in_thread) with its own
+//      part of the carried value, which begins at the operation's neutral element. Threads exchange
+//      nothing.
+//   2. After the loop one tile.reduce combines the parts, and `combine` adds the value that entered
+//      the loop.
 //
-// The order of a sum is the compiler's to choose (docs/reference/dsl-overview.md), so this needs no permission. Reductions that are within
-// threads anyway, and those of pairs by an author's combiner, stay in the loop. One that stays, crosses warps and goes
-// into what the loop carries, where a value for each lane could, is a remark.
+// The compiler may choose the order of a sum (docs/reference/dsl-overview.md), so this needs no
+// permission. Reductions within threads, and those of pairs by an author's combiner, stay in the
+// loop. A reduction that stays, crosses warps and feeds a carried value is a remark if the loop
+// could carry a value per lane instead.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
@@ -23,13 +27,17 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUDEFERREDUCTIONSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 using Basis = LinearLayout::Basis;
 using Bases = LinearLayout::Bases;
 
-// One value per thread along the axis: what reduce_in_thread leaves. The i-th lane, warp or CTA bit that moves along
-// the axis becomes its bit i.
+// Returns a layout of one value per thread along the axis, the result of reduce_in_thread. The i-th
+// lane, warp or CTA bit that moves along the axis becomes bit i of the axis.
 LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
   const LinearLayout slice = source.slice(axis);
   const BitMasks along = source.along(axis);
@@ -50,11 +58,11 @@ LinearLayout perThreadLayout(const LinearLayout& source, int axis) {
   return LinearLayout(shape, std::move(reg), std::move(lane), std::move(warp), std::move(cta));
 }
 
-// A value that a loop carries from iteration to iteration by a reduction of a tile.
+// A carried value of a loop that each iteration combines with the reduction of a tile.
 struct CarriedReduction {
-  unsigned index;  // of the loop's carried values
+  unsigned index;  // among the carried values
   tile::ReduceOp reduce;
-  tgpu::ConvertLayoutOp conversion;  // of its result to the carried value's layout, or null
+  tgpu::ConvertLayoutOp conversion;  // from the result to the carried value's layout, or null
   Operation* combine;
   TypedAttr neutral;
 };
@@ -69,7 +77,7 @@ bool crossesWarps(tile::ReduceOp reduce) {
   return along.warp != 0 || along.cta != 0;
 }
 
-// Whether the combiner is this one operation on its two arguments.
+// Returns true if the combiner is this one operation on its two arguments.
 bool combinesBy(tile::ReduceOp reduce, Operation* combine) {
   Block& body = reduce.getCombiner().front();
   if (body.getNumArguments() != 2 || !llvm::hasSingleElement(body.without_terminator())) return false;
@@ -80,7 +88,7 @@ bool combinesBy(tile::ReduceOp reduce, Operation* combine) {
          only.getOperand(0) != only.getOperand(1) && body.getTerminator()->getOperand(0) == only.getResult(0);
 }
 
-// What changes no value: of a sum -0, which keeps the sign of -0.
+// Returns the neutral element. For a sum of floats it is -0, because 0 would change -0.
 std::optional<TypedAttr> neutralOf(Operation* combine) {
   auto neutral = arith::getNeutralElement(combine);
   if (!neutral || !isa<arith::AddFOp>(combine)) return neutral;
@@ -107,7 +115,7 @@ std::optional<CarriedReduction> match(scf::ForOp loop, unsigned index) {
   return CarriedReduction{index, reduce, conversion, combine, *neutral};
 }
 
-// The operation on other operands; on tiles as on scalars.
+// Builds the operation on other operands; it works on tiles as on scalars.
 Value combined(OpBuilder& builder, Operation* like, Value a, Value b) {
   OperationState state(like->getLoc(), like->getName(), ValueRange{a, b}, a.getType(), like->getAttrs());
   return builder.create(state)->getResult(0);
@@ -123,7 +131,7 @@ void takeCombiner(OpBuilder& builder, Region& from, Region& to) {
   yield->erase();
 }
 
-// The loop with each thread's part carried beside the value, which it now only passes on.
+// Carries each thread's part in addition to the value, which the loop then only passes on.
 scf::ForOp defer(IRRewriter& rewriter, scf::ForOp loop, CarriedReduction found) {
   tile::ReduceOp reduce = found.reduce;
   const int axis = static_cast<int>(reduce.getAxis());
@@ -169,7 +177,8 @@ int64_t elementsOf(Value value) {
   return tile ? tile.getNumElements() : 1;
 }
 
-// Of reductions in whose turn the threads meet, those that a carried value takes which is no larger than their results.
+// Emits a remark on each reduction that crosses warps in every iteration and feeds a carried value
+// no larger than its result.
 void remarkMeetings(scf::ForOp loop) {
   SetVector<Operation*> meetings;
   for (Value carried : loop.getYieldedValues()) {
@@ -186,18 +195,15 @@ void remarkMeetings(scf::ForOp loop) {
     }
   }
   for (Operation* reduce : meetings)
-    missed(reduce, "tgpu-defer-reductions")
-        << "the threads of a CTA meet in each iteration: what the loop carries takes this reduction, but not by the "
-           "reduction's own operation alone; carry a tile of a value per lane and reduce it behind the loop "
-           "(OnlineSums, of exponentials)";
+    missed(reduce, RemarkId::barrier_in_each_iteration)
+        << "the threads of a CTA synchronise in each iteration: the loop combines this reduction with a carried value "
+           "by another operation than the reduction's; carry a tile of one value per lane and reduce it after the loop "
+           "(OnlineSums, for exponentials)";
 }
 
-class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, OperationPass<func::FuncOp>> {
+class TgpuDeferReductionsPass : public impl::TgpuDeferReductionsPassBase<TgpuDeferReductionsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuDeferReductionsPass)
-  StringRef getArgument() const override { return "tgpu-defer-reductions"; }
-  StringRef getDescription() const override { return "Carry reductions thread by thread through loops"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuDeferReductionsPassBase::TgpuDeferReductionsPassBase;
 
   void runOnOperation() override {
     SmallVector<scf::ForOp> loops;
@@ -213,9 +219,5 @@ class TgpuDeferReductionsPass : public PassWrapper<TgpuDeferReductionsPass, Oper
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuDeferReductionsPass() {
-  return std::make_unique<TgpuDeferReductionsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,7 +1,7 @@
 // tile-expand-adds
 //
-// A store that adds to memory becomes a load of the same tile, an addition and a store, but for tiles of f32 where
-// `memoryAdds` says that the target adds those by one instruction.
+// A store that adds to memory becomes a load of the same tile, an addition and a store. Tiles of
+// f32 stay if `memoryAdds` is set: the target then adds them to memory by one instruction.
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -10,6 +10,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEEXPANDADDSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 void expand(tile::StoreTileOp store) {
@@ -26,13 +30,9 @@ void expand(tile::StoreTileOp store) {
   store.setAdds(false);
 }
 
-class TileExpandAddsPass : public PassWrapper<TileExpandAddsPass, OperationPass<func::FuncOp>> {
+class TileExpandAddsPass : public impl::TileExpandAddsPassBase<TileExpandAddsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileExpandAddsPass)
-  explicit TileExpandAddsPass(bool memoryAdds) { this->memoryAdds = memoryAdds; }
-  TileExpandAddsPass(const TileExpandAddsPass& other) : PassWrapper(other) {}
-  StringRef getArgument() const override { return "tile-expand-adds"; }
-  StringRef getDescription() const override { return "Add to memory by a load and a store"; }
+  using TileExpandAddsPassBase::TileExpandAddsPassBase;
 
   void runOnOperation() override {
     getOperation().walk([&](tile::StoreTileOp store) {
@@ -41,15 +41,8 @@ class TileExpandAddsPass : public PassWrapper<TileExpandAddsPass, OperationPass<
       if (store.getAdds() && !kept) expand(store);
     });
   }
-
- private:
-  Option<bool> memoryAdds{*this, "memory-adds", llvm::cl::desc("Whether the target adds tiles of f32 to memory")};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileExpandAddsPass(bool memoryAdds) {
-  return std::make_unique<TileExpandAddsPass>(memoryAdds);
-}
 
 }  // namespace ligerdsl::compiler

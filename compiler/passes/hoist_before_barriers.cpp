@@ -1,15 +1,18 @@
 // tgpu-hoist-before-barriers
 //
-// What was loaded before a barrier and is used behind it waits in registers while the CTA meets. An accumulator that
-// takes values which are complete before the barrier need not: with it the tiles it takes would wait, beside its own.
+// A value that is loaded before a barrier and used after it stays in registers across the barrier.
+// An accumulation whose inputs are all complete before the barrier can run before it. Otherwise its
+// inputs stay in registers together with the accumulator.
 //
-//   1. Behind a barrier collect the pure ops that need nothing from behind it.
-//   2. For every tile that leaves this set, take the ops that compute it. If what they leave for others fills no more
-//      registers than what they use last, they move to where their operands are complete, before the barrier.
-//   3. Again, until nothing moves: what two sums use is free to go once the first has moved.
+//   1. Collect the pure ops after a barrier that need nothing from after it.
+//   2. For every tile that leaves this set, take the ops that compute it. They move before the
+//      barrier, next to their last operand, if their results for others need no more registers than
+//      the operands that they use last.
+//   3. Repeat until nothing moves: an operand of two accumulations is free once the first has
+//      moved.
 //
-// Cluster exchanges are left alone: what moved before them would delay their sending, and the norms' backward on
-// clusters, whose threads have all their registers in use before they send, would spill.
+// Cluster exchanges stay: ops that move before one would delay the send. In the backward passes of
+// norms on clusters, whose threads use all registers before the send, they would spill.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/thread_registers.h"
 #include "compiler/passes/passes.h"
@@ -20,6 +23,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUHOISTBEFOREBARRIERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 class BarrierSite {
@@ -31,7 +38,7 @@ class BarrierSite {
   }
 
  private:
-  // The op of this block that the user is in, if it comes behind the barrier.
+  // Returns the op of this block that contains the user, if it is after the barrier.
   Operation* behind(Operation* user) const {
     Operation* here = block->findAncestorOpInBlock(*user);
     return here && barrier->isBeforeInBlock(here) ? here : nullptr;
@@ -66,7 +73,7 @@ class BarrierSite {
     return false;
   }
 
-  // The ops that compute `op`, operands first.
+  // Collects the ops that compute `op`, operands first.
   static void collect(Operation* op, const llvm::SmallPtrSet<Operation*, 32>& independent,
                       llvm::SetVector<Operation*>& slice) {
     if (slice.contains(op)) return;
@@ -76,8 +83,8 @@ class BarrierSite {
     slice.insert(op);
   }
 
-  // Whether the tiles that nobody behind the barrier would need any more fill at least the registers of those that
-  // others would then need from before it.
+  // Returns true if the move frees registers: the tiles that no op after the barrier needs any more
+  // are at least as large as the results that ops after it then need.
   bool frees(const llvm::SetVector<Operation*>& slice) const {
     auto onlyHere = [&](Value value) {
       return llvm::all_of(value.getUsers(), [&](Operation* user) {
@@ -120,11 +127,9 @@ class BarrierSite {
   Block* block;
 };
 
-class TgpuHoistBeforeBarriersPass : public PassWrapper<TgpuHoistBeforeBarriersPass, OperationPass<func::FuncOp>> {
+class TgpuHoistBeforeBarriersPass : public impl::TgpuHoistBeforeBarriersPassBase<TgpuHoistBeforeBarriersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuHoistBeforeBarriersPass)
-  StringRef getArgument() const override { return "tgpu-hoist-before-barriers"; }
-  StringRef getDescription() const override { return "Finish before barriers what frees registers there"; }
+  using TgpuHoistBeforeBarriersPassBase::TgpuHoistBeforeBarriersPassBase;
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
@@ -134,9 +139,5 @@ class TgpuHoistBeforeBarriersPass : public PassWrapper<TgpuHoistBeforeBarriersPa
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuHoistBeforeBarriersPass() {
-  return std::make_unique<TgpuHoistBeforeBarriersPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,32 +1,36 @@
 // tgpu-insert-barriers
 //
-// Walks the function in program order with the set of accesses that happened since the last barrier. An op whose access
-// needs a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier in front, which empties the
-// set; or a tgpu.cluster_barrier, where the threads may be of different CTAs. In a cluster, accesses before a
-// tgpu.barrier stay in the set for what other CTAs may do.
+// Walks the function in program order with the set of accesses since the last barrier. An op whose
+// access needs a barrier after one of them (compiler/analysis/memory_access.h) gets a tgpu.barrier
+// before it, which empties the set. If the threads may be of different CTAs, it gets a
+// tgpu.cluster_barrier. In a cluster, accesses before a tgpu.barrier stay in the set, because other
+// CTAs are not synchronised.
 //
-//   loops          the body is walked by itself, again and again with what its end left behind until nothing new
-//                  arrives: hazards of one iteration with the next are seen, and a body whose accesses are already
-//                  separated gets no further barrier. If what came before the loop still conflicts with the body, the
-//                  barrier stands before the loop.
-//   programs       turns of a loop of programs (tile.independent) are no more ordered than CTAs of a grid: what one
-//                  does to global memory is no hazard for the next.
-//   stages         an access to a stage that changes with every iteration counts the turns of its loop: after one turn
-//                  the loop is in the other stage. How often a finished loop turned is unknown.
-//   conditionals   both branches start from the same set; the union leaves
-//   tensor copies  access memory by another proxy: where threads have read or written what a copy overwrites, or written what a tensor store
-//                  reads, the barrier has a proxy fence of all threads in front (tgpu.proxy_fence). In a kernel that has such copies, a
-//                  barrier without one leaves what threads have accessed in the set for them alone. Their own writes are waited for at memory
-//                  barriers, and all of them before the memory is anybody else's.
+//   * Loops: the body is walked alone until its set no longer changes, starting with what its end
+//     left. So hazards between iterations are found, and a body whose accesses are separated
+//     already gets no further barrier. If accesses before the loop still conflict with the body,
+//     the barrier is before the loop.
+//   * Loops over programs (tile.independent): iterations are ordered no more than CTAs of a grid.
+//     Accesses of one to global memory are no hazard for the next.
+//   * Stages: an access to a stage that alternates counts the iterations of its loop. After one
+//     iteration the loop is in the other stage. The number of iterations of a finished loop is
+//     unknown.
+//   * Branches: both start from the same set. The union of their sets continues.
+//   * TMA copies access memory through the async proxy. A barrier has a proxy fence of all threads
+//     before it (tgpu.proxy_fence) if threads have accessed what a copy overwrites, or written what
+//     a TMA store reads. In a kernel with such copies, a barrier without a fence leaves the
+//     accesses of threads in the set, for the copies alone. The writes of the copies are awaited at
+//     mbarriers, before other buffers use the memory.
 //
-// A barrier that stands only because two arguments may share memory is a remark.
+// A barrier whose only reason is that two arguments may share memory is a remark.
 //
-// Conditions are scalars, equal in all threads of a cluster, so barriers may stand inside loops and branches.
+// Conditions are scalars, equal in all threads of a cluster, so barriers may be inside loops and
+// branches.
 //
-// No CTA may be touched before it runs: tgpu.cluster_arrive stands at the kernel's begin, behind the memory barriers of
-// exchanges, tgpu.cluster_wait before the first op that contains a tgpu.remote_store or tgpu.cluster_send. None may be
-// touched after its end: a remote store is followed by a cluster barrier, before what it stored is loaded; whatever is
-// sent is received.
+// No CTA may be accessed before it runs. So a tgpu.cluster_arrive is at the kernel's start, after
+// the initialisation of the exchanges' mbarriers. Its tgpu.cluster_wait is before the first op that
+// contains a tgpu.remote_store or tgpu.cluster_send. No CTA may be accessed after its end. So a
+// cluster barrier follows a remote store before its data is loaded, and every send has a receive.
 #include <utility>
 
 #include "compiler/analysis/effects.h"
@@ -41,19 +45,23 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUINSERTBARRIERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
-// An access since the last barrier, for CTAs of a cluster, or proxy fence in front of one.
+// An access since the last barrier of its kind: CTA barrier, cluster barrier or proxy fence.
 struct Since {
   MemoryAccess access;
-  bool met = false;      // the CTA has
-  bool ordered = false;  // a barrier of all who may access the same memory has been passed
-  bool shown = false;    // to the other proxy
+  bool met = false;      // a barrier of the CTA followed
+  bool ordered = false;  // a barrier of all threads that may access the memory followed
+  bool shown = false;    // a proxy fence followed
 
   int key() const { return 32 * access.part + 8 * access.turns + 4 * met + 2 * ordered + shown; }
 };
 
-// On some path to here, by op, and what else tells entries apart.
+// Accesses on some path to this op. The key is the op and the state that distinguishes entries.
 using Pending = llvm::MapVector<std::pair<Operation*, int>, Since>;
 
 constexpr int kManyTurns = 2;
@@ -68,14 +76,16 @@ void join(Pending& into, const Pending& from) {
 
 enum class Barrier { none, cta, cluster };
 
-// Why a barrier stands: two accesses to memory of different arguments, if nothing else asks for it.
+// Reason for a barrier: two accesses to memory of different arguments, unless another reason
+// requires it.
 struct Cause {
   Operation *earlier = nullptr, *later = nullptr;
   bool certain = false;
 
   void add(const MemoryAccess& a, const MemoryAccess& b) {
     const bool inPlace =
-        a.aliasClass != 0 && a.aliasClass == b.aliasClass;  // said to be the same memory, or none of it
+        // Promised to be the same memory, or disjoint.
+        a.aliasClass != 0 && a.aliasClass == b.aliasClass;
     const bool promisable = !a.shared && !b.shared && a.root && b.root && a.root != b.root && !inPlace;
     certain = certain || !promisable;
     if (!earlier) earlier = a.op, later = b.op;
@@ -86,8 +96,8 @@ struct Cause {
   }
   void remark() const {
     if (certain || !earlier || earlier == later) return;
-    missed(later, "tgpu-insert-barriers")
-        << "the threads of a CTA wait for each other in front of this: its memory may be that of the access at "
+    missed(later, RemarkId::barrier_between_arguments)
+        << "a barrier of the CTA is needed before this: it may use the same memory as the access at "
         << placeOf(earlier) << ", through another argument; promise that the arguments do not overlap (no_alias)";
   }
 };
@@ -106,11 +116,11 @@ struct Wanted {
   }
 
   Barrier barrier;
-  bool fence;  // of proxies, with a barrier of the CTA
+  bool fence;  // proxy fence before the barrier of the CTA
   Cause cause;
 };
 
-// The same accesses `turns` iterations of the loop later.
+// Returns the same accesses, `turns` iterations of the loop later.
 Pending afterTurns(const Pending& pending, scf::ForOp loop, int turns) {
   Pending result;
   for (auto [key, since] : pending) {
@@ -162,7 +172,7 @@ class Inserter {
       for (const MemoryAccess& copy : ligerdsl::compiler::tensorCopies(fill))
         insertBefore(fill, wantedBefore(copy, pending), pending);
     const FailureOr<MemoryAccesses> accesses = memoryAccesses(&op);
-    for (const MemoryAccess& access : *accesses) {  // known: the pass has asked
+    for (const MemoryAccess& access : *accesses) {  // not a failure: verifyEffects has checked it
       insertBefore(access.op, wantedBefore(access, pending), pending);
       insert(pending, {access});
     }
@@ -209,8 +219,8 @@ class Inserter {
     pass(wanted, pending);
   }
 
-  // `iterate` walks one iteration from the state at the loop's head, leaves the state of the back edge in its argument
-  // and returns the state in which the loop is left.
+  // `iterate` walks one iteration from the state at the loop's head. It leaves the state of the
+  // back edge in its argument and returns the state at the loop's exit.
   template <typename Iterate>
   void walkLoop(Operation* loop, Pending& pending, Iterate iterate) {
     Pending carried;
@@ -227,7 +237,7 @@ class Inserter {
     join(pending, exit);
   }
 
-  // The barrier that an iteration that starts in this state would need in addition.
+  // Returns the further barrier that an iteration from this state would need.
   template <typename Iterate>
   Wanted conflicts(Pending state, Iterate iterate) {
     bool outerInserting = std::exchange(inserting, false);
@@ -246,12 +256,12 @@ class Inserter {
   }
 
   bool cluster;
-  bool copies;            // that go by another proxy: tensor copies, those of stores
-  bool inserting = true;  // otherwise only `found` is set
+  bool copies;            // the kernel has TMA copies or TMA stores
+  bool inserting = true;  // if false, only `found` is set
   Wanted found;
 };
 
-// Others may send once a CTA has announced itself: its memory barriers must be ready.
+// Other CTAs may send once a CTA has arrived, so its mbarriers must be ready before.
 Block::iterator readyForExchange(Block& body) {
   Block::iterator ready = body.begin();
   for (Operation& op : body)
@@ -273,18 +283,17 @@ void announceCtas(func::FuncOp func) {
   auto first = llvm::find_if(body, touches);
   if (first == body.end() || isa<tgpu::ClusterBarrierOp>(*first)) return;
   OpBuilder atFirst(&*first), ready(&body, readyForExchange(body));
-  // All meet at a ring that tensor copies of all fill, wherever it is: nobody is announced across it.
+  // Every CTA synchronises at a ring that all CTAs fill by TMA copies. An arrive and its wait must
+  // not enclose that.
   bool meets = false;
   func.walk([&](tgpu::RingOp ring) { meets |= ring.getType().getFill() == tgpu::RingFill::tensor; });
   tgpu::ClusterArriveOp::create(meets ? atFirst : ready, func.getLoc());
   tgpu::ClusterWaitOp::create(atFirst, first->getLoc());
 }
 
-class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, OperationPass<func::FuncOp>> {
+class TgpuInsertBarriersPass : public impl::TgpuInsertBarriersPassBase<TgpuInsertBarriersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuInsertBarriersPass)
-  StringRef getArgument() const override { return "tgpu-insert-barriers"; }
-  StringRef getDescription() const override { return "Separate conflicting accesses of different threads"; }
+  using TgpuInsertBarriersPassBase::TgpuInsertBarriersPassBase;
 
   void runOnOperation() override {
     if (failed(verifyEffects(getOperation()))) return signalPassFailure();
@@ -304,9 +313,5 @@ class TgpuInsertBarriersPass : public PassWrapper<TgpuInsertBarriersPass, Operat
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuInsertBarriersPass() {
-  return std::make_unique<TgpuInsertBarriersPass>();
-}
 
 }  // namespace ligerdsl::compiler

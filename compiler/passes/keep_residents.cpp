@@ -1,42 +1,44 @@
 // tile-keep-residents
 //
-// Loads that carry one number `resident` read blocks of one row, in two loops of opposite order. They become reads of a
-// ring (tgpu.ring) that bulk copies fill ahead of them, so that memory is busy while the program computes and blocks that
-// fit are read from memory once. Which rows qualify: resident_row.h.
+// Loads that carry one number `resident` read blocks of one row, in two loops of opposite order.
+// They become reads of a ring (tgpu.ring) that bulk copies fill ahead of them. So memory stays busy
+// while the program computes, and blocks that fit are read from memory once. resident_row.h says
+// which rows qualify.
 //
-// The rows of a function share the shared memory that exchanges between threads leave (exchange_bytes.h); a row gets at
-// least two slots, otherwise its loads stay.
+// The rows of a function share the shared memory that exchanges between threads leave
+// (exchange_bytes.h). A row gets at least two slots; otherwise its loads stay.
 //
-// A kernel of one program, n positions, S = min(n, what the share holds) slots:
-//   1. Position p lives in slot p mod S. Positions 0 .. S-1 are copied as early as what they depend on allows. The
-//      first loop copies position p + S into a slot once all threads have read p, the second p - S: it begins
-//      with what the first left behind and n - S blocks are read again.
-//   2. A slot's fills alternate in parity: position p is always awaited with the parity of p div S, because on its
-//      way back the second loop passes the fills of a slot in reverse order.
+// A kernel of one program, with n positions and S = min(n, slots that fit):
+//   1. Position p is in slot p mod S. Positions 0 .. S-1 are copied as early as their operands
+//      allow. The first loop copies position p + S into a slot once all threads have read p; the
+//      second copies p - S. So the second loop begins with what the first left in the ring, and n -
+//      S blocks are read again.
+//   2. The fills of a slot alternate in parity. Position p is always awaited with the parity of p
+//      div S, because the second loop passes the fills of a slot in reverse order.
 //
-// A kernel whose CTAs run program after program (program_loop.h), if n <= S = min(2 n, what the share holds):
-//   1. Rows follow each other in the ring: position p lives in slot (base + p) mod S, the next row's base is n
-//      further. Each slot's fills alternate in parity, from row to row.
-//   2. The S - n slots that this row leaves free take the next row's first positions during the first loop; the second
-//      loop hands slot after slot to the next row once all threads have read it. So memory is busy while a row ends
-//      and the next one begins.
-//   3. Where the next program is not known early enough, or does not visit its row, a row is copied when its turn
-//      comes.
-// Rows that do not fit are left alone there.
+// A dynamic persistent kernel (program_loop.h), if n <= S = min(2 n, slots that fit):
+//   1. Rows follow each other in the ring: position p is in slot (base + p) mod S, and the next
+//      row's base is n further. The fills of each slot alternate in parity across rows.
+//   2. The S - n slots that this row leaves free take the next row's first positions during the
+//      first loop. The second loop hands each slot to the next row once all threads have read it.
+//      So memory stays busy across the end of a row.
+//   3. If the next program is not known early enough, or does not read its row, the row is copied
+//      when its program starts.
+// Rows that do not fit keep their loads.
 //
-// A stationary row has a slot for each position, copied and awaited before the first program. It is kept if all rows
-// fit beside it.
+// A stationary row has a slot for each position, copied and awaited before the first program. It is
+// cached if all rows fit together.
 //
-// A row that is not kept, or only in part, is a remark.
+// A row that is not cached, or only in part, is a remark.
 //
-// On a cluster a slot of each CTA holds the CTA's part of a block: one of as many equal stretches as there are CTAs.
-// The layouts of what the row is used with must say the same.
+// In a cluster a slot of each CTA holds the CTA's part of a block: one of equal segments, one per
+// CTA. The layouts of the tiles that the row is used with must agree with that.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
-#include "compiler/rewrites/resident_row.h"
+#include "compiler/resident/program_loop.h"
+#include "compiler/resident/resident_row.h"
 #include "llvm/ADT/MapVector.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -47,18 +49,23 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEKEEPRESIDENTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
-constexpr int64_t kBarrierBytes = 8, kAlignment = 16;  // the latter of a buffer
+constexpr int64_t kBarrierBytes = 8, kAlignment = 16;  // kAlignment: of a buffer
 
-InFlightDiagnostic notKept(Operation* op) {
-  return missed(op, "tile-keep-residents");
+MissedRemark notCached(Operation* op) {
+  return missed(op, RemarkId::resident_row_not_cached) << "resident row: not cached: ";
 }
 
-// Puts one row into a ring.
+// Replaces the loads of one row by reads of a ring.
 class RowKeeper {
  public:
-  // Shared memory of a CTA for this row and for exchanges, threads of a CTA, CTAs of a cluster.
+  // `share` and `exchanges` are bytes of shared memory per CTA, `threads` is per CTA, `ctas` per
+  // cluster.
   RowKeeper(const ResidentRow& row, int64_t share, int64_t exchanges, int64_t threads, int64_t ctas)
       : row(row), loc(this->row.firstLoad.getLoc()), ctas(ctas), share(share), exchanges(exchanges) {
     programs = ProgramLoop::around(this->row.first);
@@ -66,44 +73,45 @@ class RowKeeper {
     slots = std::min({row.isStationary() ? positions : most, (share - kAlignment) / slotBytes(), threads});
   }
 
-  bool fits() { return isDivisible() && holdsStretches() && slots >= leastSlots(); }
+  bool fits() { return isDivisible() && holdsSegments() && slots >= leastSlots(); }
 
   void remarkUnfit() {
     if (!isDivisible()) {
-      notKept(row.firstLoad) << "resident row not kept: a block of " << row.blockBytes()
-                             << " bytes is not divided into parts of 16 bytes by " << ctas
-                             << " CTAs; use larger blocks or a smaller cluster";
+      notCached(row.firstLoad) << "a block of " << row.blockBytes()
+                               << " bytes cannot be divided into parts of 16 bytes for " << ctas
+                               << " CTAs; use larger blocks or a smaller cluster";
       return;
     }
-    if (!holdsStretches()) {
-      notKept(row.firstLoad)
-          << "resident row not kept: the layouts of what it is used with do not leave each CTA of the "
-             "cluster one stretch of a block; use it with tiles of its own shape, or without a "
-             "cluster";
+    if (!holdsSegments()) {
+      notCached(row.firstLoad) << "the layouts of its uses do not give each CTA of the cluster "
+                                  "one segment of a block; use it with tiles of its own shape, or without a "
+                                  "cluster";
       return;
     }
-    notKept(row.firstLoad) << "resident row not kept: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
-                           << " bytes would have to fit, and it has " << room()
-                           << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
+    notCached(row.firstLoad) << leastSlots() << " blocks of " << row.blockBytes() / ctas
+                             << " bytes must fit, and it has " << room()
+                             << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
-  // Of shared memory, in each CTA.
+  // Bytes of shared memory per CTA.
   int64_t bytes() { return slots * slotBytes() + kAlignment; }
 
   void keep() {
     if (slots < row.positions)
-      notKept(row.firstLoad) << "resident row kept in part: " << slots << " of " << row.positions << " blocks fit in "
-                             << room() << "; the others are read again";
+      missed(row.firstLoad, RemarkId::resident_row_cached_in_part)
+          << "resident row: cached in part: " << slots << " of " << row.positions << " blocks fit in " << room()
+          << "; the others are read again";
     Operation* begin = earliest();
     if (row.firstLoad.getCache() != tile::CacheHint::normal)
-      notKept(row.firstLoad) << "the cache hint of a kept row is not followed: bulk copies pass by the first-level "
-                                "cache; leave it out, or load the row without resident()";
+      missed(row.firstLoad, RemarkId::resident_hint_ignored)
+          << "the cache hint of a resident row is ignored: bulk copies bypass L1; omit it, or load "
+             "the row without resident()";
     OpBuilder outside(programs ? programs->getOperation() : begin);
     auto type = tgpu::RingType::get(outside.getContext(), slots, tgpu::RingFill::bulk, Type(slotType()));
     ring = tgpu::RingOp::create(outside, loc, type, DenseI64ArrayAttr());
     if (row.isStationary()) return keepForAllPrograms(outside);
     if (programs)
-      keepFromProgramToProgram(begin);
+      keepAcrossPrograms(begin);
     else
       keepOnce(begin);
     row.firstLoad.erase();
@@ -113,14 +121,14 @@ class RowKeeper {
  private:
   bool isDivisible() { return row.blockBytes() % (ctas * ResidentRow::kGroupBytes) == 0; }
   int64_t leastSlots() const { return programs ? row.positions : 2; }
-  // Of a CTA, with the memory barrier that tells when it is filled.
+  // Bytes per CTA, with the mbarrier of the slot.
   int64_t slotBytes() { return row.blockBytes() / ctas + kBarrierBytes; }
-  bool holdsStretches() {
-    return isCutLikeSlots(row.firstLoad) && (row.isStationary() || isCutLikeSlots(row.secondLoad));
+  bool holdsSegments() {
+    return isSplitLikeSlots(row.firstLoad) && (row.isStationary() || isSplitLikeSlots(row.secondLoad));
   }
 
-  // Whether each CTA needs of a block the stretch that is brought to it.
-  bool isCutLikeSlots(tile::LoadTileOp load) {
+  // Returns true if each CTA needs the segment of a block that is copied to it.
+  bool isSplitLikeSlots(tile::LoadTileOp load) {
     auto tile = cast<RankedTensorType>(load.getType());
     if (ctas == 1 || !hasLayout(tile)) return true;
     ArrayRef<int64_t> slot = slotType().getShape();
@@ -135,14 +143,13 @@ class RowKeeper {
     return true;
   }
 
-  // For remarks.
   std::string room() const {
     std::string text = std::to_string(std::max<int64_t>(share, 0)) + " bytes of shared memory in each CTA";
-    if (exchanges > 0) text += ", beside " + std::to_string(exchanges) + " for exchanges between threads";
+    if (exchanges > 0) text += ", in addition to " + std::to_string(exchanges) + " for exchanges between threads";
     return text;
   }
 
-  // Where a position is: its slot, and the parity of the bulk copy that brings it there.
+  // Slot of a position, and parity of the bulk copy that fills it.
   struct Place {
     Value slot, parity;
   };
@@ -152,8 +159,8 @@ class RowKeeper {
   void keepOnce(Operation* at) {
     OpBuilder begin(at);
     fill(begin, {}, number(begin, 0), number(begin, 0), slots);
-    replaceByTurns(row.firstLoad, firstPosition(), slots);
-    replaceByTurns(row.secondLoad, secondPosition(), -slots);
+    replaceByRingReads(row.firstLoad, firstPosition(), slots);
+    replaceByRingReads(row.secondLoad, secondPosition(), -slots);
   }
 
   void await(OpBuilder& builder, const Place& place) {
@@ -161,14 +168,15 @@ class RowKeeper {
                               /*for_wgmma=*/false);
   }
 
-  // Waits until the block is there, and reads it.
+  // Waits for the block and reads it.
   void awaitAndRead(OpBuilder& builder, tile::LoadTileOp load, const Place& place) {
     await(builder, place);
     read(builder, load, place.slot);
   }
 
-  // Reads the load's block from its slot; where position + distance exists, that is then copied into the slot.
-  void replaceByTurns(tile::LoadTileOp load, Value position, int64_t distance) {
+  // Reads the load's block from its slot, then copies position + distance into the slot if it
+  // exists.
+  void replaceByRingReads(tile::LoadTileOp load, Value position, int64_t distance) {
     OpBuilder builder(load);
     Place place{position, number(builder, 0)};
     if (slots < row.positions) {
@@ -198,16 +206,16 @@ class RowKeeper {
     row.firstLoad.erase();
   }
 
-  //===-- Program after program --===//
+  //===-- Dynamic persistent kernel --===//
 
-  void keepFromProgramToProgram(Operation* at) {
+  void keepAcrossPrograms(Operation* at) {
     OpBuilder outside(programs->getOperation());
     Value none = arith::ConstantOp::create(outside, loc, outside.getBoolAttr(false));
     Value zero = number(outside, 0);
     SmallVector<Value> state = programs->receive({zero, zero, none});
     Value base = state[0], parity = state[1], copied = state[2];
 
-    // All threads have left the row before this one, whatever is copied from here on.
+    // All threads have finished with the previous row before any copy starts here.
     OpBuilder begin(at);
     release(begin);
     Value missing =
@@ -223,8 +231,9 @@ class RowKeeper {
     if (next)
       ofNext.map(values, next->values);
     else
-      notKept(row.firstLoad) << "the next program's row is not read ahead: where it is takes more than arithmetic and "
-                                "memory that nobody writes; compute it from the program id";
+      missed(row.firstLoad, RemarkId::next_row_not_ahead)
+          << "the next program's row is not read ahead: its index depends on more than arithmetic "
+             "and memory that the kernel does not write; compute it from the program id";
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
@@ -245,7 +254,8 @@ class RowKeeper {
     programs->leave({following.slot, following.parity, next ? next->reached : none}, {base, parity, none});
   }
 
-  // The place `distance` positions, fewer than there are slots or as many, behind another.
+  // Returns the place `distance` positions after `from`, for a distance of at most the number of
+  // slots.
   Place placeOf(OpBuilder& builder, const Place& from, Value distance) {
     Value n = number(builder, slots);
     Value sum = arith::AddIOp::create(builder, loc, from.slot, distance);
@@ -260,8 +270,8 @@ class RowKeeper {
 
   void release(OpBuilder& builder) { tgpu::RingReleaseOp::create(builder, loc, ring); }
 
-  // The earliest op of the loops' block in front of which the first bulk copies may stand: behind what they use and
-  // behind what may write memory.
+  // Returns the earliest op of the loops' block that bulk copies may precede: it is after their
+  // operands and after every possible write.
   Operation* earliest() {
     llvm::SmallPtrSet<Operation*, 8> needed;
     for (Value value : row.outerValues())
@@ -305,14 +315,15 @@ class RowKeeper {
     return tgpu::MemDescType::get(tile.getContext(), part, tile.getElementType(), 0);
   }
 
-  // How many elements of the block at these indices come before the end of the view: none, if the row does not exist.
+  // Emits the number of the block's elements that are inside of the view; 0 if the row does not
+  // exist.
   Value inside(OpBuilder& builder, ValueRange indices, Value alignmentOffset) {
     tile::ViewType view = row.firstLoad.getView().getType();
     int64_t block = row.firstLoad.getTileShape().back();
     auto wide = [&](int64_t value) -> Value {
       return arith::ConstantOp::create(builder, loc, builder.getI64IntegerAttr(value));
     };
-    // As an unsigned comparison this rejects negative indices as well.
+    // An unsigned comparison also rejects negative indices.
     auto below = [&](Value index, Value size) -> Value {
       return arith::CmpIOp::create(builder, loc, arith::CmpIPredicate::ult, index, size);
     };
@@ -337,7 +348,8 @@ class RowKeeper {
     return arith::TruncIOp::create(builder, loc, builder.getI32Type(), left);
   }
 
-  // The same in whole groups, which bulk copies make whole; null if they are all inside.
+  // The same, rounded up to whole 16-byte groups, which bulk copies complete. Null if all are
+  // inside.
   Value groupsInside(OpBuilder& builder, tile::LoadTileOp load) {
     tile::ViewType view = load.getView().getType();
     if (row.isAllInside()) return Value();
@@ -348,7 +360,7 @@ class RowKeeper {
     return arith::AndIOp::create(builder, loc, up, number(builder, -group));
   }
 
-  // Positions from .. from + count - 1 of the row that has `mapping` in place of what this one takes from outside.
+  // Copies positions from .. from + count - 1 of the row whose outer values `mapping` gives.
   void fill(OpBuilder& builder, IRMapping mapping, Value base, Value from, int64_t count) {
     auto op = tgpu::RingFillOp::create(builder, loc, ring, base, from, number(builder, count),
                                        ValueRange(row.firstLoad.getView()), row.firstLoad.getTileShape(), ArrayAttr(),
@@ -384,21 +396,9 @@ class RowKeeper {
   Value ring;
 };
 
-class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, OperationPass<func::FuncOp>> {
+class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepResidentsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileKeepResidentsPass)
-  TileKeepResidentsPass() = default;
-  TileKeepResidentsPass(const TileKeepResidentsPass& other) : PassWrapper(other) {}
-  TileKeepResidentsPass(int64_t bytes, int64_t forExchanges, int warps, int ctas) {
-    sharedBytes = bytes;
-    leastForExchanges = forExchanges;
-    numWarps = warps;
-    numCtas = ctas;
-  }
-
-  StringRef getArgument() const override { return "tile-keep-residents"; }
-  StringRef getDescription() const override { return "Keep resident rows in shared memory between two passes"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TileKeepResidentsPassBase::TileKeepResidentsPassBase;
 
   void runOnOperation() override {
     llvm::MapVector<int64_t, SmallVector<tile::LoadTileOp>> byNumber;
@@ -411,20 +411,21 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
       if (std::optional<ResidentRow> row = ResidentRow::of(loads, why))
         rows.push_back(*row);
       else
-        notKept(loads.front()) << "resident row not kept: " << why;
+        notCached(loads.front()) << why;
     }
     if (rows.empty()) return;
     const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}),
                   budget = sharedBytes - exchanges;
-    // Stationary rows take what they need, if the others then still fit as well.
+    // Stationary rows come first, if the others still fit with them.
     int64_t others = llvm::count_if(rows, [](const ResidentRow& row) { return !row.isStationary(); });
     int64_t needed = 0, left = budget;
     for (ResidentRow& row : rows) needed += row.bytes() / numCtas + row.positions * kBarrierBytes + kAlignment;
     for (ResidentRow& row : rows) {
       if (!row.isStationary()) continue;
       if (needed > budget) {
-        notKept(row.firstLoad) << "row of all programs not kept: with the others it takes " << needed
-                               << " bytes of shared memory in each CTA, and there are " << budget;
+        missed(row.firstLoad, RemarkId::program_row_not_cached)
+            << "row of all programs: not cached: with the others it needs " << needed
+            << " bytes of shared memory in each CTA, and there are " << budget;
         continue;
       }
       RowKeeper keeper(row, left, exchanges, threads(), numCtas);
@@ -444,19 +445,8 @@ class TileKeepResidentsPass : public PassWrapper<TileKeepResidentsPass, Operatio
 
  private:
   int64_t threads() const { return program::kWarpThreads * int64_t{numWarps}; }
-
-  Option<int64_t> sharedBytes{*this, "shared-bytes", llvm::cl::desc("Shared memory of a CTA"), llvm::cl::init(0)};
-  Option<int64_t> leastForExchanges{*this, "exchange-bytes",
-                                    llvm::cl::desc("What of it rows leave to exchanges at least"), llvm::cl::init(0)};
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileKeepResidentsPass(int64_t sharedBytes, int64_t exchangeBytes, int numWarps,
-                                                  int numCtas) {
-  return std::make_unique<TileKeepResidentsPass>(sharedBytes, exchangeBytes, numWarps, numCtas);
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,25 +1,27 @@
 // tgpu-lower-conversions
 //
-// A tgpu.convert_layout whose values stay in their threads is a renaming of registers and remains, and so does one by
-// which lanes of pairs exchange words (passesMemory). Every other one goes through shared memory: allocate, store, load.
-// Where values leave their CTA, every CTA of the cluster gets the whole tile, by a cluster exchange if it is small
-// (cluster_exchange.h), else by tgpu.remote_store; otherwise a buffer holds the part of its CTA only. Neighbouring
-// conversions are lowered together, all stores before all loads, so that they share one barrier (tgpu-insert-barriers
-// puts it there) and one cluster exchange.
+// A tgpu.convert_layout whose values stay in their threads only renames registers and remains. So
+// does one in which pairs of lanes exchange words (passesMemory). Every other one goes through
+// shared memory: allocate, store, load. If values leave their CTA, every CTA of the cluster gets
+// the whole tile: a small one by a cluster exchange (cluster_exchange.h), others by
+// tgpu.remote_store. Otherwise a buffer holds its CTA's part only. Adjacent conversions are lowered
+// together, all stores before all loads, so that they share one barrier (tgpu-insert-barriers
+// inserts it) and one cluster exchange.
 //
-// An exchange that is alone in the body of a loop alternates between two stages: the loop carries 0, 1, 0, ... and
-// indexes its buffers with it. What one iteration still reads, the next does not overwrite, and one barrier per
-// iteration is left.
+// If a loop's body has only one exchange, it alternates between two stages: the loop carries 0, 1,
+// 0, ... and indexes its buffers with it. The next iteration does not overwrite what this one still
+// reads, so one barrier per iteration is enough.
 //
-// Buffers are row-major. Where two layouts walk the tile along different dimensions (a transposition), rows are padded
-// by one vector so that the lanes of a column access spread over the banks.
+// Buffers are row-major. If two layouts traverse the tile along different dimensions (a
+// transposition), rows are padded by one vector, so that the lanes of a column access use different
+// banks.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
+#include "compiler/exchange/cluster_exchange.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/passes/passes.h"
-#include "compiler/rewrites/cluster_exchange.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -28,6 +30,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPULOWERCONVERSIONSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 using Run = SmallVector<tgpu::ConvertLayoutOp>;
@@ -36,7 +42,7 @@ bool leavesCta(tgpu::ConvertLayoutOp op) {
   return travel(layoutOf(op.getSource()), layoutOf(op.getResult())) == Travel::cluster;
 }
 
-// Every CTA must have something to send: who hears nothing from one may run ahead of it.
+// Every CTA must have something to send: otherwise a receiver could run ahead of it.
 bool isExchanged(tgpu::ConvertLayoutOp op) {
   const bool allSend = layoutOf(op.getSource()).redundant().cta == 0;
   return allSend && leavesCta(op) && fitsExchange(cast<RankedTensorType>(op.getSource().getType()));
@@ -47,7 +53,8 @@ tgpu::MemDescType bufferType(tgpu::ConvertLayoutOp op) {
                         cast<RankedTensorType>(op.getResult().getType()));
 }
 
-// A buffer for one conversion; with a phase, the stage of this iteration in a buffer allocated before the loop.
+// Allocates a buffer for one conversion. With a phase: the stage of this iteration, in a buffer
+// allocated before the loop.
 Value allocate(OpBuilder& builder, tgpu::ConvertLayoutOp op, BlockArgument phase) {
   tgpu::MemDescType type = bufferType(op);
   if (!phase) return tgpu::LocalAllocOp::create(builder, op.getLoc(), type, IntegerAttr());
@@ -66,7 +73,7 @@ void replace(tgpu::ConvertLayoutOp op, Value loaded) {
 
 void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument phase) {
   OpBuilder builder(conversions.back());
-  builder.setInsertionPointAfter(conversions.back());  // which is erased, maybe before the others
+  builder.setInsertionPointAfter(conversions.back());  // it is erased, possibly before the others
   Run sent, stored;
   for (tgpu::ConvertLayoutOp op : conversions) (isExchanged(op) ? sent : stored).push_back(op);
   std::optional<ClusterExchange> exchange;
@@ -89,11 +96,9 @@ void lowerTogether(ArrayRef<tgpu::ConvertLayoutOp> conversions, BlockArgument ph
   for (auto [op, tile] : llvm::zip_equal(sent, exchange->receive(builder, types))) replace(op, tile);
 }
 
-class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, OperationPass<func::FuncOp>> {
+class TgpuLowerConversionsPass : public impl::TgpuLowerConversionsPassBase<TgpuLowerConversionsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuLowerConversionsPass)
-  StringRef getArgument() const override { return "tgpu-lower-conversions"; }
-  StringRef getDescription() const override { return "Move tiles between layouts through shared memory"; }
+  using TgpuLowerConversionsPassBase::TgpuLowerConversionsPassBase;
 
   void runOnOperation() override {
     getOperation().walk([&](tgpu::ConvertLayoutOp op) {
@@ -116,7 +121,7 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
   }
 
  private:
-  // Conversions with nothing between them and none that needs another's result.
+  // Returns groups of conversions with nothing between them, none of which needs another's result.
   SmallVector<Run> runsOf(Block& block) {
     SmallVector<Run> runs;
     bool open = false;
@@ -135,7 +140,7 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
     return runs;
   }
 
-  // Several exchanges in one body separate each other.
+  // If one body has several exchanges, each separates the others.
   bool alternates(ArrayRef<Run> runs) {
     if (runs.size() != 1) return false;
     int64_t bytes = 0;
@@ -164,9 +169,5 @@ class TgpuLowerConversionsPass : public PassWrapper<TgpuLowerConversionsPass, Op
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuLowerConversionsPass() {
-  return std::make_unique<TgpuLowerConversionsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,8 +1,9 @@
 // tgpu-lower-gathers
 //
-// A tile.gather reads elements that any thread may hold: its source is stored to shared memory and read by index. A
-// tile.shuffle_xor whose partners are in one warp stays for the target, which shuffles; between warps its source is
-// stored too, and read with the bits of the mask flipped. On a cluster that shares a source every CTA gets all of it.
+// A tile.gather reads elements that any thread may hold, so its source is stored to shared memory
+// and read by index. A tile.shuffle_xor within warps stays; the target lowers it to shuffles.
+// Between warps its source is stored too, and read at the index with the mask's bits flipped. If
+// the CTAs of a cluster share a source, every CTA gets all of it.
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -12,6 +13,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPULOWERGATHERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 bool isSharedByCtas(const LinearLayout& layout) {
@@ -39,11 +44,9 @@ void lower(Operation* op, Value index, uint32_t axis, uint32_t mask) {
   op->erase();
 }
 
-class TgpuLowerGathersPass : public PassWrapper<TgpuLowerGathersPass, OperationPass<func::FuncOp>> {
+class TgpuLowerGathersPass : public impl::TgpuLowerGathersPassBase<TgpuLowerGathersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuLowerGathersPass)
-  StringRef getArgument() const override { return "tgpu-lower-gathers"; }
-  StringRef getDescription() const override { return "Gathers and shuffles between warps go through shared memory"; }
+  using TgpuLowerGathersPassBase::TgpuLowerGathersPassBase;
 
   void runOnOperation() override {
     getOperation().walk([](Operation* op) {
@@ -56,9 +59,5 @@ class TgpuLowerGathersPass : public PassWrapper<TgpuLowerGathersPass, OperationP
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuLowerGathersPass() {
-  return std::make_unique<TgpuLowerGathersPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -2,16 +2,19 @@
 //
 // Makes a kernel that may start while the one before it on its stream still runs:
 //
-//   1. Find the first op of the kernel's outermost block that may touch memory of other kernels, by itself or inside a
-//      region. Ops on shared memory may not; an op whose effects are unknown may.
-//   2. Insert a tgpu.grid_wait before it, or at the end if there is none. Every thread reaches the outermost block, so
-//      no grid ends before the grids that it depends on.
-//   3. Insert a tgpu.launch_dependents after the wait. Everything before this grid has ended by then. At most two grids
-//      of a chain run at a time, and all CTAs of this grid are resident when the first CTA of the next one starts.
-//   4. Prefetch tiles (prefetch_tile) before the wait, in the programs that may have to wait, so that memory has work
-//      while the previous grid ends. A tile is prefetched if the outermost block loads it before the first loop, branch
-//      or reduction, if it is large and the program's own, and if its address needs no load. No value moves. Later
-//      writes of the previous grid update the prefetched lines in L2. A kernel with more large CTAs than run at a time
+//   1. Find the first op of the kernel's outermost block that may touch memory of other kernels, by
+//      itself or inside a region. Ops on shared memory may not; an op whose effects are unknown
+//      may.
+//   2. Insert a tgpu.grid_wait before it, or at the end if there is none. Every thread reaches the
+//      outermost block, so no grid ends before the grids that it depends on.
+//   3. Insert a tgpu.launch_dependents after the wait. Everything before this grid has ended by
+//      then. At most two grids of a chain run at a time, and all CTAs of this grid are resident
+//      when the first CTA of the next one starts.
+//   4. Prefetch tiles (prefetch_tile) before the wait, in the programs that may have to wait, so
+//      that memory has work while the previous grid ends. A tile is prefetched if the outermost
+//      block loads it before the first loop, branch or reduction, if it is large and the program's
+//      own, and if its address needs no load. No value moves. Later writes of the previous grid
+//      update the prefetched lines in L2. A kernel with more large CTAs than run at a time
 //      prefetches nothing: see beginsOften.
 //
 // docs/design/architecture.md says why this is right whatever runs before or after.
@@ -20,7 +23,7 @@
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,9 +32,14 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUOVERLAPLAUNCHESPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
-// Whether other kernels may see what this op, without its regions, does, or it what they do.
+// Returns true if the op, without its regions, may write memory that other kernels read, or read
+// memory that they write.
 bool mayTouchGlobal(Operation* op) {
   if (touchesOnlyShared(op) || op->hasTrait<OpTrait::HasRecursiveMemoryEffects>()) return false;
   return !isMemoryEffectFree(op);
@@ -43,7 +51,8 @@ bool needsGridWait(Operation& op) {
       .wasInterrupted();
 }
 
-// A tile that is large, and of whole lines: prefetch_tile has one instruction for 128 bytes along the last dimension.
+// Returns true if the tile is large and has whole cache lines: prefetch_tile needs one instruction
+// per 128 bytes along the last dimension.
 bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
   tile::ViewType view = load.getView().getType();
   int64_t bytes = view.getElementBytes();
@@ -52,36 +61,40 @@ bool isWorthPrefetching(tile::LoadTileOp load, int64_t leastBytes) {
          load.getTileShape().back() * view.getElementBytes() >= program::kCacheLineBytes;
 }
 
-// Whether CTAs begin one after the other on SMs that hold few of them. Those behind the first wave never wait, but
-// would begin later by the test for it (LayerNorm of 16384 columns by 512 threads, 274 us instead of 264).
+// Returns true if the grid needs more than one wave of large CTAs. Later CTAs never wait, but the
+// test for it would delay them (LayerNorm of 16384 columns with 512 threads, measured: 274 us
+// instead of 264).
 bool beginsOften(func::FuncOp kernel, int64_t threads, const program::GpuArch& arch) {
   const bool persistent = kernel.walk([](tile::NumProgramsOp) { return WalkResult::interrupt(); }).wasInterrupted();
   return threads > arch.tuning.most_prefetch_threads && !persistent;
 }
 
-// Whether programs that wait load different tiles: those have one place along every axis but the first (tgpu.may_wait).
-// One CTA's load of what all programs read is enough: prefetched by all of them at once it arrives later
-// than from memory (a weight of 8 KB by 2048 CTAs on an H200: 3.7 us).
+// Returns true if waiting programs load different tiles: waiting programs differ along the first
+// axis only (tgpu.may_wait). If all programs read one tile, one CTA's load is enough. Prefetched by
+// all of them at once, the tile arrives later than from memory (measured on an H200 for a weight of
+// 8 KB and 2048 CTAs: 3.7 us).
 bool isTheProgramsOwn(ValueRange indices) {
   return originOf(indices).program;
 }
 
-// Computes in front of the wait where tiles are.
-class InFrontOf {
+// Computes the indices of tiles before the wait.
+class BeforeWait {
  public:
-  explicit InFrontOf(Operation* wait) : wait(wait), builder(wait) {}
+  explicit BeforeWait(Operation* wait) : wait(wait), builder(wait) {}
 
-  // The same values, computed here; null where memory says what one of them is.
+  // Returns the same values, computed before the wait; nothing if one of them comes from memory.
   std::optional<SmallVector<Value>> values(ValueRange wanted) {
     if (!llvm::all_of(wanted, [&](Value value) { return knows(value); })) return std::nullopt;
     return llvm::map_to_vector(wanted, [&](Value value) { return compute(value); });
   }
 
  private:
-  bool isBehind(Operation* op) const { return op && op->getBlock() == wait->getBlock() && wait->isBeforeInBlock(op); }
+  bool isAfterWait(Operation* op) const {
+    return op && op->getBlock() == wait->getBlock() && wait->isBeforeInBlock(op);
+  }
   bool knows(Value value) {
     Operation* op = value.getDefiningOp();
-    if (!isBehind(op)) return true;
+    if (!isAfterWait(op)) return true;
     if (auto found = decided.find(op); found != decided.end()) return found->second;
     const bool known = isPure(op) && op->getNumRegions() == 0 &&
                        llvm::all_of(op->getOperands(), [&](Value operand) { return knows(operand); });
@@ -89,7 +102,7 @@ class InFrontOf {
   }
   Value compute(Value value) {
     Operation* op = value.getDefiningOp();
-    if (!isBehind(op) || known.contains(value)) return known.lookupOrDefault(value);
+    if (!isAfterWait(op) || known.contains(value)) return known.lookupOrDefault(value);
     for (Value operand : op->getOperands()) compute(operand);
     builder.clone(*op, known);
     return known.lookup(value);
@@ -98,12 +111,13 @@ class InFrontOf {
   Operation* wait;
   OpBuilder builder;
   IRMapping known;
-  llvm::SmallDenseMap<Operation*, bool> decided;  // what knows() says; an op may have many ways to its operands
+  // Results of knows(): many operands may lead to one op.
+  llvm::SmallDenseMap<Operation*, bool> decided;
 };
 
-// Prefetches what the block loads first, in front of the wait: tiles of so many bytes.
+// Prefetches, before the wait, tiles of at least `leastBytes` that the block loads first.
 void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
-  InFrontOf front(wait);
+  BeforeWait front(wait);
   OpBuilder builder(wait);
   scf::IfOp waiting;
   for (Operation* op = wait->getNextNode(); op && op->getNumRegions() == 0; op = op->getNextNode()) {
@@ -111,8 +125,9 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
     if (!load || !isWorthPrefetching(load, leastBytes) || !isTheProgramsOwn(load.getIndices())) continue;
     const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
     if (!operands) {
-      missed(load, "tgpu-overlap-launches") << "not prefetched while the kernel before ends: its place takes memory to "
-                                               "know; compute it from the program id";
+      missed(load, RemarkId::not_prefetched_before_launch)
+          << "not prefetched while the previous kernel ends: its index comes from "
+             "memory; compute it from the program id";
       continue;
     }
     if (!waiting) {
@@ -123,24 +138,12 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
     tile::PrefetchTileOp::create(inside, load.getLoc(), operands->front(), ArrayRef(*operands).drop_front(),
                                  load.getTileShape());
   }
-  if (waiting) waiting->moveBefore(wait);  // behind the indices
+  if (waiting) waiting->moveBefore(wait);  // after the indices
 }
 
-class TgpuOverlapLaunchesPass : public PassWrapper<TgpuOverlapLaunchesPass, OperationPass<func::FuncOp>> {
+class TgpuOverlapLaunchesPass : public impl::TgpuOverlapLaunchesPassBase<TgpuOverlapLaunchesPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuOverlapLaunchesPass)
-  TgpuOverlapLaunchesPass() = default;
-  TgpuOverlapLaunchesPass(const TgpuOverlapLaunchesPass& other) : PassWrapper(other) {}
-  TgpuOverlapLaunchesPass(int warps, int ctas, StringRef arch) {
-    numWarps = warps;
-    numCtas = ctas;
-    archName = arch.str();
-  }
-
-  StringRef getArgument() const override { return "tgpu-overlap-launches"; }
-  StringRef getDescription() const override {
-    return "Wait for earlier grids before the first access to global memory";
-  }
+  using TgpuOverlapLaunchesPassBase::TgpuOverlapLaunchesPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
@@ -155,17 +158,8 @@ class TgpuOverlapLaunchesPass : public PassWrapper<TgpuOverlapLaunchesPass, Oper
     if (!beginsOften(getOperation(), threads, *arch))
       prefetchWhileWaiting(wait, arch->tuning.least_prefetch_bytes * threads * numCtas);
   }
-
- private:
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> numCtas{*this, "num-ctas", llvm::cl::desc("CTAs per cluster"), llvm::cl::init(1)};
-  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuOverlapLaunchesPass(int numWarps, int numCtas, StringRef arch) {
-  return std::make_unique<TgpuOverlapLaunchesPass>(numWarps, numCtas, arch);
-}
 
 }  // namespace ligerdsl::compiler

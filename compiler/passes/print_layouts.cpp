@@ -1,7 +1,8 @@
-// tgpu-print-layouts: every layout of a function, once, as text on the error stream; changes nothing.
+// tgpu-print-layouts: prints every layout of a function once, as text, to the error stream. Changes
+// nothing.
 //
-// Small tiles are printed element by element with their owners; of larger ones the basis vectors and what follows from
-// them: registers per thread, vector width, replication.
+// Small tiles are printed element by element with their owners. Larger ones are printed as basis
+// vectors with registers per thread, vector width and replication.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/passes/passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -10,6 +11,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUPRINTLAYOUTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kTableElements = 256;
@@ -25,14 +30,12 @@ void print(raw_ostream& stream, RankedTensorType type) {
   stream << "\n" << (type.getNumElements() <= kTableElements ? layout.table() : layout.str() + "\n");
 }
 
-class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationPass<func::FuncOp>> {
+class TgpuPrintLayoutsPass : public impl::TgpuPrintLayoutsPassBase<TgpuPrintLayoutsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuPrintLayoutsPass)
-  StringRef getArgument() const override { return "tgpu-print-layouts"; }
-  StringRef getDescription() const override { return "Print every layout as text"; }
+  using TgpuPrintLayoutsPassBase::TgpuPrintLayoutsPassBase;
 
   void runOnOperation() override {
-    // Element types do not matter to a layout.
+    // A layout does not depend on the element type.
     llvm::SetVector<Type> types;
     auto add = [&](Type type) {
       if (!hasLayout(type)) return;
@@ -46,9 +49,5 @@ class TgpuPrintLayoutsPass : public PassWrapper<TgpuPrintLayoutsPass, OperationP
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuPrintLayoutsPass() {
-  return std::make_unique<TgpuPrintLayoutsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,21 +1,22 @@
 // tgpu-recompute-after-barriers
 //
-// A tile that is needed on both sides of a barrier waits in registers while the CTA exchanges values. Where such tiles
-// would fill more than a part of a thread's registers (GpuTuning), those that came from narrower memory are computed
-// again:
+// A tile that is needed on both sides of a barrier stays in registers while the CTA exchanges
+// values. If such tiles would fill more than a part of a thread's registers (GpuTuning), those that
+// come from narrower tiles are computed again:
 //
-//   1. At every barrier, and where a cluster exchange is waited for, the tiles that are alive across it are counted.
-//      What is spread from fewer elements counts as these.
-//   2. While they are too many, one tile of 32-bit elements is recomputed, the one that costs least work for what it
-//      frees: its operands, followed through cheap ops, end in narrower tiles, in values from outside of the block, or
-//      in tiles of few registers.
-//   3. What waits is the narrower tile. It passes through tgpu.opaque, or LLVM and ptxas would recognise the result and
-//      keep it after all. A tile that stays in memory for this iteration, staged in shared memory or a weight in the
-//      first-level cache, does not wait in registers at all: it is read once more.
-//   4. Where too many are left, a remark says by how much.
+//   1. At every barrier, and at the wait of a cluster exchange, count the tiles that are alive
+//      across it. A broadcast tile counts as its source.
+//   2. While they are too many, recompute one tile of 32-bit elements, the one with the least work
+//      per freed byte. Its operands, followed through cheap ops, must end in narrower tiles, in
+//      values from outside of the block, or in tiles of few registers.
+//   3. Only the narrower tile stays in registers. It passes through tgpu.opaque; otherwise LLVM and
+//      ptxas would recognise the result and keep it. A tile that stays in memory for this iteration
+//      (staged in shared memory, or a weight in L1) is read once more instead.
+//   4. If too many are left, a remark says by how much.
 //
-// So do tiles that are made before a loop and used in it, or behind it: they wait through all of its turns, and are
-// counted for each loop in which threads meet. What waits for its turns is again the narrower tile.
+// The same holds for tiles that are made before a loop and used in it or after it. They stay in
+// registers through all iterations, and are counted for each loop that contains a barrier. Again
+// the narrower tile stays instead.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/thread_registers.h"
@@ -33,6 +34,10 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPURECOMPUTEAFTERBARRIERSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr size_t kMostOps = 8;
@@ -42,8 +47,9 @@ bool isCheap(Operation* op) {
              tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, arith::ConstantOp>(op);
 }
 
-// Read from memory that holds it until the end of the iteration: a slot that each thread fills for itself, or an argument
-// that nobody writes, at a place that every iteration reads (so that it stays in the first-level cache).
+// Returns true if memory holds the value until the end of the iteration. That is a slot that each
+// thread fills for itself, or a read-only argument at an index that every iteration reads (so that
+// it stays in L1).
 bool staysInMemory(Value value) {
   if (auto read = value.getDefiningOp<tgpu::RingReadOp>())
     return read.getRing().getType().getFill() == tgpu::RingFill::asyncOwn;
@@ -59,13 +65,14 @@ struct Candidate {
   Value value;
   SetVector<Operation*> ops;
   SetVector<Value> leaves;
-  int64_t freed = 0, work = 0;  // bytes of registers, and of the results of what is executed again
+  // Bytes of freed registers, and bytes of the results of the repeated ops.
+  int64_t freed = 0, work = 0;
 
   double price() const { return static_cast<double>(work) / static_cast<double>(freed); }
 };
 
-// Computes tiles of the site again, the cheapest first, until the rest takes no more than the room. Returns the bytes that are
-// still too many.
+// Recomputes tiles of the site, cheapest first, until the others fit in `room`. Returns the bytes
+// that are still too many.
 template <typename Site>
 int64_t makeRoom(Site& site, int64_t room) {
   int64_t excess = -room;
@@ -87,13 +94,13 @@ int64_t makeRoom(Site& site, int64_t room) {
 
 class BarrierSite {
  public:
-  // `room` is what tiles may take of a thread's registers, in bytes.
+  // `room` is the number of bytes per thread that tiles may take of the registers.
   BarrierSite(Operation* barrier, int64_t room) : barrier(barrier), block(barrier->getBlock()), room(room) {}
 
   void run() {
     const int64_t excess = makeRoom(*this, room);
     if (excess > 0)
-      missed(barrier, "tgpu-recompute-after-barriers")
+      missed(barrier, RemarkId::spills_likely)
           << "spills are likely: " << excess + room << " bytes of tiles per thread wait in registers across this "
           << "exchange, and there is room for " << room
           << "; use more warps, smaller tiles or a smaller min_ctas_per_sm";
@@ -103,7 +110,7 @@ class BarrierSite {
   template <typename Site>
   friend int64_t makeRoom(Site& site, int64_t room);
 
-  // The op of this block that contains the user, if it comes after the barrier.
+  // Returns the op of this block that contains the user, if it is after the barrier.
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
     return here && barrier->isBeforeInBlock(here) ? here : nullptr;
@@ -120,7 +127,7 @@ class BarrierSite {
       if (&op == barrier) break;
       for (Value result : op.getResults()) add(result);
     }
-    // Whatever the block takes from outside stays alive through all iterations.
+    // Values from outside of the block stay alive through all iterations.
     block->walk([&](Operation* op) {
       for (Value operand : op->getOperands())
         if (operand.getParentRegion()->isProperAncestor(block->getParent())) alive.insert(operand);
@@ -128,8 +135,8 @@ class BarrierSite {
     return alive;
   }
 
-  // Collects the ops that compute `value` from what is alive anyway (`leaves` get narrower tiles); false if it is not
-  // cheap.
+  // Collects the ops that compute `value` from values that are alive anyway, and narrower tiles in
+  // `leaves`. Returns false if that is not cheap.
   bool collect(Value value, SetVector<Operation*>& ops, SetVector<Value>& leaves) {
     if (value.getParentBlock() != block || bytesPerThread(value) <= kFewBytes) return true;
     Operation* op = value.getDefiningOp();
@@ -193,7 +200,7 @@ class BarrierSite {
   llvm::DenseMap<Value, Value> opaque;
 };
 
-// A loop, and the tiles of the block around it that wait for its end.
+// A loop, and the tiles of the block around it that are alive through it.
 class LoopSite {
  public:
   LoopSite(Operation* loop, int64_t room) : loop(loop), block(loop->getBlock()), room(room) {}
@@ -204,7 +211,7 @@ class LoopSite {
   template <typename Site>
   friend int64_t makeRoom(Site& site, int64_t room);
 
-  // The op of the loop's regions, or of the block behind it, that contains the user.
+  // Returns the op that contains the user, in a block of the loop or in the block after the loop.
   Operation* userIn(Block& inside, Operation* user) { return inside.findAncestorOpInBlock(*user); }
   Operation* userBehind(Operation* user) {
     Operation* here = block->findAncestorOpInBlock(*user);
@@ -262,7 +269,7 @@ class LoopSite {
     for (Value leaf : candidate.leaves) kept.insert(leaf);
   }
 
-  // For the users that `userHere` maps to ops of the block of `start`.
+  // Recomputes for the users that `userHere` maps to ops of the block of `start`.
   void recompute(const Candidate& candidate, Block::iterator start,
                  llvm::function_ref<Operation*(Operation*)> userHere) {
     Value value = candidate.value;
@@ -273,7 +280,7 @@ class LoopSite {
     IRMapping mapping;
     OpBuilder builder(first->getBlock(), start);
     for (Value leaf : candidate.leaves) {
-      Value source = leaf;  // the same one for all loops
+      Value source = leaf;  // the same source for all loops
       while (auto earlier = source.getDefiningOp<tgpu::OpaqueOp>()) source = earlier.getSource();
       auto copy = tgpu::OpaqueOp::create(builder, leaf.getLoc(), leaf.getType(), source);
       copy.setCopied(true);
@@ -290,19 +297,9 @@ class LoopSite {
   llvm::DenseSet<Value> kept;
 };
 
-class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarriersPass, OperationPass<func::FuncOp>> {
+class TgpuRecomputeAfterBarriersPass : public impl::TgpuRecomputeAfterBarriersPassBase<TgpuRecomputeAfterBarriersPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuRecomputeAfterBarriersPass)
-  TgpuRecomputeAfterBarriersPass() = default;
-  TgpuRecomputeAfterBarriersPass(const TgpuRecomputeAfterBarriersPass& other) : PassWrapper(other) {}
-  TgpuRecomputeAfterBarriersPass(int warps, int ctas, StringRef arch) {
-    numWarps = warps;
-    ctasPerSm = ctas;
-    archName = arch.str();
-  }
-
-  StringRef getArgument() const override { return "tgpu-recompute-after-barriers"; }
-  StringRef getDescription() const override { return "Keep narrow tiles across barriers and widen them again"; }
+  using TgpuRecomputeAfterBarriersPassBase::TgpuRecomputeAfterBarriersPassBase;
 
   void runOnOperation() override {
     const program::GpuArch* arch = archNamed(getOperation(), archName);
@@ -324,16 +321,8 @@ class TgpuRecomputeAfterBarriersPass : public PassWrapper<TgpuRecomputeAfterBarr
  private:
   template <typename Site>
   friend int64_t makeRoom(Site& site, int64_t room);
-
-  Option<int> numWarps{*this, "num-warps", llvm::cl::desc("Warps per CTA"), llvm::cl::init(4)};
-  Option<int> ctasPerSm{*this, "ctas-per-sm", llvm::cl::desc("CTAs that share an SM"), llvm::cl::init(1)};
-  Option<std::string> archName{*this, "arch", llvm::cl::desc("GPU architecture"), llvm::cl::init(kUsualArch.str())};
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuRecomputeAfterBarriersPass(int numWarps, int ctasPerSm, StringRef arch) {
-  return std::make_unique<TgpuRecomputeAfterBarriersPass>(numWarps, ctasPerSm, arch);
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,24 +1,29 @@
 // tile-set-eviction-policy
 //
-// Of kernels that write as much as they read, what is read leaves the second-level cache last (evict = large): the
-// cache then gives up written lines early and in the order of the writes. On an H200 kernels one after the other gain 1
-// to 4 %, those between them lose nothing (bench/results/notes.md). A load takes part if its tile
-//   * is the program's own, at a place that is known without reading memory: what all programs read stays anyway, and
-//     rows that indices pick lost 2 %,
-//   * is as large as one that the kernel stores, or up to four times smaller: statistics and tables are not worth it,
-//     and a kernel that only reads gains nothing,
-//   * has no hint of the author.
-// Rows of a persistent loop gained nothing, and copies by cp.async cannot say it: ptxas 13.0 assembles them with the
-// hint to instructions that the GPU refuses.
+// In kernels that write about as much as they read, loads leave L2 last (evict = large). L2 then
+// evicts written lines early and in the order of the writes. Measured on an H200: kernels one after
+// the other gain 1 to 4 %, and kernels between them lose nothing (docs/design/decisions/004). A load
+// takes part if all of this holds for its tile.
+//   * It is the program's own, at an index that does not come from memory. Tiles that all programs
+//     read stay in L2 anyway, and rows at loaded indices lost 2 %.
+//   * It is at most as large as one that the kernel stores, and at least a quarter of it.
+//     Statistics and tables gain too little, and a kernel that only reads gains nothing.
+//   * It has no hint of the author.
+// Rows of a persistent loop gained nothing. cp.async cannot have the hint: ptxas 13.0 assembles it
+// to instructions that the GPU rejects.
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "compiler/rewrites/program_loop.h"
+#include "compiler/resident/program_loop.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILESETEVICTIONPOLICYPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kMostTimesSmaller = 4;
@@ -33,11 +38,9 @@ bool isHinted(tile::LoadTileOp load) {
   return load.getEvict() != tile::EvictHint::normal || load.getCache() != tile::CacheHint::normal;
 }
 
-class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, OperationPass<func::FuncOp>> {
+class TileSetEvictionPolicyPass : public impl::TileSetEvictionPolicyPassBase<TileSetEvictionPolicyPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileSetEvictionPolicyPass)
-  StringRef getArgument() const override { return "tile-set-eviction-policy"; }
-  StringRef getDescription() const override { return "Let what is read leave the second-level cache last"; }
+  using TileSetEvictionPolicyPassBase::TileSetEvictionPolicyPassBase;
 
   void runOnOperation() override {
     SmallVector<int64_t> stored;
@@ -50,8 +53,7 @@ class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, 
       const IndexOrigin origin = originOf(load.getIndices());
       if (!isWritten || !origin.program || isHinted(load)) return;
       if (origin.memory)
-        missed(load, "tile-set-eviction-policy")
-            << "no eviction policy for the second-level cache: its place is read from memory";
+        missed(load, RemarkId::no_eviction_policy) << "no eviction policy for L2: its index comes from memory";
       else
         load.setEvict(tile::EvictHint::large);
     });
@@ -59,9 +61,5 @@ class TileSetEvictionPolicyPass : public PassWrapper<TileSetEvictionPolicyPass, 
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileSetEvictionPolicyPass() {
-  return std::make_unique<TileSetEvictionPolicyPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -1,8 +1,9 @@
 // tgpu-split-dots
 //
-// A product of which a factor waits in the slots of a ring becomes one product for each step along k, with its own reads:
-// fragments are read where they are multiplied, a few at a time, and whoever schedules instructions reads the next
-// step's while this one's are multiplied. A step is what tensor cores multiply at a time, or what a thread reads of IEEE f32.
+// A dot with an operand in the slots of a ring becomes one dot per step along k, with its own
+// reads. Only a few fragments are in registers at a time, and instruction schedulers can read the
+// next step's fragments during this step's multiplication. A step is one tensor-core instruction
+// along k, or for IEEE f32 what a thread reads at a time.
 #include "compiler/analysis/layout_classes.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
@@ -14,23 +15,27 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TGPUSPLITDOTSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
 constexpr int64_t kThreadStep = 4;
 
-// A factor, in registers or from a slot, maybe permuted.
-struct Factor {
+// An operand in registers or in a slot, directly or after a permute.
+struct DotOperand {
   Value tile;
   tile::PermuteOp permute;  // of what is read, or null
-  tgpu::RingReadOp read;    // null: in registers
+  tgpu::RingReadOp read;    // null if the operand is in registers
 
-  explicit Factor(Value value) : tile(value), permute(value.getDefiningOp<tile::PermuteOp>()) {
+  explicit DotOperand(Value value) : tile(value), permute(value.getDefiningOp<tile::PermuteOp>()) {
     read = (permute ? permute.getSource() : value).getDefiningOp<tgpu::RingReadOp>();
     if (read && (read.getLimit() || read.getBegin())) read = {};
   }
 
-  // The stretch that begins at k of the factor's dimension `along`.
-  Value stretch(OpBuilder& builder, int along, int64_t k, const LinearLayout& layout) {
+  // Returns the segment that begins at k of the operand's dimension `along`.
+  Value segment(OpBuilder& builder, int along, int64_t k, const LinearLayout& layout) {
     auto whole = cast<RankedTensorType>(tile.getType());
     const auto result = withLayout(RankedTensorType::get(layout.shape(), whole.getElementType()), layout);
     SmallVector<int64_t> begin(2, 0);
@@ -53,7 +58,7 @@ struct Factor {
 };
 
 void split(tile::DotOp dot) {
-  Factor a(dot.getA()), b(dot.getB());
+  DotOperand a(dot.getA()), b(dot.getB());
   if (!a.read && !b.read) return;
   const LinearLayout left = layoutOf(dot.getA());
   DotShape shape = shapeOf(layoutOf(dot.getResult()), left.shape()[1], dot.getFactorBytes());
@@ -64,27 +69,24 @@ void split(tile::DotOp dot) {
   if (depth <= shape.k || depth % shape.k != 0) return;
   const DotLayouts layouts = mma ? *mmaLayouts(shape) : threadLayouts(shape);
   OpBuilder builder(dot);
-  Value total = dot.getSums();
+  Value acc = dot.getSums();
   for (int64_t k = 0; k < depth; k += shape.k) {
-    Value rows = a.stretch(builder, 1, k, layouts.a), columns = b.stretch(builder, 0, k, layouts.b);
-    total = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, total, dot.getFormatAAttr(),
-                                dot.getFormatBAttr(), dot.getTf32Attr());
+    Value rows = a.segment(builder, 1, k, layouts.a), columns = b.segment(builder, 0, k, layouts.b);
+    acc = tile::DotOp::create(builder, dot.getLoc(), dot.getType(), rows, columns, acc, dot.getFormatAAttr(),
+                              dot.getFormatBAttr(), dot.getTf32Attr());
   }
-  dot.replaceAllUsesWith(total);
+  dot.replaceAllUsesWith(acc);
   dot.erase();
-  for (Factor factor : {a, b}) {
-    if (!factor.read) continue;
-    if (factor.permute && factor.permute.use_empty()) factor.permute->erase();
-    if (factor.read.use_empty()) factor.read->erase();
+  for (DotOperand operand : {a, b}) {
+    if (!operand.read) continue;
+    if (operand.permute && operand.permute.use_empty()) operand.permute->erase();
+    if (operand.read.use_empty()) operand.read->erase();
   }
 }
 
-class TgpuSplitDotsPass : public PassWrapper<TgpuSplitDotsPass, OperationPass<func::FuncOp>> {
+class TgpuSplitDotsPass : public impl::TgpuSplitDotsPassBase<TgpuSplitDotsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TgpuSplitDotsPass)
-  StringRef getArgument() const override { return "tgpu-split-dots"; }
-  StringRef getDescription() const override { return "Read the factors of products step by step"; }
-  void getDependentDialects(DialectRegistry& registry) const override { registry.insert<tgpu::TgpuDialect>(); }
+  using TgpuSplitDotsPassBase::TgpuSplitDotsPassBase;
 
   void runOnOperation() override {
     SmallVector<tile::DotOp> dots;
@@ -94,9 +96,5 @@ class TgpuSplitDotsPass : public PassWrapper<TgpuSplitDotsPass, OperationPass<fu
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTgpuSplitDotsPass() {
-  return std::make_unique<TgpuSplitDotsPass>();
-}
 
 }  // namespace ligerdsl::compiler

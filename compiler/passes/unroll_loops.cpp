@@ -1,18 +1,21 @@
 // tile-unroll-loops
 //
-// A loop whose author asked for n copies of its body (tile.unroll = n) from lo to hi by s becomes
+// A loop whose author asked for n copies of its body (tile.unroll = n), from lo to hi by s, becomes
 //
-//   1. a loop from lo to mid by n s, whose body is n copies of the body: for iv, iv + s, ... iv + (n - 1) s. Each takes
-//      what the one before it carries,
-//   2. a loop from mid to hi by s for the iterations that are left over, fewer than n; none where they are known to be
-//      none (analysis/divisibility.h). It asks for no stages: it ends before a pipeline would fill.
+//   1. a loop from lo to mid by n s, whose body is n copies of the body: for iv, iv + s, ... iv +
+//      (n - 1) s. Each copy takes the values that the previous one yields.
+//   2. a loop from mid to hi by s for the remaining iterations, fewer than n. It is omitted if
+//      there are provably none (analysis/divisibility.h). It asks for no stages, because it would
+//      end before a pipeline fills.
 //
-//   mid = lo + n s floor(iterations / n). With span = hi - lo a turn of n copies fits if span > (n - 1) s, and then
-//   floor((span - (n - 1) s - 1) / (n s)) + 1 of them do. Nothing here overflows: where span or n s would, mid is lo.
+//   mid = lo + n s floor(iterations / n). With span = hi - lo, the first loop has an iteration if
+//   span > (n - 1) s, and then floor((span - (n - 1) s - 1) / (n s)) + 1 of them. Nothing here
+//   overflows: if span or n s would, mid is lo.
 //
-// A loop that is known to have fewer iterations than n is copied as often as it has.
+// A loop with a constant number of iterations below n gets that number of copies.
 //
-// Neither loop is unrolled by LLVM (tile.unroll = 1). Bodies that would become too large keep their loop: a remark.
+// LLVM unrolls neither loop (tile.unroll = 1). Bodies that would become too large keep their loop,
+// with a remark.
 #include "compiler/analysis/divisibility.h"
 #include "compiler/dialect/tile.h"
 #include "compiler/passes/passes.h"
@@ -25,9 +28,13 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler {
+
+#define GEN_PASS_DEF_TILEUNROLLLOOPSPASS
+#include "compiler/passes/Passes.h.inc"
+
 namespace {
 
-constexpr int64_t kMostOps = 16 * 1024;  // of all copies
+constexpr int64_t kMostOps = 16 * 1024;  // in all copies together
 
 std::optional<int64_t> constantOf(Value value) {
   APInt number;
@@ -53,32 +60,32 @@ class Unroller {
     int64_t ops = 0;
     loop.getBody()->walk([&](Operation*) { ++ops; });
     if (ops > kMostOps / copies) {
-      missed(loop, "tile-unroll-loops") << "not unrolled by " << copies << ": the body has " << ops
-                                        << " operations, and all copies may have " << kMostOps
-                                        << "; unroll less, or use a shorter body";
+      missed(loop, RemarkId::unrolled_body_too_long)
+          << "not unrolled by " << copies << ": the body has " << ops << " operations, and all copies may have "
+          << kMostOps << "; unroll less, or use a shorter body";
       return;
     }
     if (auto step = constantOf(loop.getStep()); step && *step > most() / copies) {
-      missed(loop, "tile-unroll-loops") << "not unrolled by " << copies << ": a step of " << copies << " times "
-                                        << *step << " does not fit the counter";
+      missed(loop, RemarkId::unrolled_step_too_large) << "not unrolled by " << copies << ": a step of " << copies
+                                                      << " times " << *step << " does not fit the counter";
       return;
     }
     const Bounds bounds = findBounds();
-    scf::ForOp turns = makeTurns(bounds);
+    scf::ForOp unrolled = makeUnrolledLoop(bounds);
     if (bounds.isWhole) {
-      loop.replaceAllUsesWith(turns.getResults());
+      loop.replaceAllUsesWith(unrolled.getResults());
       loop.erase();
       return;
     }
     loop.getLowerBoundMutable().assign(bounds.mid);
-    loop.getInitArgsMutable().assign(turns.getResults());
+    loop.getInitArgsMutable().assign(unrolled.getResults());
     loop->setAttr(tile::kNumStagesAttr, builder.getI64IntegerAttr(1));
     loop->setAttr(tile::kUnrollAttr, builder.getI64IntegerAttr(1));
   }
 
  private:
   struct Bounds {
-    Value mid, turn;  // where the copies end, and n s
+    Value mid, unrolledStep;  // end of the first loop, and n s
     bool isWhole = false;
   };
 
@@ -99,7 +106,7 @@ class Unroller {
     Value lo = loop.getLowerBound(), hi = loop.getUpperBound(), step = loop.getStep();
     const std::optional<int64_t> known = constantOf(step);
     Bounds bounds;
-    bounds.turn = mul(step, number(copies));
+    bounds.unrolledStep = mul(step, number(copies));
     if (known && isMultiple(hi, *known * copies) && isMultiple(lo, *known * copies)) {
       bounds.mid = hi;
       bounds.isWhole = true;
@@ -109,27 +116,28 @@ class Unroller {
     Value fits = compare(arith::CmpIPredicate::sgt, span, last);
     if (!known) {  // a step so long that n of them wrap around
       Value isShort = compare(arith::CmpIPredicate::ule, step, number(most() / copies));
-      bounds.turn = select(isShort, bounds.turn, number(1));
+      bounds.unrolledStep = select(isShort, bounds.unrolledStep, number(1));
       fits = both(fits, isShort);
     }
     Value rest = sub(sub(span, last), number(1));
-    Value turns = add(builder.createOrFold<arith::DivUIOp>(loc, rest, bounds.turn), number(1));
-    bounds.mid = select(fits, add(lo, mul(turns, bounds.turn)), lo);
+    Value iterations = add(builder.createOrFold<arith::DivUIOp>(loc, rest, bounds.unrolledStep), number(1));
+    bounds.mid = select(fits, add(lo, mul(iterations, bounds.unrolledStep)), lo);
     return bounds;
   }
 
-  scf::ForOp makeTurns(const Bounds& bounds) {
-    SmallVector<Value> distances;  // of the copies
+  scf::ForOp makeUnrolledLoop(const Bounds& bounds) {
+    SmallVector<Value> distances;  // offset of each copy from the counter
     for (int64_t i = 1; i < copies; ++i) distances.push_back(mul(loop.getStep(), number(i)));
-    auto turns = scf::ForOp::create(builder, loc, loop.getLowerBound(), bounds.mid, bounds.turn, loop.getInitArgs());
-    turns->setDiscardableAttrs(llvm::to_vector(loop->getDiscardableAttrs()));
-    turns->setAttr(tile::kUnrollAttr, builder.getI64IntegerAttr(1));
-    if (turns.getBody()->mightHaveTerminator()) turns.getBody()->getTerminator()->erase();
-    OpBuilder inside = OpBuilder::atBlockEnd(turns.getBody());
-    SmallVector<Value> carried(turns.getRegionIterArgs());
+    auto unrolled =
+        scf::ForOp::create(builder, loc, loop.getLowerBound(), bounds.mid, bounds.unrolledStep, loop.getInitArgs());
+    unrolled->setDiscardableAttrs(llvm::to_vector(loop->getDiscardableAttrs()));
+    unrolled->setAttr(tile::kUnrollAttr, builder.getI64IntegerAttr(1));
+    if (unrolled.getBody()->mightHaveTerminator()) unrolled.getBody()->getTerminator()->erase();
+    OpBuilder inside = OpBuilder::atBlockEnd(unrolled.getBody());
+    SmallVector<Value> carried(unrolled.getRegionIterArgs());
     for (int64_t i = 0; i < copies; ++i) {
       IRMapping mapping;
-      Value counter = turns.getInductionVar();
+      Value counter = unrolled.getInductionVar();
       mapping.map(loop.getInductionVar(),
                   i ? Value(arith::AddIOp::create(inside, loc, counter, distances[i - 1])) : counter);
       mapping.map(loop.getRegionIterArgs(), carried);
@@ -138,7 +146,7 @@ class Unroller {
                                     [&](Value value) { return mapping.lookupOrDefault(value); });
     }
     scf::YieldOp::create(inside, loc, carried);
-    return turns;
+    return unrolled;
   }
 
   scf::ForOp loop;
@@ -148,14 +156,9 @@ class Unroller {
   Type type;
 };
 
-class TileUnrollLoopsPass : public PassWrapper<TileUnrollLoopsPass, OperationPass<func::FuncOp>> {
+class TileUnrollLoopsPass : public impl::TileUnrollLoopsPassBase<TileUnrollLoopsPass> {
  public:
-  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(TileUnrollLoopsPass)
-  StringRef getArgument() const override { return "tile-unroll-loops"; }
-  StringRef getDescription() const override { return "Repeat the bodies of loops that ask for it"; }
-  void getDependentDialects(DialectRegistry& registry) const override {
-    registry.insert<arith::ArithDialect, scf::SCFDialect>();
-  }
+  using TileUnrollLoopsPassBase::TileUnrollLoopsPassBase;
 
   void runOnOperation() override {
     SmallVector<std::pair<scf::ForOp, int64_t>> asked;  // inner loops first
@@ -168,9 +171,5 @@ class TileUnrollLoopsPass : public PassWrapper<TileUnrollLoopsPass, OperationPas
 };
 
 }  // namespace
-
-std::unique_ptr<Pass> createTileUnrollLoopsPass() {
-  return std::make_unique<TileUnrollLoopsPass>();
-}
 
 }  // namespace ligerdsl::compiler

@@ -7,7 +7,7 @@
 int main(int argc, char** argv) {
   mlir::DialectRegistry registry;
   ligerdsl::compiler::registerDialects(registry);
-  ligerdsl::compiler::registerPasses();
+  ligerdsl::compiler::registerLigerdslPasses();
   mlir::registerTransformsPasses();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "ligerdsl-opt: runs libligerdsl's passes\n", registry));
 }

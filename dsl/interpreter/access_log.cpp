@@ -15,7 +15,7 @@ AccessLog::AccessLog(const program::Program& program, const Arguments& arguments
   }
 }
 
-// Ranges may overlap: an address always belongs to the first that has it.
+// Ranges may overlap. An address always belongs to the first range that contains it.
 AccessLog::Element& AccessLog::at(uintptr_t address) {
   const auto memory = std::find_if(memory_.begin(), memory_.end(),
                                    [&](const Memory& one) { return address >= one.begin && address < one.end; });

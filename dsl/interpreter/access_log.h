@@ -1,4 +1,5 @@
-// Which programs of a launch touched which elements: what nobody wrote, and where the order of programs matters.
+// Log of the elements that the programs of a launch access. It finds elements that no program
+// wrote, and results that depend on the order of programs.
 #pragma once
 
 #include <cstdint>
@@ -10,26 +11,27 @@
 
 namespace ligerdsl::interpreter {
 
-enum class Access : uint8_t { read, write, update };  // update: by an atomic
+enum class Access : uint8_t { read, write, update };  // update: an atomic
 
 class AccessLog {
  public:
   AccessLog(const program::Program& program, const Arguments& arguments);
 
-  // Accesses from here on are those of this program.
+  // Sets the program of the accesses that follow.
   void begin(int64_t program) { current_ = static_cast<uint32_t>(program + 1); }
-  // Of an element of so many bytes. `changes`: other bits than before; a write of the same ones conflicts with atomics
-  // only. What the access depends on, "" if it means the same in every order of the programs.
+  // Logs an access to an element of `bytes` bytes. `changes`: a write changes the bits. A write of
+  // the same bits conflicts with atomics only. Returns the reason why the result depends on the
+  // order of programs, or "".
   std::string note(const void* element, int64_t bytes, Access access, bool changes);
 
-  // Whether a program read or updated one of so many elements.
+  // Returns true if a program read or updated one of the elements.
   bool read(const void* data, int64_t elements, int64_t element_bytes) const;
 
   struct Extent {
     int64_t elements = 0, first = -1;
   };
-  // Elements of so many bytes that no program wrote or updated, of memory that none read either: what is read may well
-  // be kept as it is.
+  // Returns the elements that no program wrote or updated. Memory that was read does not count:
+  // such memory may be meant to keep its content.
   Extent unwritten(const void* data, int64_t elements, int64_t element_bytes) const;
 
  private:
@@ -37,7 +39,7 @@ class AccessLog {
   // Programs, counted from 1.
   struct Element {
     uint32_t reader = kNobody, writer = kNobody, updater = kNobody;
-    uint32_t changer = kNobody;  // of the writers, who wrote other bits than were there
+    uint32_t changer = kNobody;  // a writer that changed the bits
   };
   struct Memory {
     uintptr_t begin, end;
@@ -51,7 +53,7 @@ class AccessLog {
   void join(uint32_t* who) const { *who = by_another(*who) ? kSeveral : current_; }
 
   std::vector<Memory> memory_;
-  int64_t granule_ = 8;  // bytes of the smallest element
+  int64_t granule_ = 8;  // bytes of the smallest element type
   uint32_t current_ = kNobody;
 };
 

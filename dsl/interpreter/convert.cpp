@@ -10,7 +10,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);
 
-// `digits` bits of significand; the smallest normal number is 2^min_exponent.
+// Rounds to `digits` significand bits. The smallest normal number is 2^min_exponent.
 double round_significand(double value, int digits, int min_exponent, double overflow) {
   if (!std::isfinite(value) || value == 0.0) return value;
   int exponent = 0;
@@ -40,10 +40,10 @@ double f16_value(uint16_t bits) {
   return bits & 0x8000 ? -magnitude : magnitude;
 }
 
-// Of fp8, by its definition.
+// Parameters of an fp8 format.
 struct Fp8 {
   explicit Fp8(DType dtype) : fraction_bits(dtype == f8e4m3 ? 3 : 2), bias(dtype == f8e4m3 ? 7 : 15) {}
-  int least_exponent() const { return 1 - bias; }  // of a normal number
+  int least_exponent() const { return 1 - bias; }  // exponent of the smallest normal number
   int fraction_bits, bias;
 };
 
@@ -58,7 +58,7 @@ double fp8_value(DType dtype, int code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// A NaN is 0x7f; what f8e4m3 has nothing for is its largest number.
+// A NaN is 0x7f. In f8e4m3, values beyond the largest number become the largest number.
 uint8_t fp8_code(DType dtype, double value) {
   if (std::isnan(value)) return 0x7f;
   const int sign = std::signbit(value) ? 0x80 : 0;
@@ -68,7 +68,8 @@ uint8_t fp8_code(DType dtype, double value) {
   const int exponent =
       magnitude == 0 ? format.least_exponent() : std::max(std::ilogb(magnitude), format.least_exponent());
   const auto steps = static_cast<int>(std::ldexp(magnitude, format.fraction_bits - exponent));
-  // Of a normal number `steps` has one bit more than the fraction: it adds one to the exponent's field.
+  // For a normal number `steps` has one bit more than the fraction, which adds one to the
+  // exponent's field.
   return static_cast<uint8_t>(sign | (((exponent - format.least_exponent()) << format.fraction_bits) + steps));
 }
 

@@ -1,4 +1,4 @@
-// Elements in memory to and from the interpreter's doubles and 64-bit integers.
+// Conversions between elements in memory and the interpreter's doubles and 64-bit integers.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,15 @@
 
 namespace ligerdsl::interpreter {
 
-// Nearest value of the float dtype, ties to even; beyond the largest finite value: infinity, or of f8e4m3, which has none,
-// that value.
+// Returns the nearest value of the float dtype, ties to even. Beyond the largest finite value it is
+// infinity, or that value for f8e4m3, which has no infinity.
 double round_to(DType dtype, double value);
 
-// The number, or the largest finite one of the dtype that is nearest to it. So casts to fp8 begin.
+// Returns the number, clamped to the finite range of the dtype. Casts to fp8 begin with it.
 double saturate(DType dtype, double value);
 
-// The integer, or of the doubles around it the one whose last bit is set: rounded further, it is as if rounded once.
+// Returns the integer if a double represents it, else the adjacent double whose last bit is set. A
+// further rounding then gives the same result as a single rounding of the integer.
 double odd_double(int64_t value);
 
 // Wraps to the width of the integer dtype (i1: the lowest bit).

@@ -18,7 +18,7 @@ using program::SignOp;
 
 namespace {
 
-// Behind switches that name every member.
+// Result after a switch that names every member.
 constexpr double kNoValue = std::numeric_limits<double>::quiet_NaN();
 
 double minimum(double a, double b) {
@@ -94,7 +94,8 @@ double evaluate(SignOp code, double x) {
   return kNoValue;
 }
 
-// Integers wrap: unsigned arithmetic does, and differs in nothing but the cases handled apart.
+// Integers wrap, as unsigned arithmetic does. Division, minimum and maximum are the exceptions
+// below.
 int64_t negative(int64_t x) {
   return static_cast<int64_t>(0 - static_cast<uint64_t>(x));
 }
@@ -122,7 +123,7 @@ int bits(DType dtype) {
   return dtype == i1 ? 1 : static_cast<int>(8 * size_of(dtype));
 }
 
-// The bits as an unsigned number.
+// Returns the bits as an unsigned number.
 uint64_t unsigned_of(DType dtype, int64_t value) {
   return static_cast<uint64_t>(value) & (~uint64_t{0} >> (64 - bits(dtype)));
 }
@@ -181,7 +182,7 @@ bool holds(Predicate predicate, T a, T b) {
   return false;
 }
 
-// Toward zero; values outside the type become its limits, NaN 0.
+// Converts toward zero. Values outside the type become its limits, and NaN becomes 0.
 int64_t truncate_to(DType dtype, double value) {
   if (std::isnan(value)) return 0;
   const double bound = -static_cast<double>(least_of(dtype));
@@ -190,7 +191,8 @@ int64_t truncate_to(DType dtype, double value) {
   return static_cast<int64_t>(value);
 }
 
-// Of lanes that no store takes too: what a kernel divides by should be a number everywhere.
+// Message for a division by zero. It is an error also in elements that no store uses: a kernel
+// should load a valid divisor everywhere.
 std::string divided_by_zero(size_t element) {
   return "division by zero in element " + std::to_string(element) +
          "; a divisor outside of its view is the pad: load it with {.pad = 1}";
@@ -309,11 +311,11 @@ void Machine::cast(const Op& op) {
 
 namespace {
 
-// Two NaNs, the negative one with the bits of the fraction that the other does not have.
+// Returns the bits of a NaN. The negative NaN has the fraction bits that the positive one lacks.
 uint64_t nan_bits(DType dtype, bool negative) {
   switch (dtype) {
     case f8e4m3:
-      return negative ? 0xff : 0x7f;  // it has no others
+      return negative ? 0xff : 0x7f;  // f8e4m3 has no other NaNs
     case f8e5m2:
       return negative ? 0xfd : 0x7e;
     case f16:
@@ -334,7 +336,7 @@ uint64_t nan_bits(DType dtype, bool negative) {
 
 }  // namespace
 
-// Through memory, where an element has the bits of its type.
+// Converts through memory, in which an element has the bits of its type.
 void Machine::bitcast(const Op& op) {
   const DType from = type(op.operands[0]).dtype, to = type(op.results[0]).dtype;
   const Data& in = data(op.operands[0]);

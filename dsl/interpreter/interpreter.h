@@ -1,4 +1,4 @@
-// Runs a Program: the public header says how, this is the form for code that has one in memory.
+// Runs a Program in memory; see the public header.
 #pragma once
 
 #include "ligerdsl/dsl/interpreter.h"
@@ -8,7 +8,8 @@ namespace ligerdsl::interpreter {
 
 class AccessLog;
 
-// `log`: of these arguments; what Options::find_races refuses is then refused too.
+// `log` is an AccessLog for these arguments. With a log, races are errors as with
+// Options::find_races.
 void run(const program::Program& program, const Arguments& arguments, Grid grid, const Options& options = {},
          AccessLog* log = nullptr);
 

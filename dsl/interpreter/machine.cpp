@@ -31,11 +31,11 @@ Machine::Machine(const program::Program& program, const Arguments& arguments, co
       views_(program.values.size()),
       grid_{grid.x, grid.y, grid.z} {
   bind_arguments(arguments);
-  require_apart();
+  require_disjoint();
 }
 
-// As a launch does.
-void Machine::require_apart() const {
+// Checks aliasing as a launch does.
+void Machine::require_disjoint() const {
   const program::Aliasing aliasing(program_, options_.no_alias);
   std::string fault = aliasing.contradiction();
   std::vector<program::Strided> views;
@@ -191,7 +191,7 @@ void Machine::hint(const Op& op, program::HintOp code) {
 
 void Machine::copy_values(const std::vector<ValueId>& from, const std::vector<ValueId>& to, size_t first_from,
                           size_t first_to) {
-  // Through copies: a loop may yield its own arguments in another order.
+  // Copies all values first: a loop may yield its own arguments in another order.
   std::vector<Data> moved;
   for (size_t i = first_from; i < from.size(); ++i) moved.push_back(data(from[i]));
   for (size_t i = 0; i < moved.size(); ++i) data(to[first_to + i]) = std::move(moved[i]);

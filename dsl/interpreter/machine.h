@@ -1,4 +1,4 @@
-// The state of one run, shared by the op families.
+// State of one run of the interpreter, shared by the op families.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ using program::Shape;
 using program::Type;
 using program::ValueId;
 
-// A value: floats in `real`, integers, i1 and addresses in `integer`; one element per tile element, row-major.
+// A value: floats in `real`, integers, i1 and addresses in `integer`; one element per tile element,
+// row-major.
 struct Data {
   std::vector<double> real;
   std::vector<int64_t> integer;
@@ -34,7 +35,7 @@ class Machine {
  private:
   // Control (machine.cpp). run_ops returns the operands of the region's yield, if any.
   void bind_arguments(const Arguments& arguments);
-  void require_apart() const;
+  void require_disjoint() const;
   std::vector<ValueId> run_ops(const Region& region);
   void run_op(const Op& op);
   void for_range(const Op& op);
@@ -44,7 +45,7 @@ class Machine {
                    size_t first_to = 0);
   void print(const Op& op);
 
-  // One family each.
+  // One function per family.
   void creation(const Op& op, program::CreationOp code);        // shape.cpp
   void shape(const Op& op, program::ShapeOp code);              // shape.cpp
   void elementwise(const Op& op, program::ElementwiseOp code);  // elementwise.cpp
@@ -52,10 +53,10 @@ class Machine {
   void integer(const Op& op, program::IntegerOp code);
   void sign(const Op& op, program::SignOp code);
   void math(const Op& op, program::MathOp code);
-  void reduction(const Op& op, program::ReductionOp code);  // reduce.cpp
+  void reduction(const Op& op, program::ReductionOp code);      // reduce.cpp
   void contraction(const Op& op, program::ContractionOp code);  // contraction.cpp
-  void memory(const Op& op, program::MemoryOp code);        // memory.cpp
-  void atomic(const Op& op, program::AtomicOp code);        // memory.cpp
+  void memory(const Op& op, program::MemoryOp code);            // memory.cpp
+  void atomic(const Op& op, program::AtomicOp code);            // memory.cpp
   void control(const Op& op, program::ControlOp code);
   void hint(const Op& op, program::HintOp code);
 
@@ -65,7 +66,7 @@ class Machine {
   void bitcast(const Op& op);
   void reduce(const Op& op);
   void scan(const Op& op);
-  // left := combine(left, right), element by element values of all operands.
+  // Computes left := combine(left, right) for one element of each operand.
   void combine(const Op& op, std::vector<Data>& left, const std::vector<Data>& right);
   int64_t max_alignment_offset(const Op& op) const;
   int64_t alignment_offset(const Op& op);
@@ -75,7 +76,8 @@ class Machine {
   void pointer_access(const Op& op);
 
   [[noreturn]] void fail(const Op& op, const std::string& message) const;
-  // Bytes of an element in memory, and the element at an address, which must be inside the arguments' memory.
+  // element_bytes returns the bytes of an element in memory. checked returns the element at an
+  // address, which must be inside the arguments' memory.
   int64_t element_bytes(DType dtype) const { return wide_ ? 8 : size_of(dtype); }
   void* checked(const Op& op, int64_t address, DType dtype) const;
   void note(const Op& op, const void* element, DType dtype, Access access, bool changes) const;
@@ -86,7 +88,7 @@ class Machine {
 
   const Type& type(ValueId id) const { return program_.values[id]; }
   Data& data(ValueId id) { return values_[id]; }
-  // The result's storage, sized for its type.
+  // Returns the result's storage, with the size of its type.
   Data& result(const Op& op, size_t i = 0);
   int64_t size(const Type& type) const;
   double rounded(DType dtype, double value) const;
@@ -98,18 +100,19 @@ class Machine {
 
   const program::Program& program_;
   const Options& options_;
-  AccessLog* log_;  // null: nobody asks
+  AccessLog* log_;  // null: no log
   std::vector<Arguments::Range> ranges_;
-  bool wide_;                 // memory of 8-byte elements
+  bool wide_;                 // memory has 8-byte elements
   std::vector<Data> values_;  // by ValueId
   std::vector<View> views_;   // by ValueId; views only
-  // What this program's loads of resident rows gave, by the row's number and where the block begins.
+  // Blocks that this program has loaded from resident rows, by the number of the row and the start
+  // of the block.
   std::map<std::pair<int64_t, Shape>, Data> residents_;
   std::array<int64_t, 3> id_{};
   std::array<int64_t, 3> grid_{};
 };
 
-// Row-major strides of a tile.
+// Returns the row-major strides of a tile.
 Shape row_major(const Shape& shape);
 
 }  // namespace ligerdsl::interpreter

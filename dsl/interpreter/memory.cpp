@@ -18,7 +18,7 @@ using program::TypeKind;
 
 namespace {
 
-// Address arithmetic wraps; the check of the address follows.
+// Returns a * b + c with wrap-around. The check of the address follows.
 int64_t wrapping_multiply_add(int64_t a, int64_t b, int64_t c) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b) + static_cast<uint64_t>(c));
 }
@@ -115,7 +115,7 @@ void Machine::slice(const Op& op) {
   views_[op.results[0]] = std::move(view);
 }
 
-// As on a GPU: rows begin where a vector of 16 bytes does.
+// Returns the same limit as on a GPU, where aligned rows begin at multiples of 16 bytes.
 int64_t Machine::max_alignment_offset(const Op& op) const {
   const View& view = views_[op.operands[0]];
   return view.strides.back() == 1 ? 16 / size_of(type(op.operands[0]).dtype) - 1 : 0;
@@ -182,7 +182,7 @@ void Machine::tile_access(const Op& op) {
   if (is_load && op.integer(AttrKey::resident)) require_unchanged(op, start, value);
 }
 
-// Targets may keep the block where its first load put it.
+// Fails if a resident block has changed since its first load, because targets may reuse that load.
 void Machine::require_unchanged(const Op& op, const Shape& start, const Data& block) {
   const auto [before, first] = residents_.try_emplace({op.integer(AttrKey::resident), start}, block);
   const auto same_bits = [](double a, double b) { return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b); };
@@ -190,7 +190,7 @@ void Machine::require_unchanged(const Op& op, const Shape& start, const Data& bl
                 std::equal(block.real.begin(), block.real.end(), before->second.real.begin(), same_bits)))
     return;
   fail(op,
-       "this block of a resident row was written after its first load; write it behind its last load, or load it "
+       "this block of a resident row was written after its first load; write it after its last load, or load it "
        "without resident()");
 }
 
@@ -216,7 +216,7 @@ void Machine::pointer_access(const Op& op) {
 
 namespace {
 
-// What an element becomes where it is `old`; `operands` are those behind the pointer.
+// Returns the new value of an element that is `old`. `operands` are those after the pointer.
 template <class T>
 T updated(const Op& op, AtomicOp code, T old, const std::vector<T>& operands) {
   switch (code) {
@@ -257,7 +257,7 @@ void Machine::atomic(const Op& op, AtomicOp code) {
   const std::vector<int64_t>* mask = has_mask ? &data(op.operands.back()).integer : nullptr;
   const size_t values = op.operands.size() - 1 - has_mask;
   Data& old = result(op);
-  std::fill(old.real.begin(), old.real.end(), 0.0);  // masked off: 0
+  std::fill(old.real.begin(), old.real.end(), 0.0);  // 0 where the mask is false
   std::fill(old.integer.begin(), old.integer.end(), 0);
   for (size_t i = 0; i < address.size(); ++i) {
     if (mask && !(*mask)[i]) continue;

@@ -12,7 +12,7 @@ using program::ReductionKind;
 
 namespace {
 
-// The axis seen as [outer, extent, inner].
+// A shape as [outer, extent, inner] around the axis.
 struct Slices {
   int64_t outer = 1, extent = 1, inner = 1;
   Slices(const Shape& shape, int64_t axis) {
@@ -36,7 +36,7 @@ int64_t wrapping_add(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
 }
 
-// One element of every operand.
+// Returns one element of every operand.
 std::vector<Data> element(const std::vector<const Data*>& operands, int64_t index) {
   std::vector<Data> out(operands.size());
   for (size_t n = 0; n < operands.size(); ++n) {

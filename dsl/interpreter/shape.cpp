@@ -47,7 +47,7 @@ void Machine::creation(const Op& op, CreationOp code) {
 
 namespace {
 
-// Result element i comes from operand element sum(index_d(i) * stride_d).
+// Returns the source of each element i of the result: sum(index_d(i) * stride_d).
 std::vector<int64_t> gather_indices(const Shape& shape, const Shape& strides) {
   std::vector<int64_t> from(program::tileElements(shape));
   Shape index(shape.size(), 0);
@@ -71,7 +71,7 @@ void Machine::shape(const Op& op, ShapeOp code) {
   const Type& t = type(op.results[0]);
   Shape strides = row_major(in.shape);
   const int64_t axis = op.integer(AttrKey::axis);
-  // Element i is that at `place(i, its index along the axis)` of the axis.
+  // Element i of the result is the source element at index `place(i, its index)` of the axis.
   std::vector<int64_t> moved;
   const auto move = [&](auto place) {
     const int64_t below = strides[axis], size = t.shape[axis];
@@ -95,7 +95,7 @@ void Machine::shape(const Op& op, ShapeOp code) {
     }
     case ShapeOp::expand_dims:
     case ShapeOp::reshape:
-      strides = row_major(t.shape);  // the same order
+      strides = row_major(t.shape);  // same order of elements
       break;
     case ShapeOp::shuffle_xor:
       move([&](int64_t, int64_t at) { return at ^ op.integer(AttrKey::xor_mask); });

@@ -6,10 +6,10 @@ namespace ligerdsl::program {
 namespace {
 
 struct Writes {
-  std::vector<int> argument_of;  // per value: what a pointer or view points into, or -1
+  std::vector<int> argument_of;  // per value: argument that a pointer or view points into, or -1
   std::vector<bool> exposed;     // arguments whose address the program holds as a pointer
   std::vector<bool> written;
-  bool anywhere = false;  // a store through a pointer that comes out of control flow
+  bool anywhere = false;  // a store through a pointer that control flow yields
 
   void collect(const Region& region) {
     for (const Op& op : region.ops) {
@@ -45,11 +45,11 @@ std::vector<bool> written_arguments(const Program& program) {
 }
 
 Aliasing::Aliasing(const Program& program, bool no_alias)
-    : written_(written_arguments(program)), no_alias_(no_alias), some_must_be_apart_(no_alias) {
+    : written_(written_arguments(program)), no_alias_(no_alias), some_must_be_disjoint_(no_alias) {
   for (const Argument& argument : program.arguments) {
     names_.push_back(argument.name);
     read_only_.push_back(argument.read_only);
-    some_must_be_apart_ = some_must_be_apart_ || argument.read_only;
+    some_must_be_disjoint_ = some_must_be_disjoint_ || argument.read_only;
   }
 }
 
@@ -66,11 +66,11 @@ std::string Aliasing::contradiction() const {
 std::string Aliasing::fault(std::span<const Strided> views, std::span<const size_t> arguments) const {
   for (size_t a = 0; a < views.size(); ++a) {
     const std::string& name = names_[arguments[a]];
-    // Tiles at different places of a view are taken to be different memory.
+    // The compiler assumes that different tiles of a view are different memory.
     if (written_[arguments[a]] && !injective(views[a]))
       return "`" + name + "`: the kernel writes it, but it reaches one element through two indices; check its strides";
-    for (size_t b = 0; b < views.size() && some_must_be_apart_; ++b) {
-      if (a == b || !must_be_apart(arguments[a], arguments[b]) || overlap(views[a], views[b]) == Overlap::none)
+    for (size_t b = 0; b < views.size() && some_must_be_disjoint_; ++b) {
+      if (a == b || !must_be_disjoint(arguments[a], arguments[b]) || overlap(views[a], views[b]) == Overlap::none)
         continue;
       return "`" + name + "` shares memory with `" + names_[arguments[b]] + "`, but " +
              (read_only_[arguments[b]]

@@ -1,4 +1,4 @@
-// Which arguments of a launch may share memory: one rule for the launcher and the interpreter.
+// Arguments of a launch that may share memory: one rule for the launcher and the interpreter.
 #pragma once
 
 #include <span>
@@ -10,32 +10,33 @@
 
 namespace ligerdsl::program {
 
-// For each argument of the program: does any store or atomic of the program write through it?
+// Returns, for each argument of the program, whether a store or atomic writes through it.
 std::vector<bool> written_arguments(const Program& program);
 
-// A view that the kernel writes reaches each of its elements through one index. Its memory is apart from that of views
-// that are declared read_only, and with `no_alias` from that of all others. For pointers the caller answers.
+// Rules: a view that the kernel writes reaches each of its elements through one index only. It
+// shares no memory with views that are declared read_only, and with `no_alias` none with any other
+// view. The caller is responsible for pointers.
 class Aliasing {
  public:
   Aliasing() = default;
   Aliasing(const Program& program, bool no_alias);
 
   const std::vector<bool>& written() const { return written_; }
-  // A read_only argument that a store may reach through a pointer out of control flow; "" where there is none. No
-  // launch can be right then.
+  // Returns an error if a store may reach a read_only argument through a pointer that control flow
+  // yields, else "". No launch of such a program can be correct.
   std::string contradiction() const;
-  // What is wrong with a launch on these views, "" if nothing is; arguments[i] is the number of views[i].
+  // Returns an error for a launch on these views, or "". arguments[i] is the number of views[i].
   std::string fault(std::span<const Strided> views, std::span<const size_t> arguments) const;
 
  private:
-  bool must_be_apart(size_t written, size_t other) const {
+  bool must_be_disjoint(size_t written, size_t other) const {
     return written_[written] && (no_alias_ || read_only_[other]);
   }
 
   std::vector<std::string> names_;
   std::vector<bool> written_, read_only_;
   bool no_alias_ = false;
-  bool some_must_be_apart_ = false;
+  bool some_must_be_disjoint_ = false;
 };
 
 }  // namespace ligerdsl::program

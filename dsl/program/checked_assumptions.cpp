@@ -64,12 +64,12 @@ class Rewriter {
     region.ops.push_back({OpCode::if_else, {condition}, {}, {}, {std::move(holds), std::move(broken)}, loc});
   }
 
-  // The same value, and nothing known of it.
+  // Replaces the op by a check and a value without known divisor.
   void divisible(Region& region, const Op& op) {
     const DType dtype = result_.program.values[op.operands[0]].dtype;
     const int64_t divisor = op.integer(AttrKey::divisor);
     const ValueId zero = constant(region, dtype, 0, op.loc), whole = scalar(DType::i1);
-    ValueId rest = op.operands[0];  // of an i32 by more than an i32: itself
+    ValueId rest = op.operands[0];  // an i32 is its own remainder by a divisor above INT32_MAX
     if (dtype == DType::i64 || divisor <= INT32_MAX) {
       const ValueId by = constant(region, dtype, divisor, op.loc);
       rest = scalar(dtype);

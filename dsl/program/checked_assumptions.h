@@ -1,4 +1,5 @@
-// A kernel that reports broken assumptions instead of relying on them: for launches that are validated.
+// Rewrites a kernel to report broken assumptions instead of relying on them, for validated
+// launches.
 #pragma once
 
 #include <string>
@@ -9,12 +10,13 @@
 namespace ligerdsl::program {
 
 struct CheckedAssumptions {
-  Program program;                   // takes one more argument, the last: a pointer to an i64
-  std::vector<std::string> reports;  // "file:line:column: error: assume: ..." of number i
+  Program program;                   // has an extra last argument: a pointer to an i64
+  std::vector<std::string> reports;  // reports[i]: "file:line:column: error: assume: ..."
 };
 
-// Where an assumption does not hold, -1 - i is stored through the added argument, i being the assumption's number, and
-// the program goes on. Nothing is assumed of what is checked, so that no code before the check counts on it.
+// If assumption number i does not hold, the program stores -1 - i through the added argument and
+// continues. The compiler assumes nothing about checked values, so no code before the check relies
+// on them.
 CheckedAssumptions check_assumptions(const Program& program);
 
 }  // namespace ligerdsl::program

@@ -16,7 +16,7 @@ constexpr GpuArch named(GpuArch arch, std::string_view name) {
   return arch;
 }
 
-// The same chip under another name; devices are compiled for under the first.
+// Returns the same chip under another name. Devices are compiled for under the first name.
 constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   GpuArch other = named(arch, name);
   other.of_devices = false;
@@ -24,7 +24,8 @@ constexpr GpuArch with_name(const GpuArch& arch, std::string_view name) {
   return other;
 }
 
-// What every chip has, beside what it says of itself. A CTA can have an SM's shared memory but for the system's share.
+// Adds the properties that all chips share. A CTA can have an SM's shared memory except the
+// system's share.
 constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
   target.gpu = 1;
   target.registers_per_sm = 64 * 1024;
@@ -32,19 +33,22 @@ constexpr ligerdsl::Target chip(ligerdsl_target_t target) {
   target.vector_bytes = 16;
   target.shared_reserved = 1 * KB;
   target.shared_per_cta = target.shared_per_sm - target.shared_reserved;
-  target.exchange_bytes = 4 * KB;  // this and the next were measured on an H200
+  target.exchange_bytes = 4 * KB;  // measured on an H200, as is the next
   target.shared_not_rows = 28 * KB;
   return ligerdsl::Target(target);
 }
 
 // A100, RTX A6000, Orin, L40S, H200, B200, B300, RTX PRO 6000. Sources:
-// * an SM and a CTA: CUDA Programming Guide 13, "Compute Capabilities", technical specifications, as in libcu++'s
-//   cuda/__device/arch_traits.h (the 32 CTAs and 128 KB of the Blackwell Tuning Guide, 1.4.1.1, are not 12.0's);
-// * clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 for who asks on 9.0 and 10.0;
-// * PTX: PTX ISA 9.0, "Release Notes"; ptxas 13.0 takes each target from this version on;
-// * SMs and L2: published device properties of H200, B200 and RTX PRO 6000; of the others, and 12.0's clusters, only
-//   secondary pages were found.
-// GpuTest.ArchitectureIsAsInTheTable compares a row with its device: sm_90a with an H200 so far.
+// * SM and CTA: CUDA Programming Guide 13, "Compute Capabilities", technical specifications, as in
+//   libcu++'s cuda/__device/arch_traits.h. (The 32 CTAs and 128 KB of the Blackwell Tuning Guide,
+//   1.4.1.1, do not apply to 12.0.)
+// * Clusters: Hopper Tuning Guide, 1.4.1.3, and Blackwell Tuning Guide, 1.4.1.2: 8, and 16 on
+//   request on 9.0 and 10.0.
+// * PTX: PTX ISA 9.0, "Release Notes". ptxas 13.0 takes each target from this version on.
+// * SMs and L2: published device properties of H200, B200 and RTX PRO 6000. For the others, and for
+//   clusters of 12.0, only secondary sources were found.
+//
+// GpuTest.AttributesMatchTheTableOfArchitectures compares a row with its device: sm_90a with an H200 so far.
 constexpr GpuArch kSm80{chip({.name = "sm_80",
                               .capability = 80,
                               .sms = 108,
@@ -81,60 +85,57 @@ constexpr GpuArch kSm89{chip({.name = "sm_89",
                               .shared_per_sm = 100 * KB,
                               .l2_bytes = 96 * MB}),
                         {.fp8_ptx = 81}};
-constexpr GpuArch kSm90a{
-    chip({.name = "sm_90a",
-          .capability = 90,
-          .sms = 132,
-          .threads_per_sm = 2048,
-          .max_ctas_per_sm = 32,
-          .max_cluster = 16,
-          .shared_per_sm = 228 * KB,
-          .l2_bytes = 60 * MB}),
-    {.first_ptx = 80,
-     .cluster_ptx = 86,
-     .fp8_ptx = 81,
-     .adds_ptx = 81,
-     .bulk_copies = true,
-     .overlaps_launches = true,
-     .wgmma = true}};
-constexpr GpuArch kSm100{
-    chip({.name = "sm_100",
-          .capability = 100,
-          .sms = 148,
-          .threads_per_sm = 2048,
-          .max_ctas_per_sm = 32,
-          .max_cluster = 16,
-          .shared_per_sm = 228 * KB,
-          .l2_bytes = 126 * MB}),
-    {.first_ptx = 86,
-     .cluster_ptx = 86,
-     .fp8_ptx = 86,
-     .adds_ptx = 86,
-     .bulk_copies = true,
-     .overlaps_launches = true}};
+constexpr GpuArch kSm90a{chip({.name = "sm_90a",
+                               .capability = 90,
+                               .sms = 132,
+                               .threads_per_sm = 2048,
+                               .max_ctas_per_sm = 32,
+                               .max_cluster = 16,
+                               .shared_per_sm = 228 * KB,
+                               .l2_bytes = 60 * MB}),
+                         {.first_ptx = 80,
+                          .cluster_ptx = 86,
+                          .fp8_ptx = 81,
+                          .adds_ptx = 81,
+                          .bulk_copies = true,
+                          .overlaps_launches = true,
+                          .wgmma = true}};
+constexpr GpuArch kSm100{chip({.name = "sm_100",
+                               .capability = 100,
+                               .sms = 148,
+                               .threads_per_sm = 2048,
+                               .max_ctas_per_sm = 32,
+                               .max_cluster = 16,
+                               .shared_per_sm = 228 * KB,
+                               .l2_bytes = 126 * MB}),
+                         {.first_ptx = 86,
+                          .cluster_ptx = 86,
+                          .fp8_ptx = 86,
+                          .adds_ptx = 86,
+                          .bulk_copies = true,
+                          .overlaps_launches = true}};
 constexpr GpuArch kSm103 = [] {
   GpuArch arch = named(kSm100, "sm_103");
   arch.capability = 103;
   arch.first_ptx = arch.cluster_ptx = arch.fp8_ptx = arch.adds_ptx = 88;
   return arch;
 }();
-constexpr GpuArch kSm120{
-    chip({.name = "sm_120",
-          .capability = 120,
-          .sms = 188,
-          .threads_per_sm = 1536,
-          .max_ctas_per_sm = 24,
-          .max_cluster = 8,
-          .shared_per_sm = 100 * KB,
-          .l2_bytes = 128 * MB}),
-    {.first_ptx = 87,
-     .cluster_ptx = 87,
-     .fp8_ptx = 87,
-     .adds_ptx = 87,
-     .bulk_copies = true,
-     .overlaps_launches = true}};
+constexpr GpuArch kSm120{chip({.name = "sm_120",
+                               .capability = 120,
+                               .sms = 188,
+                               .threads_per_sm = 1536,
+                               .max_ctas_per_sm = 24,
+                               .max_cluster = 8,
+                               .shared_per_sm = 100 * KB,
+                               .l2_bytes = 128 * MB}),
+                         {.first_ptx = 87,
+                          .cluster_ptx = 87,
+                          .fp8_ptx = 87,
+                          .adds_ptx = 87,
+                          .bulk_copies = true,
+                          .overlaps_launches = true}};
 
-// By capability.
+// In the order of capabilities.
 constexpr std::array kArchs = {kSm80,
                                kSm86,
                                kSm87,

@@ -6,7 +6,7 @@
 namespace ligerdsl::program {
 namespace {
 
-// The words of the table are read when this file is compiled: one that means nothing does not compile.
+// The words of the table are parsed at compile time: an unknown word does not compile.
 constexpr AttrInfo kAttributes[] = {
 #define LIGERDSL_ATTRIBUTE(name, number, kind, most, names) {AttrKey::name, #name, AttrKind::kind, most, names},
 #include "ligerdsl/dsl/ops.def"
@@ -99,7 +99,7 @@ constexpr OpInfo kOperations[] = {
 #include "ligerdsl/dsl/ops.def"
 };
 
-constexpr size_t kNumbers = 128;  // operations have smaller ones
+constexpr size_t kNumbers = 128;  // numbers of operations are smaller
 constexpr uint8_t kNone = 255;
 
 consteval std::array<uint8_t, kNumbers> index_by_number() {
@@ -145,7 +145,7 @@ const char* opName(OpCode code) {
 }
 
 const char* attrName(AttrKey key) {
-  if (key == AttrKey::value_int || key == AttrKey::value_float) return "value";  // its type tells which
+  if (key == AttrKey::value_int || key == AttrKey::value_float) return "value";  // distinguished by type
   const AttrInfo* found = find(key);
   return found ? found->name : nullptr;
 }
@@ -164,7 +164,7 @@ bool accepts(Dtypes dtypes, DType dtype) {
       return dtype == DType::i32 || dtype == DType::i64;
     case Dtypes::floats:
       return is_float(dtype) && !is_fp8(dtype);
-    case Dtypes::factors:
+    case Dtypes::dot_operands:
       return is_float(dtype) || dtype == DType::i8;
     case Dtypes::f32:
       return dtype == DType::f32;
@@ -192,7 +192,7 @@ const char* wanted(Dtypes dtypes) {
       return "i32 or i64";
     case Dtypes::floats:
       return "a float type; convert with .to(f32)";
-    case Dtypes::factors:
+    case Dtypes::dot_operands:
       return "f32, f16, bf16, fp8 or i8";
     case Dtypes::f32:
       return "f32; convert with .to(f32)";

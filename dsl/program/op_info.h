@@ -1,5 +1,5 @@
-// The table of operations (lib/include/ligerdsl/dsl/ops.def) as C++: what the builder, the verifier, the printer, the
-// interpreter, the launch rules and the importer ask about an operation.
+// The table of operations (lib/include/ligerdsl/dsl/ops.def) as C++, for the builder, the verifier,
+// the printer, the interpreter, the launch rules and the importer.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 #include "program/program.h"
 
-// Whoever includes the table forgets no case: a switch over an enum names every member or has a default.
+// A switch over an enum must name every member or have a default, so that no case is forgotten.
 #pragma GCC diagnostic error "-Wswitch"
 
 namespace ligerdsl::program {
 
-// One enum per family, so that a switch names its members only, all of them, and needs no default. An OpCode of the
-// family converts by static_cast: the numbers are the same.
+// One enum per family. A switch over it names all members of the family and needs no default. An
+// OpCode of the family converts by static_cast: the numbers are the same.
 enum class Family : uint8_t {
   creation,
   shape,
@@ -40,7 +40,7 @@ enum class ShapeOp : uint16_t {
 #define LIGERDSL_SHAPE(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
 };
-enum class ElementwiseOp : uint16_t {  // elementwise, of no other family
+enum class ElementwiseOp : uint16_t {  // elementwise ops without a family of their own
 #define LIGERDSL_ELEMENTWISE(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
 };
@@ -85,15 +85,28 @@ enum class HintOp : uint16_t {
 #include "ligerdsl/dsl/ops.def"
 };
 
-// Dtypes of an operation's values. words: i32, i64; factors: of a product, floats, fp8 and i8; atomics: what a GPU adds
-// atomically.
-enum class Dtypes : uint8_t { any, numbers, integers, integers_and_i1, words, floats, factors, f32, i32, i1, atomics };
+// Dtypes of an operation's values. words: i32, i64; dot_operands: floats, fp8 and i8; atomics:
+// types of atomic addition.
+enum class Dtypes : uint8_t {
+  any,
+  numbers,
+  integers,
+  integers_and_i1,
+  words,
+  floats,
+  dot_operands,
+  f32,
+  i32,
+  i1,
+  atomics
+};
 bool accepts(Dtypes dtypes, DType dtype);
 const char* wanted(Dtypes dtypes);  // "f32; convert with .to(f32)"
 
-// What an operation does to memory, by itself, through its first operand. address: nothing, and a pointer that it gives
-// points into what the first operand points into. order: nothing, but it stays where it is. regions: what its regions
-// do.
+// Effect of an operation on memory through its first operand.
+//   address  none; a resulting pointer points into the same memory as the first operand
+//   order    none, but the operation keeps its place
+//   regions  that of its regions
 enum class Effect : uint8_t { pure, address, read, write, read_write, order, regions };
 constexpr bool reads(Effect effect) {
   return effect == Effect::read || effect == Effect::read_write;
@@ -102,27 +115,27 @@ constexpr bool writes(Effect effect) {
   return effect == Effect::write || effect == Effect::read_write;
 }
 
-// What stands in one place of a signature.
+// One term of a signature.
 enum class Term : uint8_t {
-  value,   // scalar or tile of the operation's dtypes; all values, operands and results, have one type
+  value,   // scalar or tile of the operation's dtypes; all of them have one type
   test,    // i1 of the values' shape
   scalar,  // scalar or pointer
   tile,    // tile, of values or pointers
   view,
   index_of_each,     // index*: i32 or i64 scalars, one per dimension of the view
-  row_of_each,       // row*: the same for all dimensions but the last
+  row_of_each,       // row*: as index*, without the last dimension
   alignment_offset,  // alignment_offset?: an i32 scalar
-  block,             // what tile_shape cuts from the view
+  block,             // tile or scalar with the shape of tile_shape
   ptr,               // pointer or tile of pointers; all of one type
-  pointee,           // what ptr points to
+  pointee,           // scalar or tile that ptr points to
   mask,              // mask?: i1 of ptr's shape
-  other,             // other?: as pointee
+  other,             // other?: type of pointee
   offset,            // i32 or i64 of ptr's shape
   i1,
   i32,
   i64,            // scalars
   integer,        // i32 or i64 scalar; all of one type
-  any,            // whatever the operation's own rules say
+  any,            // checked by the operation's own rules
   any_number_of,  // any*
 };
 struct Terms {
@@ -144,11 +157,11 @@ struct OpInfo {
   Dtypes dtypes;
   Terms operands, results;
   Effect effect;
-  uint64_t needs, takes;  // attributes that must be there, and that may: bit of an AttrKey's number
+  uint64_t needs, takes;  // bit masks of required and of accepted attributes, by AttrKey
 };
 
-const OpInfo* find(OpCode code);  // null: there is no such operation
-const OpInfo& info(OpCode code);  // throws std::runtime_error that names the number
+const OpInfo* find(OpCode code);  // null if there is no such operation
+const OpInfo& info(OpCode code);  // throws std::runtime_error with the number
 std::span<const OpInfo> operations();
 
 enum class AttrKind : uint8_t { flag, choice, count, integer, real, text, list };
@@ -156,35 +169,37 @@ struct AttrInfo {
   AttrKey key;
   const char* name;
   AttrKind kind;
-  int64_t most;             // flag, choice, count: values are 0 to this
-  std::string_view values;  // choice: their names, with blanks between
+  int64_t most;             // flag, choice, count: largest value
+  std::string_view values;  // choice: names, separated by blanks
 };
-const AttrInfo* find(AttrKey key);  // null: there is no such attribute
+const AttrInfo* find(AttrKey key);  // null if there is no such attribute
 
-const char* opName(OpCode code);    // "load_tile"; nullptr for a number that is no op
-const char* attrName(AttrKey key);  // "tile_shape"; nullptr for a number that is no attribute
+const char* opName(OpCode code);    // "load_tile"; nullptr for an unknown number
+const char* attrName(AttrKey key);  // "tile_shape"; nullptr for an unknown number
 
 bool canCast(DType from, DType to);     // fp8 only from and to f16, bf16 and f32
-bool canBitcast(DType from, DType to);  // of one width, neither i1
+bool canBitcast(DType from, DType to);  // types of equal width, neither is i1
 bool isElementwise(OpCode code);        // cast, select, add ... sigmoid
-bool roundsToTf32(const Op& dot);       // its factors, of f32
-// Whether it may stand in a combiner, with scalars: elementwise, a constant, the yield.
+bool roundsToTf32(const Op& dot);       // rounds its f32 operands
+// Returns true if a combiner may contain the op, with scalars: elementwise ops, a constant, the
+// yield.
 bool fitsCombiner(OpCode code);
 
 inline constexpr int64_t kMaxTileElements = int64_t{1} << 20;
 
-// Whether the program is a loop over programs (KernelBuilder::dynamic_persistent): then its first two arguments are the
-// counter and the number of programs.
+// Returns true if the program is a loop over programs (KernelBuilder::dynamic_persistent). Its
+// first two arguments are then the counter and the number of programs.
 bool isDynamicPersistent(const Program& program);
 bool isIdentifier(std::string_view text);
 
-// A dimension c * 2^n with odd c <= 31.
+// Returns true for a dimension c * 2^n with odd c <= 31.
 bool isTileExtent(int64_t extent);
 
-// Product of the dimensions, or -1 when it exceeds kMaxTileElements or a dimension is not positive.
+// Returns the product of the dimensions, or -1 if it exceeds kMaxTileElements or a dimension is not
+// positive.
 int64_t tileElements(const Shape& shape);
 
-// The tile of a partition: tile_shape without its squeezed (0) entries.
+// Returns the shape of a partition's tile: tile_shape without its squeezed (0) entries.
 Shape partitionShape(const Shape& tile_shape);
 
 }  // namespace ligerdsl::program

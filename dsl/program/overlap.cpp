@@ -1,5 +1,6 @@
-// Rows: a tensor whose dimensions join into [count, width] with one stride is compared modulo that stride, so that two
-// slices of one buffer (q and k of a fused projection, gate and up of a fused MLP) are seen not to overlap.
+// A tensor whose dimensions join into rows [count, width] with one stride is compared modulo that
+// stride. Two slices of one buffer, such as q and k of a fused projection or gate and up of a fused
+// MLP, are then found not to overlap.
 #include "program/overlap.h"
 
 #include <algorithm>
@@ -17,7 +18,7 @@ bool empty(const Strided& t) {
   return std::any_of(t.dims, t.dims + t.rank, [](int64_t d) { return d == 0; });
 }
 
-// Dimensions of size 1 left out, ordered by stride, largest first.
+// Sorts the dimensions by stride, largest first, without those of size 1.
 int sorted_dims(const Strided& t, int64_t (&dims)[kMaxViewRank], int64_t (&strides)[kMaxViewRank]) {
   int n = 0;
   for (int i = 0; i < t.rank; ++i) {
@@ -52,7 +53,8 @@ Rows rows_of(const Strided& t) {
   return rows;
 }
 
-// The same memory, element for element. Strides along dimensions of size 1 say nothing.
+// Returns true if both are the same memory, element for element. Strides of dimensions of size 1 do
+// not matter.
 bool same(const Strided& a, const Strided& b) {
   if (a.data != b.data || a.dtype != b.dtype || a.rank != b.rank) return false;
   for (int i = 0; i < a.rank; ++i) {
@@ -84,14 +86,14 @@ Overlap overlap(const Strided& a, const Strided& b) {
   if (!ra.regular || !rb.regular || !common || stride == 0) return Overlap::other;
   int64_t offset = (b.data - a.data) % stride;
   if (offset < 0) offset += stride;
-  const bool apart = offset >= ra.width * size_a && offset + rb.width * size_b <= stride;
-  return apart ? Overlap::none : Overlap::other;
+  const bool disjoint = offset >= ra.width * size_a && offset + rb.width * size_b <= stride;
+  return disjoint ? Overlap::none : Overlap::other;
 }
 
 bool injective(const Strided& t) {
   int64_t dims[kMaxViewRank], strides[kMaxViewRank];
   const int n = sorted_dims(t, dims, strides);
-  int64_t reach = 0;  // the largest offset that smaller strides reach
+  int64_t reach = 0;  // largest offset that smaller strides reach
   for (int i = n - 1; i >= 0; --i) {
     if (strides[i] <= reach) return empty(t);
     reach += (dims[i] - 1) * strides[i];

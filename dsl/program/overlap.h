@@ -1,4 +1,4 @@
-// Do two views share memory?
+// Tests whether two views share memory.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace ligerdsl::program {
 
 inline constexpr int kMaxViewRank = 8;
 
-// Elements in memory. The arrays are the caller's.
+// A view of elements in memory. The caller owns the arrays.
 struct Strided {
   const std::byte* data;
   DType dtype;
@@ -22,16 +22,17 @@ struct Strided {
 enum class Overlap : uint8_t {
   none,   // no element in common
   exact,  // same base, sizes and strides: one element is reached through equal indices only
-  other   // some elements in common, or that could not be ruled out
+  other   // elements in common, or this could not be ruled out
 };
 
-// Exact for views that reduce to evenly strided rows, as slices of one buffer do; otherwise by address ranges.
+// Compares two views. Exact for views that reduce to evenly strided rows, as slices of one buffer
+// do; otherwise compares address ranges.
 Overlap overlap(const Strided& a, const Strided& b);
 
-// Bytes from the first element to the end of the last; 0 for a view without elements.
+// Returns the bytes from the first element to the end of the last; 0 for a view without elements.
 int64_t span_bytes(const Strided& view);
 
-// True when no element is reached through two different indices.
+// Returns true if no element is reached through two different indices.
 bool injective(const Strided& view);
 
 }  // namespace ligerdsl::program

@@ -1,11 +1,12 @@
-// A recorded kernel: plain structs, no compiler types.
+// A recorded kernel as plain structs, without compiler types.
 //
-// The builder (lib/include/ligerdsl/dsl.h) records one Program per kernel and meta-parameter set. A Program
-// serialises to versioned bytes (serialize.h); those bytes cross every boundary (author's binary -> libligerdsl ->
-// libligerdsl-compiler -> worker process) and are what the cache hashes, so an edited kernel never hits an old entry.
+// The builder (lib/include/ligerdsl/dsl.h) records one Program per kernel and set of
+// meta-parameters. A Program serialises to versioned bytes (serialize.h). These bytes cross every
+// boundary: author's binary -> libligerdsl -> libligerdsl-compiler -> worker process. The cache
+// hashes them, so an edited kernel never hits an old entry.
 //
-// Values are SSA: every op result and every region argument has one ValueId, an index into Program::values. Regions
-// nest: an op's regions may use any value defined before the op.
+// Values are SSA: every op result and every region argument has one ValueId, an index into
+// Program::values. Regions nest: an op's regions may use any value defined before the op.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +45,7 @@ struct Location {
   uint32_t column = 0;
 };
 
-// Every operation: the table says what each takes, gives and does.
+// All operations; the table defines their operands, results and effects.
 enum class OpCode : uint16_t {
 #define LIGERDSL_OP(name, number, ...) name = number,
 #include "ligerdsl/dsl/ops.def"
@@ -53,8 +54,8 @@ enum class OpCode : uint16_t {
 enum class Predicate : int64_t { eq = 0, ne = 1, lt = 2, le = 3, gt = 4, ge = 5 };
 enum class ReductionKind : int64_t { sum = 0, max = 1, min = 2, custom = 3 };
 enum class AtomicKind : int64_t { add = 0, max = 1, min = 2, xchg = 3 };
-enum class CacheHint : int64_t { normal = 0, global = 1, streaming = 2 };  // global: L2 only; streaming: touched once
-enum class EvictHint : int64_t { normal = 0, first = 1, last = 2 };        // who leaves the cache first, last
+enum class CacheHint : int64_t { normal = 0, global = 1, streaming = 2 };  // global: L2 only; streaming: used once
+enum class EvictHint : int64_t { normal = 0, first = 1, last = 2 };        // first or last to leave the cache
 enum class InputPrecision : int64_t { ieee = 0, tf32 = 1 };
 
 enum class AttrKey : uint16_t {
@@ -89,12 +90,13 @@ struct Op {
   double number(AttrKey key, double otherwise = 0.0) const;
 };
 
-// A kernel argument. Launch packs arguments into 8-byte slots in order: a view takes 1 + 2 * rank slots (pointer, every
-// dim, every stride), anything else one slot holding its value's bits, zero-extended.
+// A kernel argument. A launch packs arguments into 8-byte slots in order. A view takes 1 + 2 * rank
+// slots (pointer, every dim, every stride). Any other argument takes one slot with the bits of its
+// value, zero-extended.
 struct Argument {
   std::string name;
   ValueId value;
-  bool read_only = false;  // a view of memory that the kernel does not write, through whatever argument
+  bool read_only = false;  // view of memory that the kernel writes through no argument
 };
 
 struct Program {
@@ -102,7 +104,7 @@ struct Program {
   std::vector<std::string> files;
   std::vector<Type> values;  // by ValueId
   std::vector<Argument> arguments;
-  Region body;  // no arguments of its own; does not end in yield
+  Region body;  // has no arguments and does not end in yield
 };
 
 // Number of 8-byte launch slots of an argument of this type.

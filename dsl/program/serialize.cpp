@@ -1,5 +1,5 @@
-// The byte formats. All integers are little-endian; strings and lists carry a 32-bit count first. Every format opens
-// with a four-letter magic and the version of this file.
+// The byte formats. Integers are little-endian. Strings and lists begin with a 32-bit count. Every
+// format begins with a magic of four letters and the version of this file.
 #include "program/serialize.h"
 
 #include <bit>
@@ -14,7 +14,7 @@
 namespace ligerdsl::program {
 namespace {
 
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 6;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {
@@ -95,7 +95,8 @@ class Reader {
     at_ += size;
     return value;
   }
-  // A count whose items take at least `least` bytes each: bounds memory by the size of the input.
+  // Reads a count of items of at least `least` bytes each, which bounds memory by the size of the
+  // input.
   size_t count(size_t least) {
     const size_t n = u32();
     if (n > (bytes_.size() - at_) / least) fail("truncated: a count of " + std::to_string(n) + " exceeds what is left");
@@ -395,6 +396,7 @@ std::string serialize(const Artifact& artifact) {
     out.u32(remark.column);
     out.text(remark.pass);
     out.text(remark.text);
+    out.text(remark.id);
   });
   out.list(artifact.times, [&](const PhaseTime& time) {
     out.text(time.name);
@@ -427,13 +429,14 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.ptx_version = in.i32();
   artifact.maps = readMaps(in);
   artifact.facts = readFacts(in);
-  artifact.remarks = in.list(20, [&] {
+  artifact.remarks = in.list(24, [&] {
     Remark remark;
     remark.file = in.text();
     remark.line = in.u32();
     remark.column = in.u32();
     remark.pass = in.text();
     remark.text = in.text();
+    remark.id = in.text();
     return remark;
   });
   artifact.times = in.list(12, [&] {

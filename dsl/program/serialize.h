@@ -1,6 +1,6 @@
-// Versioned little-endian bytes for programs, options and artifacts. Equal inputs give equal bytes; readers throw
-// std::runtime_error with a reason on bytes that are truncated, of another version, or inconsistent (never undefined
-// behaviour).
+// Versioned little-endian bytes for programs, options and artifacts. Equal inputs give equal bytes.
+// Readers throw std::runtime_error with a reason on bytes that are truncated, of another version,
+// or inconsistent (never undefined behaviour).
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace ligerdsl::program {
 
-// Regions inside one another, below a program's body: parsers recurse.
+// Largest nesting of regions below a program's body: parsers recurse.
 inline constexpr int kMaxRegionDepth = 64;
 
 std::string serialize(const Program& program);

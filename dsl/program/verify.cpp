@@ -1,5 +1,5 @@
-// Structure: types of the value table, SSA order, regions and their yields. What each op wants of its operands is in
-// verify_ops.cpp.
+// Checks the structure: types of the value table, SSA order, regions and their yields.
+// verify_ops.cpp checks each op.
 #include "program/verify.h"
 
 #include <algorithm>
@@ -97,7 +97,7 @@ class Verifier {
     for (size_t i = 0; i < region.ops.size(); ++i) {
       const Op& op = region.ops[i];
       const bool last = i + 1 == region.ops.size();
-      info(op.code);  // or throws
+      info(op.code);  // throws for an unknown op
       if ((op.code == OpCode::yield) != (owner && last)) fail("a region ends in one yield, the body has none", &op);
       check(op);
     }
@@ -128,7 +128,7 @@ class Verifier {
     if (in_combiner_ && !(fitsCombiner(op.code) && givesScalars(op))) fail("a combiner is arithmetic on scalars", &op);
     const bool combines = info(op.code).family == Family::reduction;
     for (const Region& inner : op.regions) {
-      // Only the missing else branch of an if without results is empty.
+      // Only the missing else branch of an if without results may be empty.
       if (inner.ops.empty() && inner.arguments.empty() && op.code == OpCode::if_else) continue;
       if (inner.ops.empty()) fail("a region ends in a yield", &op);
       in_combiner_ = combines;
@@ -142,7 +142,7 @@ class Verifier {
 
   const Program& program_;
   std::vector<State> state_;
-  bool in_combiner_ = false;  // nothing that has regions stands in one
+  bool in_combiner_ = false;  // a combiner contains no op with regions
 };
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace ligerdsl::program {
 namespace {
 
-// Thrown inside this file only; checkOp turns it into text.
+// Thrown in this file only; checkOp converts it to text.
 struct Problem {
   std::string text;
 };
@@ -19,7 +19,7 @@ void require(bool condition, const char* text) {
 
 constexpr char kNoSuchAtomic[] = "there is no such atomic on this dtype";
 
-// One op with its types at hand: the table's row first, then what only this operation asks.
+// Checks one op: first the row of the table, then the rules of this op alone.
 class Checker {
  public:
   Checker(const Program& program, const Op& op) : program_(program), op_(op), info_(info(op.code)) {}
@@ -31,7 +31,7 @@ class Checker {
   }
 
  private:
-  // Rules beyond the row.
+  // Checks rules that the row does not express.
   void rules() const {
     switch (info_.family) {
       case Family::creation:
@@ -82,7 +82,7 @@ class Checker {
   void regions(size_t expected) const {
     if (op_.regions.size() != expected) throw Problem{"has " + std::to_string(expected) + " regions"};
   }
-  // An attribute that the operation needs.
+  // Returns a required attribute after a check of its range.
   int64_t range(AttrKey key, int64_t least, int64_t most) const {
     const int64_t number = op_.integer(key);
     if (number < least || number > most)
@@ -91,8 +91,8 @@ class Checker {
   }
   const std::vector<int64_t>& list(AttrKey key) const { return std::get<std::vector<int64_t>>(*op_.find(key)); }
 
-  // Every attribute is one that the operation takes, holds the kind of value that its key wants and appears once; none
-  // that the operation needs is missing.
+  // Checks that every attribute is accepted by the operation, has the right kind of value and
+  // appears once, and that no required attribute is missing.
   void attributes() const {
     uint64_t seen = 0;
     for (const Attr& attr : op_.attrs) {
@@ -109,7 +109,7 @@ class Checker {
     require(flag(AttrKey::has_mask) || !flag(AttrKey::has_other), "other needs a mask");
   }
   static void attribute(const Attr& attr, const AttrInfo& known) {
-    // The places of AttrValue's types.
+    // Indices of AttrValue's types.
     enum : size_t { kInteger, kReal, kText, kList };
     size_t kind = kInteger;
     if (known.kind == AttrKind::real) kind = kReal;
@@ -124,7 +124,7 @@ class Checker {
   }
   bool flag(AttrKey key) const { return op_.integer(key) != 0; }
 
-  // How often a term of the operands stands there.
+  // Returns how many operands a term stands for.
   size_t times(Term term) const {
     switch (term) {
       case Term::index_of_each:
@@ -148,7 +148,7 @@ class Checker {
     if (info_.family != Family::control && info_.family != Family::reduction) regions(0);
     if (variable) return;
     const Term first = info_.operands.count > 0 ? info_.operands.terms[0] : Term::any;
-    if (first == Term::view || first == Term::ptr)  // says how many further operands there are, and of what types
+    if (first == Term::view || first == Term::ptr)  // it determines the number and types of the other operands
       require(!op_.operands.empty() && fits(first, operand(0)), problem(first));
     size_t at = 0, expected = 0;
     for (Term term : info_.operands.all()) expected += times(term);
@@ -167,12 +167,12 @@ class Checker {
       require(accepts(info_.dtypes, operand(0).dtype), kNoSuchAtomic);
   }
 
-  // What all terms of one signature agree on.
+  // Returns the type that all values of the signature share.
   const Type& value() const {
     for (size_t i = 0; i < info_.results.count; ++i) {
       if (info_.results.terms[i] == Term::value) return result(i);
     }
-    size_t first = 0;  // in front of a value stand only single operands
+    size_t first = 0;  // terms before a value are single operands
     while (info_.operands.terms[first] != Term::value) ++first;
     return operand(first);
   }
@@ -313,17 +313,17 @@ class Checker {
     }
   }
   void dotRules() const {
-    const Type &a = operand(0), &b = operand(1), &sums = operand(2);
-    require(a.kind == TypeKind::tile && b.kind == TypeKind::tile && accepts(Dtypes::factors, a.dtype) &&
+    const Type &a = operand(0), &b = operand(1), &acc = operand(2);
+    require(a.kind == TypeKind::tile && b.kind == TypeKind::tile && accepts(Dtypes::dot_operands, a.dtype) &&
                 (a.dtype == b.dtype || (is_fp8(a.dtype) && is_fp8(b.dtype))),
             "multiplies tiles of one dtype, f16, bf16, f32 or i8, or two of fp8");
     require(a.shape.size() == 2 && b.shape.size() == 2 && a.shape[1] == b.shape[0], "multiplies [m, k] by [k, n]");
     const bool whole = a.dtype == DType::i8;
-    require(sums.kind == TypeKind::tile && sums.dtype == (whole ? DType::i32 : DType::f32) &&
-                sums.shape == Shape{a.shape[0], b.shape[1]},
-            whole ? "adds products of i8 to i32 [m, n]" : "adds to f32 [m, n]");
-    require(result() == sums, whole ? "gives i32 [m, n]" : "gives f32 [m, n]");
-    require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32, "has an input precision of f32 only");
+    require(acc.kind == TypeKind::tile && acc.dtype == (whole ? DType::i32 : DType::f32) &&
+                acc.shape == Shape{a.shape[0], b.shape[1]},
+            whole ? "accumulates i8 in i32 [m, n]" : "accumulates in f32 [m, n]");
+    require(result() == acc, whole ? "gives i32 [m, n]" : "gives f32 [m, n]");
+    require(!op_.find(AttrKey::input_precision) || a.dtype == DType::f32, "takes an input precision for f32 only");
   }
   void shapeRules(ShapeOp op) const {
     if (op == ShapeOp::splat) {
@@ -351,7 +351,7 @@ class Checker {
         return gatherRules();
     }
   }
-  // The size of the axis of a tile of values.
+  // Returns the size of the axis of a tile of values.
   int64_t movedAxis() const {
     require(operand(0).kind == TypeKind::tile, "moves values, not pointers");
     return operand(0).shape[range(AttrKey::axis, 0, static_cast<int64_t>(operand(0).shape.size()) - 1)];
@@ -451,7 +451,7 @@ class Checker {
     }
   }
 
-  // What tile_shape cuts from the view.
+  // Returns the type of a tile of tile_shape.
   Type block() const {
     const auto& tile_shape = list(AttrKey::tile_shape);
     require(tile_shape.size() == operand(0).shape.size(), "tile_shape has one entry per dimension of the view");
@@ -498,7 +498,7 @@ class Checker {
     }
   }
 
-  // Region arguments [first, ...) and results match operands [from, ...).
+  // Checks that region arguments [first, ...) and results match operands [from, ...).
   void carried(size_t region, size_t first, size_t from) const {
     const size_t n = op_.operands.size() - from;
     require(op_.results.size() == n, "has one result per carried value");
@@ -554,7 +554,7 @@ class Checker {
   const OpInfo& info_;
 };
 
-// What a region of this op must yield.
+// Returns the types that a region of this op must yield.
 std::vector<Type> yieldTypes(const Program& program, const Op& op, const Region& region) {
   std::vector<Type> types;
   const bool loop_test = op.code == OpCode::while_loop && &region == &op.regions[0];

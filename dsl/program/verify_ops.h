@@ -1,4 +1,5 @@
-// What each op wants of its operands, results, attributes and regions. Both return "" or what is wrong.
+// Checks the operands, results, attributes and regions of an op. Both functions return "" or an
+// error.
 #pragma once
 
 #include <string>
@@ -7,10 +8,10 @@
 
 namespace ligerdsl::program {
 
-// Ids of operands, results and region arguments must be inside the value table.
+// Checks one op. Ids of operands, results and region arguments must be inside the value table.
 std::string checkOp(const Program& program, const Op& op);
 
-// The types that `region` of `op` yields; the region was verified before.
+// Checks the types that `region` of `op` yields. The region must be verified already.
 std::string checkYield(const Program& program, const Op& op, const Region& region);
 
 }  // namespace ligerdsl::program

@@ -1,4 +1,4 @@
-// The shared object for `ligerdsl --load`: what `list` shows.
+// The shared object for `ligerdsl --load`: `list` shows these kernels.
 #include "bias_gelu.h"
 #include "dropout.h"
 #include "flash_attention.h"

@@ -1,13 +1,14 @@
-// GELU of a biased row, in the form with tanh: Hendrycks, Gimpel, "Gaussian error linear units", 2016, section 2. With
-// v = x + bias and u = sqrt(2 / pi) (v + 0.044715 v^3):
+// GELU of a biased row, in the tanh form: Hendrycks, Gimpel, "Gaussian error linear units", 2016,
+// section 2. With v = x + bias and u = sqrt(2 / pi) (v + 0.044715 v^3):
 //
 //   forward   y = v / 2 (1 + tanh u) = v s,  s = sigmoid(2 u)
 //   backward  d_x = d_y (s + v s (1 - s) 2 u');  d_bias = sum over rows of d_x (not rounded)
 //
-// x, y, d_y, d_x [n, cols]; bias, d_bias [cols]. Rows of any width. The backward has the sum of the columns in it: a
-// program goes down a band of columns, every `parts`-th block of rows, and writes one row of parts [parts, cols] f32;
-// bias_gelu_d_bias adds these in a fixed order. Take enough parts to fill a GPU: parts * cols / block programs. Bytes:
-// forward 2, backward 3 n cols sizeof(type).
+// x, y, d_y, d_x [n, cols]; bias, d_bias [cols]. Rows may have any width. The backward kernel also
+// sums columns. A program processes a band of columns in every `parts`-th block of rows, and writes
+// one row of parts [parts, cols] f32. bias_gelu_d_bias adds these rows in a fixed order. Choose
+// `parts` to fill a GPU: there are parts * cols / block programs. Memory traffic: forward 2,
+// backward 3 n cols sizeof(type) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -20,9 +21,9 @@ struct BiasGeluMeta {
   DType type = bf16;
   DType bias_type = f32;
   int64_t cols = 4096;
-  int64_t block = 512;  // columns of a program
-  int64_t rows = 8;     // of a tile
-  int64_t vectors = 1;  // of 16 bytes that a thread has of a tile
+  int64_t block = 512;  // columns per program
+  int64_t rows = 8;     // rows per tile
+  int64_t vectors = 1;  // 16-byte vectors per thread and tile
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -75,7 +76,7 @@ inline void bias_gelu_backward(KernelBuilder& k, const BiasGeluMeta& m) {
   Tile added = detail::bias_of(bias, m, column);
   auto [total] = k.for_range(part, cdiv(x.dim(0), m.rows), parts.dim(0), pipelined(2), carry(k.zeros(tile, f32)),
                              [&](Scalar row, Tile total) {
-                               Tile dy = d_y.partition(tile).load({row, column}).to(f32);  // 0 outside
+                               Tile dy = d_y.partition(tile).load({row, column}).to(f32);  // 0 outside of the view
                                Tile v = x.partition(tile).load({row, column}).to(f32) + added;
                                const detail::Gelu gelu(v);
                                Tile dx = dy * fma(v * gelu.inner, fma(-gelu.s, gelu.s, gelu.s), gelu.s);

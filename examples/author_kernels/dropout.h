@@ -1,11 +1,12 @@
-// Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014, scaled in
-// training. Which elements stay is a function of the seed and of their position alone (Philox, ligerdsl/dsl/random.h):
+// Dropout: Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting",
+// JMLR 2014, scaled during training. The mask depends only on the seed and the position of the
+// element (Philox, ligerdsl/dsl/random.h):
 //
 //   y_i = u_i >= p ? x_i / (1 - p) : 0,   u_i in [0, 1): word i % 4 of philox(seed, i / 4)
 //
-// No mask is stored. The backward pass is the same kernel: d_x of d_y by the seed and p of the forward. The schedule
-// changes no bit, so both may have their own. x, y [n]; 0 <= p <= 1; give each tensor a seed of its own. 2 n sizeof(type)
-// bytes.
+// No mask is stored. The backward pass is the same kernel: it computes d_x from d_y with the seed
+// and p of the forward pass. The schedule changes no bit, so both passes may use different ones. x,
+// y [n]; 0 <= p <= 1. Give each tensor its own seed. Memory traffic: 2 n sizeof(type) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -16,8 +17,8 @@ using namespace ligerdsl;
 
 struct DropoutMeta {
   DType type = bf16;
-  int64_t block = 2048;  // elements of a program
-  int64_t vectors = 1;   // of 16 bytes that a thread has of them
+  int64_t block = 2048;  // elements per program
+  int64_t vectors = 1;   // 16-byte vectors per thread
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -32,7 +33,7 @@ inline void dropout(KernelBuilder& k, const DropoutMeta& m) {
   Scalar p = k.scalar("p", f32), seed = k.scalar("seed", i64);
 
   Scalar block = k.program_id(0).to(i64);
-  // Four words of random bits from one counter: all are used, each by one of four neighbours.
+  // One counter gives four words of random bits; each of four adjacent elements uses one.
   const auto words = philox(seed, block * (m.block / 4) + k.arange(m.block / 4).to(i64));
   Tile u = uniform(interleave(interleave(words[0], words[2]), interleave(words[1], words[3])));
   Tile v = x.partition({m.block}).load({block}).to(f32);

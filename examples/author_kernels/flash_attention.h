@@ -1,11 +1,13 @@
-// Attention that stores no scores (Dao, "FlashAttention-2", 2023, algorithm 1): of each block of queries one program, which
-// takes the keys block by block and carries each row's maximum, sum and weighted values.
+// Attention without stored scores (Dao, "FlashAttention-2", 2023, algorithm 1). A program handles
+// one block of queries. It loops over blocks of keys and carries the maximum, the sum and the
+// weighted values of each row.
 //
 //   o[h, i] = sum_j p_ij v[h / group, j],   p_ij = e^(scale q[h, i] . k[h / group, j]) / e^lse[h, i]
 //
-// q and o [heads, queries, dim], k and v [heads / group, keys, dim] of one type; lse [heads, queries] f32. heads are those of all
-// sequences. causal: query i sees keys 0 .. i + keys - queries. Rows are contiguous; queries and keys of any number, keys >= queries
-// if causal. Bytes: q and o once, k and v once for each block of queries, mostly from the second-level cache.
+// q and o [heads, queries, dim], k and v [heads / group, keys, dim] of one type; lse [heads,
+// queries] f32. `heads` counts the heads of all sequences. With `causal`, query i sees keys 0 .. i + keys
+// - queries. Rows are contiguous. There may be any number of queries and keys; causal needs keys >=
+// queries. Memory traffic: q and o once, k and v once per block of queries, mostly from L2.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -16,10 +18,10 @@ using namespace ligerdsl;
 
 struct FlashAttentionMeta {
   DType type = bf16;
-  int64_t dim = 128;  // of a head
-  int64_t group = 1;  // heads of q that share one of k
+  int64_t dim = 128;  // columns per head
+  int64_t group = 1;  // query heads per key head
   bool causal = true;
-  int64_t queries = 128, keys = 64;  // of a block
+  int64_t queries = 128, keys = 64;  // per block
   int64_t stages = 2;
   int64_t warps = 8;
   template <class V>

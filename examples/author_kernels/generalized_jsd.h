@@ -17,8 +17,8 @@ using namespace ligerdsl;
 struct GeneralizedJsdMeta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t block = 4096;  // columns of one step
-  int64_t vectors = 1;   // of 16 bytes that a thread has of a block
+  int64_t block = 4096;  // columns per iteration
+  int64_t vectors = 1;   // 16-byte vectors per thread and block
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -36,12 +36,12 @@ inline void generalized_jsd(KernelBuilder& k, const GeneralizedJsdMeta& m) {
   Scalar beta = k.scalar("beta", f32), scale = k.scalar("scale", f32);
 
   Scalar row = k.program_id(0);
-  // e^-87 is about the least normal number. What is less, as log 0 is and what lies outside of a row, counts as that: it
-  // adds nothing that a sum shows, and log m stays finite.
+  // e^-87 is about the smallest normal number. Smaller values, such as log 0 and the padding of a
+  // row, are clamped to it: they do not change a sum visibly, and log m stays finite.
   auto load = [&](const View& view, const Scalar& b) {
     return max(view.partition({squeeze, m.block}).load({row, b}, {.pad = -INFINITY}).to(f32), -87.0f);
   };
-  const bool fast = m.type != f32;  // their error is that of one rounding of the input at most
+  const bool fast = m.type != f32;  // at most as large as one rounding of the input
   auto [total] =
       k.for_range(0, ceil_div(m.cols, m.block), 1, carry(k.zeros({m.block}, f32)), [&](Scalar b, Tile total) {
         Tile log_q = load(x, b), log_p = load(y, b);

@@ -1,10 +1,12 @@
-// GroupNorm: Wu, He, "Group normalization", ECCV 2018, equations 1 to 6. Of an image batch [N, C, positions] with
-// channels in `groups` groups, each group of an image is a row of cols = C / groups * positions neighbours:
+// GroupNorm: Wu, He, "Group normalization", ECCV 2018, equations 1 to 6. An image batch [N, C,
+// positions] has its channels in `groups` groups. A group of an image is a row of cols = C / groups
+// * positions contiguous elements:
 //
 //   mean, var over the row;  rstd = 1 / sqrt(var + eps);  y = (x - mean) rstd weight[channel] + bias[channel]
 //
-// x, y [N groups, cols] (the same memory as [N, C, positions]); weight, bias [C]; mean, rstd [N groups] f32. Rows of
-// any width: read twice, from memory once where they stay on chip. 2 N C positions sizeof(type) bytes.
+// x, y [N groups, cols] (the same memory as [N, C, positions]); weight, bias [C]; mean, rstd [N
+// groups] f32. Rows may have any width. They are read twice, but from memory only once if they fit
+// in shared memory. Memory traffic: 2 N C positions sizeof(type) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -21,8 +23,8 @@ struct GroupNormMeta {
   int64_t channels = 256;  // C
   int64_t groups = 32;
   int64_t positions = 1024;  // height times width
-  int64_t block = 1024;      // columns of one step; where it divides positions, all of one channel
-  int64_t vectors = 1;       // of 16 bytes that a thread has of a block
+  int64_t block = 1024;      // columns per iteration; of one channel if it divides positions
+  int64_t vectors = 1;       // 16-byte vectors per thread and block
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -39,7 +41,7 @@ struct GroupNormMeta {
 namespace detail {
 
 // Mean and variance of a row by Welford's method, "Note on a method for calculating corrected sums of squares and
-// products", 1962: each position of a block by itself, then all of them together.
+// products", 1962. Each position of a block keeps its own moments; at the end they are combined.
 struct Moments {
   Scalar mean, variance;
 };
@@ -54,10 +56,10 @@ inline Moments moments(KernelBuilder& k, const GroupNormMeta& m, const Partition
     Tile next = fma(delta, 1.0f / (b + 1).to(f32), mean);
     return carry(next, fma(delta, x - next, m2));
   });
-  // Elements that each position has seen.
+  // Number of elements that each position has seen.
   Tile count = k.full({m.block}, blocks, f32);
   if (tail != 0) count = where(k.arange(m.block) < tail, count, count - 1.0f);
-  // Relative to about the mean, so that the sum does not lose what is small beside it.
+  // Subtracting an approximate mean keeps the sum from losing small terms.
   Scalar shift = sum(mean) * (1.0 / std::min(m.block, m.cols()));
   Scalar all = shift + sum(count * (mean - shift)) * (1.0 / m.cols());
   Tile away = mean - all;
@@ -82,7 +84,7 @@ inline void group_norm(KernelBuilder& k, const GroupNormMeta& m) {
   mean.store({row}, all.mean);
   rstd.store({row}, r);
 
-  Scalar first = row % m.groups * (m.channels / m.groups);  // channel of the row
+  Scalar first = row % m.groups * (m.channels / m.groups);  // first channel of the row
   auto finish = [&](const Scalar& b, const auto& scale, const auto& shift) {
     Tile n = (kept.load(b).to(f32) - all.mean) * r;
     y.partition({squeeze, m.block}).store({row, b}, fma(n, scale, shift).to(m.type));

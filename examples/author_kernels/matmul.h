@@ -1,6 +1,8 @@
-// c = a b in tiles, added up in f32 by `dot`: on a GPU bf16 and f16 go to its tensor cores, f32 as tf32 or not at all.
+// c = a b in tiles with f32 accumulation by `dot`. On a GPU, bf16 and f16 use its tensor cores; f32
+// uses them only as tf32.
 //
-// a [m, k], b [k, n], c [m, n] of one type; any sizes. Of i8 c is i32, and exact. Or a as it lies in memory is [k, m], b [n, k].
+// a [m, k], b [k, n], c [m, n] of one type; any sizes. i8 gives an exact i32 result. Transposed
+// operands are stored as a [k, m] and b [n, k].
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -11,15 +13,15 @@ using namespace ligerdsl;
 
 struct MatmulMeta {
   DType type = bf16;
-  int64_t block_m = 128, block_n = 128;  // of a tile of c
-  int64_t block_k = 32;                  // of a and b in one turn of the loop
+  int64_t block_m = 128, block_n = 128;  // tile of c
+  int64_t block_k = 32;                  // columns of a and rows of b per k-step
   int64_t stages = 3;                    // loads in flight
   int64_t warps = 8;
-  int64_t group = 16;  // rows of tiles that are done together
+  int64_t group = 16;  // rows of tiles that run together
   bool transposed_a = false, transposed_b = false;
-  bool persistent = false;  // each SM makes tile after tile, whose first copies arrive while the one before is stored
-  bool tensor_copies = false;  // sm_90a: one thread asks for whole tiles (TMA)
-  bool tf32 = false;           // of f32: factors of 11 bits of significand
+  bool persistent = false;     // runs one program per SM, which loads the next tile while it stores the current one
+  bool tensor_copies = false;  // sm_90a: one thread copies whole tiles (TMA)
+  bool tf32 = false;           // rounds f32 operands to 11 significand bits
   template <class V>
   void visit(V&& v) {
     v("type", type);

@@ -1,9 +1,11 @@
-// Rows to int8 with a scale each, symmetric: Dettmers et al., "LLM.int8()", NeurIPS 2022, section 2.1 (row-wise absmax):
+// Symmetric quantisation of rows to int8, with one scale per row: Dettmers et al., "LLM.int8()",
+// NeurIPS 2022, section 2.1 (row-wise absmax):
 //
 //   scale[row] = max_j |x_j| / 127;  q_j = round(x_j / scale), ties to even, saturated
 //
-// x [n, cols]; q [n, cols] i8; scale [n] f32. A row of zeros has scale 1e-30 / 127 and zeros. Rows of any width: read
-// twice, from memory once where they stay on chip. n cols (sizeof(type) + 1) bytes.
+// x [n, cols]; q [n, cols] i8; scale [n] f32. A row of zeros has scale 1e-30 / 127 and zeros. Rows
+// may have any width. They are read twice, but from memory only once if they fit in shared memory.
+// Memory traffic: n cols (sizeof(type) + 1) bytes.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -15,8 +17,8 @@ using namespace ligerdsl;
 struct QuantizeInt8Meta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t block = 2048;  // columns of one step
-  int64_t vectors = 2;   // of 16 bytes that a thread has of a block
+  int64_t block = 2048;  // columns per iteration
+  int64_t vectors = 2;   // 16-byte vectors per thread and block
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -36,7 +38,7 @@ inline void quantize_int8(KernelBuilder& k, const QuantizeInt8Meta& m) {
   Resident kept = x.partition({squeeze, m.block}).resident({row});
   auto [largest] = k.for_range(0, kept.blocks(), 1, carry(k.zeros({m.block}, f32)),
                                [&](Scalar b, Tile largest) { return carry(max(largest, abs(kept.load(b).to(f32)))); });
-  Scalar absmax = max(max(largest), 1e-30f);  // 127 / absmax is a number
+  Scalar absmax = max(max(largest), 1e-30f);  // keeps 127 / absmax finite
   scale.store({row}, absmax * (1.0f / 127.0f));
   Scalar steps = 127.0f / absmax;
   k.for_range(0, kept.blocks(), 1, [&](Scalar i) {

@@ -1,10 +1,11 @@
-// The log-probability of one chosen column of each row of logits, as policy gradients need it (Schulman et al.,
-// "Proximal policy optimization algorithms", 2017, equation 7), without the other columns' being written:
+// Log-probability of one chosen column of each row of logits, as policy gradients need it (Schulman
+// et al., "Proximal policy optimization algorithms", 2017, equation 7). The other columns are not
+// written.
 //
 //   out[row] = x[row, index[row]] - log sum_j e^x[row, j]
 //
-// x [n, cols]; index [n] i64; out [n] f32. Rows of any width, read once: n cols sizeof(type) bytes. A row whose index
-// is no column of x gets -infinity.
+// x [n, cols]; index [n] i64; out [n] f32. Rows may have any width and are read once: n cols
+// sizeof(type) bytes. A row whose index is not a column of x gets -infinity.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -16,8 +17,8 @@ using namespace ligerdsl;
 struct SelectiveLogSoftmaxMeta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t block = 4096;  // columns of one step
-  int64_t vectors = 4;   // of 16 bytes that a thread has of a block
+  int64_t block = 4096;  // columns per iteration
+  int64_t vectors = 4;   // 16-byte vectors per thread and block
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -34,8 +35,8 @@ inline void selective_log_softmax(KernelBuilder& k, const SelectiveLogSoftmaxMet
   View index = k.view("index", i64, {dyn});
 
   Scalar row = k.program_id(0);
-  Scalar chosen = x.load({row, index.load({row})}, {.pad = -INFINITY}).to(f32);  // arrives while the row is added up
-  // Threads meet once, behind the loop.
+  Scalar chosen = x.load({row, index.load({row})}, {.pad = -INFINITY}).to(f32);  // overlaps with the loop
+  // The threads synchronise once, after the loop.
   const bool aligned = m.cols % vector_width(m.type) == 0;
   const BlockLanes lanes = block_lanes(k.target(), m.type, m.block, m.num_warps(), /*num_ctas=*/1, aligned);
   auto [top, total] = k.for_range(0, ceil_div(m.cols, m.block), 1,

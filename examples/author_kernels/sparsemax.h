@@ -1,15 +1,17 @@
-// Sparsemax: Martins, Astudillo, "From softmax to sparsemax", ICML 2016, equations 2 and 3: the point of the simplex
-// nearest to a row,
+// Sparsemax: Martins, Astudillo, "From softmax to sparsemax", ICML 2016, equations 2 and 3. It
+// projects a row onto the simplex:
 //
 //   y_j = max(x_j - tau, 0), with the tau for which the y_j add up to 1.
 //
-// Neither sorted nor bisected: f(tau) = sum_j max(x_j - tau, 0) - 1 is convex, falls, and has straight pieces, so
-// Newton's method from tau = max x - 1, where f >= 0, climbs to the root and is exact once no element leaves the support
+// The kernel neither sorts nor bisects. f(tau) = sum_j max(x_j - tau, 0) - 1 is convex, decreasing
+// and piecewise linear. Newton's method starts at tau = max x - 1, where f >= 0, and climbs to the
+// root. It is exact once no element leaves the support:
 //
 //   tau <- tau + f(tau) / (number of x_j > tau)
 //
-// x, y [n, cols]. A row that a tile holds is read once: 2 n cols sizeof(type) bytes; some 32,768 columns for each CTA
-// that shares it. A wider one is read once for each step, of which normal numbers take 5 to 10.
+// x, y [n, cols]. A row that fits in a tile is read once: 2 n cols sizeof(type) bytes; about 32,768
+// columns per CTA of a cluster. A wider row is read once per Newton step; normally distributed rows
+// need 5 to 10 steps.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -21,9 +23,9 @@ using namespace ligerdsl;
 struct SparsemaxMeta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t block = 4096;  // columns of a tile: one holds the row, or a loop goes over it
-  int64_t vectors = 2;   // of 16 bytes that a thread has of a block
-  int64_t ctas = 1;      // that share a row, on a GPU with clusters
+  int64_t block = 4096;  // columns per tile: the whole row, or a block of a loop
+  int64_t vectors = 2;   // 16-byte vectors per thread and block
+  int64_t ctas = 1;      // CTAs that share a row, on a GPU with clusters
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -36,7 +38,7 @@ struct SparsemaxMeta {
 
 namespace detail {
 
-// The row of a program: one tile, or one block after the other.
+// The row of a program: one tile, or a sequence of blocks.
 class SparsemaxRow {
  public:
   SparsemaxRow(KernelBuilder& k, const SparsemaxMeta& m, const View& x, const Scalar& row)
@@ -48,7 +50,7 @@ class SparsemaxRow {
     top_ = max(lanes);
   }
 
-  // The sum of max(x - max x - tau, 0), and how many of these are not 0.
+  // Returns the sum of max(x - max x - tau, 0) and the number of nonzero terms.
   Carry<Scalar, Scalar> above(const Scalar& tau) const {
     const Tile zeros = k_.zeros(tiles_.shape(), f32);
     auto add = [&](const Tile& x, const Tile& excess, const Tile& count) {
@@ -71,7 +73,7 @@ class SparsemaxRow {
 
  private:
   Tile load(const ScalarArg& b) const { return tiles_.load({row_, b}, {.pad = -INFINITY}).to(f32); }
-  // Relative to the largest element, so that sums are of numbers between 0 and 1.
+  // Returns values relative to the largest element. All of them are between 0 and 1.
   Tile over(const Tile& x, const Scalar& tau) const { return max(x - top_ - tau, 0.0f); }
 
   KernelBuilder& k_;

@@ -1,8 +1,9 @@
-// The two largest elements of each row and their columns, the largest first; of equal ones the lower column first. What
-// a router of a mixture of two experts asks for: Lepikhin et al., "GShard", ICLR 2021, section 2.2.
+// The two largest elements of each row and their columns, largest first; of equal elements, the
+// lower column first. A router of a mixture of two experts needs this: Lepikhin et al., "GShard",
+// ICLR 2021, section 2.2.
 //
-// x [n, cols], cols >= 2, without NaN; values [n, 2] of x's type; indices [n, 2] i32. Rows of any width are read once:
-// n cols sizeof(type) bytes. Short rows share a program.
+// x [n, cols], cols >= 2, without NaN; values [n, 2] of x's type; indices [n, 2] i32. Rows may have
+// any width and are read once: n cols sizeof(type) bytes. Short rows share a program.
 #pragma once
 
 #include <ligerdsl/dsl.h>
@@ -14,9 +15,9 @@ using namespace ligerdsl;
 struct Top2Meta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t block = 2048;  // columns of one step
-  int64_t rows = 1;      // of a program: more when rows are short
-  int64_t vectors = 1;   // of 16 bytes that a thread has of rows * block elements
+  int64_t block = 2048;  // columns per iteration
+  int64_t rows = 1;      // rows per program: several if rows are short
+  int64_t vectors = 1;   // 16-byte vectors per thread for rows * block elements
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -35,8 +36,9 @@ inline void top2(KernelBuilder& k, const Top2Meta& m) {
   Scalar row = k.program_id(0);
   const Shape tile{m.rows, m.block};
   auto load = [&](const ScalarArg& b) { return x.partition(tile).load({row, b}, {.pad = -INFINITY}).to(f32); };
-  // Every position of the block has the two largest of what it saw; a later element must be larger to go first. It
-  // begins with its first two columns, so that -infinity has a column as well.
+  // Every position of the block keeps the two largest elements it saw. A later element must be
+  // larger to come first. The loop starts with the first two columns, so that -infinity has a
+  // column, too.
   Tile column = k.arange(m.block).expand_dims(0).broadcast_to(tile);
   auto [v1, i1, v2, i2] = k.for_range(
       1, ceil_div(m.cols, m.block), 1, carry(load(0), column, k.full(tile, -INFINITY, f32), column + m.block),
@@ -50,7 +52,8 @@ inline void top2(KernelBuilder& k, const Top2Meta& m) {
                                  [&](Scalar a1, Scalar p1, Scalar a2, Scalar p2,  //
                                      Scalar b1, Scalar q1, Scalar b2, Scalar q2) {
                                    Scalar a_first = before(a1, p1, b1, q1);
-                                   // The loser of the first place against the second of the winner.
+                                   // Second place: the loser of the first place, or the winner's
+                                   // second element.
                                    Scalar l = where(a_first, b1, a1), pl = where(a_first, q1, p1);
                                    Scalar s = where(a_first, a2, b2), ps = where(a_first, p2, q2);
                                    Scalar l_second = before(l, pl, s, ps);

@@ -1,5 +1,6 @@
-/* Layers that this trainer has as parts of others, for those that write them out: residual sums without a norm, the
- * probabilities of attention, the loss of stored logits. On rows of float32: n rows of h columns. */
+/* Layers that this trainer uses only fused with others, as separate functions for trainers that do
+ * not: residual sum without a norm, softmax of attention scores, loss of stored logits. Rows are
+ * float32: n rows of h columns. */
 #ifndef GPT2_APART_H_
 #define GPT2_APART_H_
 
@@ -12,7 +13,7 @@ void residual_sum(ligerdsl_context_t context, float* out, const float* x, const 
 void softmax(ligerdsl_context_t context, float* y, const float* x, int64_t n, int64_t h);
 void softmax_gradient(ligerdsl_context_t context, float* d_x, const float* d_y, const float* y, int64_t n, int64_t h);
 
-/* The mean loss of rows of h logits, and their gradient. */
+/* Returns the mean loss of n rows of h logits; writes its gradient. */
 float cross_entropy(ligerdsl_context_t context, float* d_logits, const float* logits, const int32_t* labels, int64_t n,
                     int64_t h);
 

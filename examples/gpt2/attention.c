@@ -1,10 +1,10 @@
-/* Causal attention in plain loops: out = softmax(q k^T / sqrt(d)) v for each head, d = h / heads. A GPU's trainer takes a
- * library of fused attention here. */
+/* Causal attention in plain loops: out = softmax(q k^T / sqrt(d)) v for each head, d = h / heads.
+ * On a GPU, a trainer would use fused attention here. */
 #include <math.h>
 
 #include "layers.h"
 
-/* Row t of one head of q (part 0), k (1) or v (2). */
+/* Returns the offset of row t of a head of q (part 0), k (1) or v (2). */
 static int64_t at(attention_shape_t s, int64_t b, int64_t t, int64_t head, int64_t part) {
   return (b * s.length + t) * 3 * s.h + part * s.h + head * (s.h / s.heads);
 }
@@ -48,7 +48,7 @@ static void query_gradient(float* d_qkv, const float* d_out, const float* p, con
   const float scale = 1 / sqrtf((float)d);
   const float* q = qkv + at(s, b, t, head, 0);
   float* d_q = d_qkv + at(s, b, t, head, 0);
-  float mean = 0; /* of the gradients of the probabilities, weighed by them */
+  float mean = 0; /* of the probabilities' gradients, weighted by the probabilities */
   for (int64_t u = 0; u <= t; ++u)
     for (int64_t i = 0; i < d; ++i) mean += p[u] * d_out[i] * qkv[at(s, b, u, head, 2) + i];
   for (int64_t u = 0; u <= t; ++u) {

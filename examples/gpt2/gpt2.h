@@ -1,6 +1,6 @@
-/* GPT-2 in C: learned positions, LayerNorm before each part, GELU in the tanh form, the head tied to the embedding
- * (Radford et al., "Language models are unsupervised multitask learners", 2019). Everything is float32, row-major, and a
- * matrix has a row for each output: y = x W^T + b. */
+/* GPT-2 in C: learned positions, LayerNorm before each part, GELU in the tanh form, lm_head tied to
+ * the embedding (Radford et al., "Language models are unsupervised multitask learners", 2019).
+ * Everything is float32 and row-major. A matrix has one row per output: y = x W^T + b. */
 #ifndef GPT2_H_
 #define GPT2_H_
 
@@ -9,12 +9,12 @@
 
 typedef struct {
   int64_t vocabulary, layers, heads, width; /* heads divide width */
-  int64_t batch, context;                   /* sequences of a step, tokens of a sequence */
+  int64_t batch, context;                   /* sequences per step, tokens per sequence */
 } gpt2_config_t;
 
-/* The parameters lie one after the other in one array, those of a kind for all layers together. */
+/* All parameters are in one array, ordered by kind and then by layer. */
 enum {
-  GPT2_TOKENS,    /* [vocabulary, width]: embedding and head */
+  GPT2_TOKENS,    /* [vocabulary, width]: embedding and lm_head */
   GPT2_POSITIONS, /* [context, width] */
   GPT2_NORM1_WEIGHT,
   GPT2_NORM1_BIAS,
@@ -34,44 +34,46 @@ enum {
 };
 
 typedef struct {
-  int64_t rows, cols; /* of one layer's; a vector has one row */
-  int64_t layers;     /* that have one */
-  size_t begin;       /* where the first lies in the array */
+  int64_t rows, cols; /* per layer; a vector has one row */
+  int64_t layers;     /* number of layers with this kind */
+  size_t begin;       /* offset of the first one in the array */
 } gpt2_kind_t;
 
-/* Fills in where each kind lies, and returns how many parameters there are. */
+/* Fills in the place of each kind; returns the number of parameters. */
 size_t gpt2_kinds(const gpt2_config_t* config, gpt2_kind_t kinds[GPT2_KINDS]);
-/* Normal numbers of deviation 0.02, smaller where the residual stream is added to; norms are 1 and 0. */
+/* Draws normal numbers of deviation 0.02, smaller for projections into the residual stream; norms
+ * get 1 and 0. */
 void gpt2_initialise(const gpt2_config_t* config, float* parameters, uint64_t seed);
 
-/* Where one lies. */
+/* Returns the offset of a parameter. */
 static inline size_t gpt2_at(const gpt2_kind_t kinds[GPT2_KINDS], int kind, int64_t layer) {
   return kinds[kind].begin + (size_t)(layer * kinds[kind].rows * kinds[kind].cols);
 }
 
 typedef struct {
-  float lr, beta1, beta2, eps, weight_decay; /* AdamW; matrices alone decay */
-  float max_norm;                            /* of all gradients together */
+  float lr, beta1, beta2, eps, weight_decay; /* AdamW; only matrices decay */
+  float max_norm;                            /* limit of the norm of all gradients together */
 } gpt2_optimiser_t;
 
 /* ---- with libligerdsl (model.c) ---- */
 typedef struct gpt2 gpt2_t;
-gpt2_t* gpt2_create(const gpt2_config_t* config); /* exits with a text if it cannot be */
+gpt2_t* gpt2_create(const gpt2_config_t* config); /* prints an error and exits on failure */
 void gpt2_destroy(gpt2_t* model);
 float* gpt2_parameters(gpt2_t* model);
-/* tokens, labels: [batch, context], labels[i] the token that follows tokens[i]. Returns the mean loss, and leaves the
- * gradients of all parameters. */
+/* tokens, labels: [batch, context]; labels[i] is the token after tokens[i]. Returns the mean loss
+ * and stores the gradients of all parameters. */
 float gpt2_loss(gpt2_t* model, const int32_t* tokens, const int32_t* labels);
-/* One step, from 1, with those gradients; returns their norm. */
+/* Takes one step (counted from 1) with those gradients; returns their norm. */
 float gpt2_update(gpt2_t* model, const gpt2_optimiser_t* optimiser, int64_t step);
 
-/* ---- the same in plain loops of float64, to compare with (reference.c) ---- */
+/* ---- the same in plain float64 loops, for comparison (reference.c) ---- */
 typedef struct reference reference_t;
 reference_t* reference_create(const gpt2_config_t* config, const float* parameters);
 void reference_destroy(reference_t* model);
 double reference_loss(reference_t* model, const int32_t* tokens, const int32_t* labels);
 double reference_update(reference_t* model, const gpt2_optimiser_t* optimiser, int64_t step);
-/* How far the slope of the loss in a random direction is from that of differences, relative to it. */
+/* Returns the relative difference between the loss's slope in a random direction and central
+ * differences. */
 double reference_slope_error(reference_t* model, const int32_t* tokens, const int32_t* labels);
 
 #endif

@@ -1,33 +1,33 @@
-/* The layers, on rows of float32: n rows of h columns. Every line of arithmetic is in libligerdsl, but for products
- * (CBLAS) and attention (plain loops). */
+/* The layers, on rows of float32: n rows of h columns. libligerdsl does all arithmetic except
+ * matmuls (CBLAS) and attention (plain loops). */
 #ifndef GPT2_LAYERS_H_
 #define GPT2_LAYERS_H_
 
 #include <ligerdsl/ligerdsl.h>
 #include <stdint.h>
 
-/* Exits with the library's words. */
+/* Exits with the library's message unless status is success. */
 void check(ligerdsl_status_t status);
 
 /* out[i] = tokens_weight[tokens[i]] + positions_weight[i mod context]. */
 void embedding(ligerdsl_context_t context, float* out, const int32_t* tokens, const float* weight,
                const float* positions, int64_t n, int64_t h, int64_t vocabulary, int64_t length);
-/* d_weight is added to. */
+/* Adds to d_weight. */
 void embedding_gradient(ligerdsl_context_t context, float* d_weight, float* d_positions, const int32_t* tokens,
                         const float* d_out, int64_t n, int64_t h, int64_t vocabulary, int64_t length);
 
 typedef struct {
-  float *sum, *out, *mean, *rstd; /* what the norm is of, what it gives, and its statistics */
+  float *sum, *out, *mean, *rstd; /* input, output and statistics of the norm */
 } norm_t;
-/* sum = x + residual, out = LayerNorm(sum); without a residual of sum itself, and x is NULL. */
+/* sum = x + residual, out = LayerNorm(sum). If residual is NULL, so is x, and sum is an input. */
 void norm(ligerdsl_context_t context, norm_t y, const float* x, const float* residual, const float* weight,
           const float* bias, int64_t n, int64_t h);
-/* d_sum += the gradient of sum by way of d_out, which is overwritten; d_sum is 0 where it is NULL, and lies in d_out
- * then. */
+/* d_sum += gradient of sum through d_out, which is overwritten. If d_sum is NULL, it counts as 0
+ * and d_out gets the result. */
 void norm_gradient(ligerdsl_context_t context, float* d_sum, float* d_out, float* d_weight, float* d_bias, norm_t y,
                    const float* weight, int64_t n, int64_t h);
 
-/* y += b in every row, and the gradient of b. */
+/* Adds b to every row of y; computes the gradient of b. */
 void bias(ligerdsl_context_t context, float* y, const float* b, int64_t n, int64_t h);
 void bias_gradient(ligerdsl_context_t context, float* d_b, const float* d_y, int64_t n, int64_t h);
 
@@ -48,11 +48,12 @@ void attention(float* out, float* probabilities, const float* qkv, attention_sha
 void attention_gradient(float* d_qkv, const float* d_out, const float* probabilities, const float* qkv,
                         attention_shape_t shape);
 
-/* The mean loss of the head x weight^T, and its gradients; the logits are never stored whole. d_x may be x. */
+/* Returns the mean loss of the lm_head x weight^T; writes its gradients. Never stores all logits.
+ * d_x may be x. */
 float head(ligerdsl_context_t context, float* d_x, float* d_weight, const float* x, const float* weight,
            const int32_t* labels, int64_t n, int64_t h, int64_t vocabulary);
 
-/* The norm of all gradients, and what to multiply them with so that it is no more than `most`. */
+/* Computes the norm of all gradients, and the factor that limits it to `most`. */
 void clip(ligerdsl_context_t context, float* norm, float* factor, const float* gradients, int64_t n, float most);
 typedef struct {
   float lr, beta1, beta2, eps, weight_decay;

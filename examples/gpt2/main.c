@@ -1,6 +1,6 @@
-/* gpt2 train TEXT [STEPS [MOST]]   trains a small model of bytes; exits with 1 if the last losses are above MOST
- * gpt2 check                       one model with the library and one in float64: the same losses, step by step
- * gpt2 time [ROWS WIDTH]           each layer beside a plain loop; 256 rows of 768 if not said */
+/* gpt2 train TEXT [STEPS [MOST]]   trains a model of bytes; exits with 1 if the losses end above MOST
+ * gpt2 check                       compares one model with the library and in float64, step by step
+ * gpt2 time [ROWS WIDTH]           times layers against plain loops; default: 256 rows of 768 */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void out_of_memory(void) {
   exit(1);
 }
 
-/* A batch of windows of the text. */
+/* Draws a batch of windows of the text. */
 static void sample(const gpt2_config_t* c, const unsigned char* text, size_t size, uint64_t* seed, int32_t* tokens,
                    int32_t* labels) {
   for (int64_t b = 0; b < c->batch; ++b) {
@@ -71,7 +71,7 @@ static int train(const char* path, int64_t steps, double most) {
   gpt2_t* model = gpt2_create(&config);
   gpt2_initialise(&config, gpt2_parameters(model), 1);
   uint64_t seed = 2;
-  double mean = 0; /* of the last ten */
+  double mean = 0; /* of the last ten steps */
   for (int64_t step = 1; step <= steps; ++step) {
     const double began = seconds();
     sample(&config, text, size, &seed, ids, ids + n);

@@ -1,4 +1,4 @@
-/* The network, forward and backward, and its optimiser, in calls of layers.h. */
+/* The network, forward and backward, and its optimiser, as calls of layers.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,7 +6,7 @@
 #include "gpt2.h"
 #include "layers.h"
 
-/* What the forward leaves for the backward. */
+/* Activations that the forward pass saves for the backward pass. */
 typedef struct {
   norm_t norm1, norm2;
   float *qkv, *probabilities, *attention, *up, *gelu;
@@ -20,7 +20,7 @@ struct gpt2 {
   float *parameters, *gradients, *m, *v;
   layer_t* layers;
   norm_t last;
-  float *branch, *d_sum, *d_branch, *d_wide; /* [n, h]; their gradients, [n, h] and [n, 4 h] */
+  float *branch, *d_sum, *d_branch, *d_wide; /* [n, h]; gradients [n, h] and [n, 4 h] */
 };
 
 static float* floats(size_t count) {
@@ -113,7 +113,7 @@ static attention_shape_t attention_shape(const gpt2_t* g) {
 static void forward(gpt2_t* g, const int32_t* tokens) {
   const int64_t n = g->config.batch * g->config.context, h = g->config.width;
   ligerdsl_context_t c = g->context;
-  const float *added = NULL, *residual = NULL; /* what the next norm adds up */
+  const float *added = NULL, *residual = NULL; /* inputs of the next norm's sum */
   embedding(c, g->layers[0].norm1.sum, tokens, weight(g, GPT2_TOKENS, 0), weight(g, GPT2_POSITIONS, 0), n, h,
             g->config.vocabulary, g->config.context);
   for (int64_t i = 0; i < g->config.layers; ++i) {
@@ -132,7 +132,7 @@ static void forward(gpt2_t* g, const int32_t* tokens) {
   norm(c, g->last, added, residual, weight(g, GPT2_NORM_WEIGHT, 0), weight(g, GPT2_NORM_BIAS, 0), n, h);
 }
 
-/* d_branch has the gradient of the last norm's result. */
+/* On entry, d_branch holds the gradient of the last norm's result. */
 static void backward(gpt2_t* g, const int32_t* tokens) {
   const int64_t n = g->config.batch * g->config.context, h = g->config.width;
   ligerdsl_context_t c = g->context;
@@ -165,7 +165,7 @@ float gpt2_loss(gpt2_t* g, const int32_t* tokens, const int32_t* labels) {
   const float loss = head(g->context, g->d_branch, gradient(g, GPT2_TOKENS, 0), g->last.out, weight(g, GPT2_TOKENS, 0),
                           labels, g->config.batch * g->config.context, g->config.width, g->config.vocabulary);
   backward(g, tokens);
-  check(ligerdsl_context_check(g->context, NULL)); /* a token outside of the vocabulary */
+  check(ligerdsl_context_check(g->context, NULL)); /* finds tokens outside of the vocabulary */
   return loss;
 }
 

@@ -1,4 +1,4 @@
-/* Where each parameter lies, and what it is at first. */
+/* Places and initial values of the parameters. */
 #include <math.h>
 
 #include "gpt2.h"

@@ -108,7 +108,7 @@ void plain_residual_sum(float* out, const float* x, const float* residual, int64
   for (int64_t i = 0; i < count; ++i) out[i] = x[i] + residual[i];
 }
 
-/* y = exp(x - max x); returns the sum. */
+/* Writes y = exp(x - max x); returns the sum. */
 static float exponentials(float* y, const float* x, int64_t h) {
   float most = x[0], sum = 0;
   for (int64_t j = 1; j < h; ++j) most = x[j] > most ? x[j] : most;

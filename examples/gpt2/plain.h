@@ -1,4 +1,4 @@
-/* The layers of layers.h as loops that a compiler sees plainly, to time them beside. */
+/* The layers of layers.h as loops that a compiler can optimise, for timing. */
 #ifndef GPT2_PLAIN_H_
 #define GPT2_PLAIN_H_
 
@@ -20,7 +20,7 @@ void plain_clip(float* norm, float* factor, const float* gradients, int64_t n, f
 void plain_adamw_step(float* parameters, float* m, float* v, const float* gradients, float factor, int64_t n,
                       adamw_t adamw);
 
-/* Those of apart.h. */
+/* The layers of `apart.h`. */
 void plain_residual_sum(float* out, const float* x, const float* residual, int64_t count);
 void plain_softmax(float* y, const float* x, int64_t n, int64_t h);
 void plain_softmax_gradient(float* d_x, const float* d_y, const float* y, int64_t n, int64_t h);

@@ -1,4 +1,4 @@
-/* Random numbers that are the same everywhere: splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
+/* Portable random numbers: splitmix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number
  * generators", 2014). */
 #ifndef GPT2_RANDOM_H_
 #define GPT2_RANDOM_H_
@@ -13,7 +13,7 @@ static inline uint64_t random_bits(uint64_t* state) {
   return z ^ (z >> 31);
 }
 
-/* In (0, 1). */
+/* Returns a number in (0, 1). */
 static inline double random_uniform(uint64_t* state) {
   return ((double)(random_bits(state) >> 11) + 0.5) * 0x1p-53;
 }

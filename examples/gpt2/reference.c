@@ -1,4 +1,4 @@
-/* The same network in plain loops of float64, written from the formulas and not for speed. */
+/* The same network in plain float64 loops, written from the formulas without regard to speed. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +98,7 @@ static void norm(double* y, const double* x, const double* w, const double* b, i
   }
 }
 
-/* d_x is added to. */
+/* Adds to d_x. */
 static void norm_gradient(double* d_x, double* d_w, double* d_b, const double* d_y, const double* x, const double* w,
                           int64_t n, int64_t h) {
   for (int64_t i = 0; i < n; ++i) {
@@ -125,7 +125,7 @@ static void linear(double* y, const double* x, const double* w, const double* b,
     }
 }
 
-/* d_w and d_b are added to, d_x is not. */
+/* Adds to d_w and d_b; overwrites d_x. */
 static void linear_gradient(double* d_x, double* d_w, double* d_b, const double* d_y, const double* x, const double* w,
                             int64_t n, int64_t in, int64_t out) {
   memset(d_x, 0, (size_t)(n * in) * sizeof(double));
@@ -150,7 +150,7 @@ static double gelu_slope(double u) {
   return (1 + t) / 2 + u / 2 * (1 - t * t) * kRoot * (1 + 3 * 0.044715 * u * u);
 }
 
-/* Element i of a head's row t of q (part 0), k (1) or v (2). */
+/* Returns the offset of element i in a head's row t of q (part 0), k (1) or v (2). */
 static int64_t place(const reference_t* r, int64_t b, int64_t t, int64_t head, int64_t part, int64_t i) {
   const int64_t h = r->config.width;
   return (b * r->config.context + t) * 3 * h + part * h + head * (h / r->config.heads) + i;
@@ -224,7 +224,8 @@ static void forward(reference_t* r, const int32_t* tokens) {
   norm(r->norm, r->last, weight(r, GPT2_NORM_WEIGHT, 0), weight(r, GPT2_NORM_BIAS, 0), n, h);
 }
 
-/* Loss, d_row = its gradient by the last norm's result, and what the head adds to the gradient of the embedding. */
+/* Returns the loss. Writes d_row, its gradient by the last norm's result; adds to the embedding's
+ * gradient. */
 static double head(reference_t* r, const int32_t* labels) {
   const int64_t n = r->config.batch * r->config.context, h = r->config.width, classes = r->config.vocabulary;
   double *logits = doubles((size_t)(n * classes)), loss = 0;
@@ -305,7 +306,7 @@ double reference_slope_error(reference_t* r, const int32_t* tokens, const int32_
   uint64_t seed = 1;
   reference_loss(r, tokens, labels);
   for (size_t i = 0; i < r->count; ++i) {
-    /* Along the gradient more often than against it, so that the slope is no sum of what cancels. */
+    /* Mostly along the gradient, so that the terms of the slope do not cancel. */
     direction[i] = random_uniform(&seed) * (r->gradients[i] > 0 ? 1 : -1);
     slope += direction[i] * r->gradients[i];
   }

@@ -1,11 +1,12 @@
-/* Arrays as the library's tensors. */
+/* Describes arrays as tensors of the library. */
 #ifndef GPT2_TENSORS_H_
 #define GPT2_TENSORS_H_
 
 #include <ligerdsl/ligerdsl.h>
 #include <stddef.h>
 
-/* Tensors for the rest of the block: a compound literal lives until its end (also that of an if without braces). */
+/* Tensors for the rest of the block: a compound literal lives until the end of its block, also of
+ * an if without braces. */
 #define TENSOR(values, code, ndim, ...)                       \
   (&(ligerdsl_tensor_t){(void*)(values),                      \
                         {LIGERDSL_CPU, 0},                    \

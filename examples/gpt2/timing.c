@@ -1,7 +1,7 @@
-/* gpt2 time: the layers beside plain loops, one thread each, in turns.
+/* gpt2 time: times the layers and plain loops alternately, each on one thread.
  *
- * A turn is short and there are many, so that most of them lie between two interruptions; what is printed is the median
- * of turns, and of the ratios of neighbours. */
+ * Rounds are short and many, so that most of them run without an interruption. The output is the
+ * median of rounds, and of the ratios of adjacent rounds. */
 #include "timing.h"
 
 #include <math.h>
@@ -17,8 +17,8 @@ enum { LENGTH = 64, VOCABULARY = 512, ROUNDS = 201, LINE = 64 };
 
 typedef struct {
   ligerdsl_context_t context;
-  int64_t n, h, length; /* of the positions */
-  char* memory[32];     /* of the arrays */
+  int64_t n, h, length; /* of a sequence */
+  char* memory[32];     /* owns the arrays */
   int allocated;
   int32_t *tokens, *labels;
   float *weight, *d_weight, *positions, *d_positions; /* of the embedding */
@@ -96,7 +96,7 @@ static void clip_ours(data_t* d) {
 static void clip_plain(data_t* d) {
   float norm, factor;
   plain_clip(&norm, &factor, d->gradient, d->n * d->h, 1);
-  d->norm.rstd[0] = norm * factor; /* so that it is not left out */
+  d->norm.rstd[0] = norm * factor; /* keeps the result in use */
 }
 static void adamw_ours(data_t* d) {
   const float factor = 1;
@@ -166,8 +166,8 @@ static int ascending(const void* a, const void* b) {
 
 static void compare(const pair_t* pair, data_t* data) {
   double ours[ROUNDS], plain[ROUNDS], ratio[ROUNDS];
-  pair->ours(data); /* plans */
-  /* 0.2 ms or one call each: the slower of the two is not to be interrupted either */
+  pair->ours(data); /* makes the plans */
+  /* 0.2 ms or one call each, short enough that neither side is interrupted */
   const double longer = fmax(time_of(pair->ours, data, 3), time_of(pair->plain, data, 3));
   const int repeats = 1 + (int)(200 / (longer + 0.01));
   for (int i = 0; i < ROUNDS; ++i) {
@@ -181,7 +181,7 @@ static void compare(const pair_t* pair, data_t* data) {
   printf("%-28s %9.2f us %9.2f us %6.2f\n", pair->name, ours[ROUNDS / 2], plain[ROUNDS / 2], ratio[ROUNDS / 2]);
 }
 
-/* 4 bytes each. */
+/* Returns an array of `count` 4-byte elements. */
 static void* array(data_t* d, int64_t count, int64_t behind) {
   char* memory = d->memory[d->allocated++] = malloc((size_t)(4 * count + 2 * LINE));
   if (!memory) {
@@ -228,7 +228,7 @@ int time_layers(int64_t rows, int64_t width, int64_t behind) {
   config.num_threads = 1;
   check(ligerdsl_context_create(&config, &context));
   data_t data = make(context, rows, width, behind);
-  printf("%lld rows of %lld, %lld bytes behind lines, one thread, medians of %d turns\n%-28s %12s %12s %6s\n",
+  printf("%lld rows of %lld, %lld bytes past a multiple of 64, one thread, medians of %d rounds\n%-28s %12s %12s %6s\n",
          (long long)rows, (long long)width, (long long)behind, ROUNDS, "", "libligerdsl", "plain loops", "ratio");
   for (size_t i = 0; i < sizeof kPairs / sizeof *kPairs; ++i) compare(&kPairs[i], &data);
   while (data.allocated) free(data.memory[--data.allocated]);

@@ -3,7 +3,8 @@
 
 #include <stdint.h>
 
-/* Prints how long each layer takes beside a plain loop, all arrays so many bytes behind a multiple of 64. */
+/* Prints the time of each layer and of a plain loop, with all arrays `behind` bytes after a
+ * multiple of 64. */
 int time_layers(int64_t rows, int64_t width, int64_t behind);
 
 #endif

@@ -1,8 +1,9 @@
 // Lesson 1: out = a + b.
 //
-// A kernel is written for a *tile*: a block of elements that one *program* works on. The library runs many programs at
-// once, numbered 0, 1, 2, ... along the grid; on a GPU a program is a block of threads, on a CPU a piece of work for
-// one core. How the elements of a tile are spread over threads or vector lanes is the compiler's business.
+// A kernel is written for a *tile*: a block of elements that one *program* works on. The library
+// runs many programs at once, numbered 0, 1, 2, ... along the grid. A program is a thread block on
+// a GPU and a piece of work for one core on a CPU. The compiler decides how the elements of a tile
+// are distributed over threads or vector lanes.
 #include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
@@ -13,8 +14,8 @@ using namespace ligerdsl;
 // meta-parameter costs nothing at run time.
 struct VectorAddMeta {
   DType type = f32;
-  int64_t block = 1024;  // elements of a tile
-  // The fields by name: compiled kernels are found by them, and tools list and set them.
+  int64_t block = 1024;  // elements per tile
+  // The fields by name: they identify a compiled kernel, and tools list and set them.
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -24,7 +25,7 @@ struct VectorAddMeta {
 
 // This function runs once, on the host. It computes nothing: every line records an operation.
 void add_vectors(KernelBuilder& k, const VectorAddMeta& m) {
-  // The arguments, in launch order. `dyn`: the length is known when the kernel is launched.
+  // The arguments, in launch order. `dyn`: the length is only known at the launch.
   View out = k.view("out", m.type, {dyn});
   View a = k.view("a", m.type, {dyn});
   View b = k.view("b", m.type, {dyn});
@@ -33,12 +34,13 @@ void add_vectors(KernelBuilder& k, const VectorAddMeta& m) {
   Scalar i = k.program_id(0);
   Tile x = a.partition({m.block}).load({i});
   Tile y = b.partition({m.block}).load({i});
-  // The last tile may reach beyond the end: there, loads give 0 and stores do nothing. No mask to write, none to
-  // forget.
+  // The last tile may extend beyond the end. There, loads give 0 and stores have no effect, so that
+  // no mask is needed.
   out.partition({m.block}).store({i}, x + y);
 }
 
-// A kernel is its program and its launch rule: how many programs run for the sizes of a call, and the warps of each.
+// A kernel is its program and its launch rule: the number of programs for the sizes of a call, and
+// their warps.
 const Kernel<VectorAddMeta> add_vectors_kernel{.name = "add_vectors",
                                                .description = "out = a + b",
                                                .build = add_vectors,
@@ -49,7 +51,7 @@ const Kernel<VectorAddMeta> add_vectors_kernel{.name = "add_vectors",
 int main(int argc, char** argv) try {
   const Context context = lesson::open(argc, argv);
 
-  // 100,000 is no multiple of 1,024: the last of the 98 programs has 672 elements to do.
+  // 100,000 is not a multiple of 1,024: the last of the 98 programs has 672 elements.
   const int64_t n = 100000;
   std::vector<float> a = lesson::some_values(n, 1), b = lesson::some_values(n, 2);
   lesson::Array da(context, {n}, a), db(context, {n}, b), dout(context, {n});
@@ -62,7 +64,8 @@ int main(int argc, char** argv) try {
   for (int64_t i = 0; i < n; ++i) expected[i] = static_cast<double>(a[i]) + b[i];
   return lesson::report("a + b", dout.values(), expected, 1e-7) ? 0 : 1;
 } catch (const std::exception& e) {
-  // Mistakes in a kernel come back as ligerdsl::Error with this file's name and line; others as a status of the C ABI.
+  // A mistake in a kernel throws ligerdsl::Error with this file's name and line; others give a
+  // status of the C ABI.
   std::fprintf(stderr, "%s\n", e.what());
   return 1;
 }

@@ -1,8 +1,8 @@
 // Lesson 2: softmax of every row of a matrix, in one kernel.
 //
-// Written with one operation at a time, softmax reads and writes the matrix again and again: maximum (read), subtract
-// (read, write), exp (read, write), sum (read), divide (read, write): eight passes over memory. Memory is what such a
-// kernel waits for, so the fused form, which reads each row once and writes it once, is about four times as fast.
+// With one kernel per operation, softmax passes over memory eight times: maximum (read), subtract
+// (read, write), exp (read, write), sum (read), divide (read, write). Memory limits such a kernel.
+// The fused form reads and writes each row once, so it is about four times as fast.
 #include <ligerdsl/launch.hpp>
 #include <limits>
 
@@ -29,7 +29,8 @@ void row_softmax(KernelBuilder& k, const SoftmaxMeta& m) {
   Scalar row = k.program_id(0);
   auto rows = x.partition({squeeze, m.block});
 
-  // A row of 1,000 columns leaves 24 elements of the tile outside the matrix. Here they must not count: exp(-inf) is 0.
+  // A row of 1,000 columns leaves 24 elements of the tile outside the matrix. They must not count:
+  // exp(-inf) is 0.
   Tile v = rows.load({row, 0}, {.pad = -std::numeric_limits<double>::infinity()}).to(f32);
 
   // max and sum without an axis reduce the whole tile to a scalar; scalars broadcast.
@@ -50,7 +51,7 @@ int main(int argc, char** argv) try {
   const Context context = lesson::open(argc, argv);
   const int64_t n_rows = 64, n_cols = 1000;
   std::vector<float> x = lesson::some_values(n_rows * n_cols, 3);
-  for (int64_t j = 0; j < n_cols; ++j) x[j] += 1000.0f;  // would overflow without the maximum
+  for (int64_t j = 0; j < n_cols; ++j) x[j] += 1000.0f;  // would overflow without subtracting the maximum
   lesson::Array dx(context, {n_rows, n_cols}, x), dy(context, {n_rows, n_cols});
   KernelLauncher launcher(context, row_softmax_kernel);
   launcher({.block = 1024}, {{"y", dy.tensor()}, {"x", dx.tensor()}});

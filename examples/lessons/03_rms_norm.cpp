@@ -5,10 +5,11 @@
 //                                           dx = r * (m - x * r^2 * sum(m * x) / H)
 //                                           dw = sum over rows of dy * x * r
 //
-// The forward saves r, one number per row, so that the backward need not reduce x again. dx is row by row like the
-// forward; dw is a sum *over* rows, and that is what this lesson is about. Adding to one dw from all programs would
-// need atomics, whose order differs from run to run. Instead each program sums the rows of its own group and writes one
-// partial row; a second, small kernel adds the partial rows in order. Same bits every time.
+// The forward pass saves r, one number per row, so that the backward pass need not reduce x again.
+// dx is computed row by row like the forward pass. dw is a sum *over* rows, the topic of this
+// lesson. Adding to one dw from all programs needs atomics, whose order differs from run to run.
+// Instead each program adds up the rows of its own group and writes one partial row. A second, small
+// kernel adds the partial rows in order, which gives the same bits every time.
 #include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
@@ -53,9 +54,9 @@ void backward_program(KernelBuilder& k, const RmsNormMeta& m) {
   Tile wt = w.partition({m.block}).load({0});
   Scalar width = x.dim(1).to(f32);
 
-  // A loop on the device. Values that change from one iteration to the next are *carried*: the body receives them and
-  // returns the next ones, and for_range returns the last. Nothing is assigned, so nothing can be read before it is
-  // written.
+  // A loop on the device. Values that change between iterations are *carried*: the body receives
+  // them and returns the next ones, and for_range returns the last. Nothing is assigned, so nothing
+  // can be read before it is written.
   auto [dw] = k.for_range(first, last, 1, carry(k.zeros({m.block}, f32)), [&](Scalar row, Tile sum_so_far) {
     Tile xt = x.partition({squeeze, m.block}).load({row, 0});
     Tile g = dy.partition({squeeze, m.block}).load({row, 0});
@@ -106,7 +107,7 @@ int main(int argc, char** argv) try {
   lesson::Array dx_(context, {n, h}), y_(context, {n, h}), rstd_(context, {n}), partial_(context, {programs, h}),
       dw_(context, {h});
   lesson::Array x_(context, {n, h}, x), w_(context, {h}, w), g_(context, {n, h}, g);
-  // A real program keeps the launchers: they keep what was compiled.
+  // A real program keeps its launchers, because they hold the compiled kernels.
   KernelLauncher forward(context, forward_kernel), backward(context, backward_kernel), sum(context, sum_rows_kernel);
   forward(meta, {{"y", y_.tensor()}, {"rstd", rstd_.tensor()}, {"x", x_.tensor()}, {"w", w_.tensor()}, {"eps", eps}});
   backward(meta, {{"dx", dx_.tensor()},

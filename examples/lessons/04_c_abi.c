@@ -1,15 +1,17 @@
-/* Lesson 4: the kernels that ship, called from C.
+/* Lesson 4: the library's kernels, called from C.
  *
- * Every operation has the same four parts. A *description* says what is needed (widths, dtypes, options); a *plan* is
- * made from it and may compile; *execute* runs the plan on tensors, and never allocates, waits or compiles; and one
- * *call* does all of that for you. This program uses a plan for RMSNorm and the call for cross-entropy. */
+ * Every operation has the same four parts. A *description* holds widths, dtypes and options. A
+ * *plan* is made from it and may compile. *execute* runs the plan on tensors, and never allocates,
+ * waits or compiles. One *call* does all of that for you. This program uses a plan for RMSNorm and
+ * the call for cross-entropy. */
 #include <ligerdsl/ligerdsl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Every function returns a status. The text names the operation, the argument, what was expected and what came. */
+/* Every function returns a status. The text names the operation, the argument, the expected and the
+ * given value. */
 static void check(ligerdsl_status_t status) {
   if (status == LIGERDSL_SUCCESS) return;
   fprintf(stderr, "%s: %s\n", ligerdsl_status_name(status), ligerdsl_last_error());
@@ -27,7 +29,8 @@ enum { ROWS = 8, WIDTH = 100 };
 static ligerdsl_context_t context;
 static ligerdsl_device_t device = {LIGERDSL_CPU, 0};
 
-/* Memory comes from the library here so that the lesson runs on a GPU too; any host (or device) memory will do. */
+/* The library allocates memory here so that the lesson also runs on a GPU; any host (or device)
+ * memory works. */
 static void* to_device(const void* values, size_t bytes) {
   void* data;
   check(ligerdsl_buffer_alloc(context, bytes, &data));
@@ -46,8 +49,8 @@ static int rms_norm(void) {
     for (int i = 0; i < ROWS; ++i) x[i][j] = sinf((float)(i * WIDTH + j));
   }
 
-  /* The description. _INIT sets the size, the version and the defaults, so that a program built today goes on working
-   * with a later library. */
+  /* The description. _INIT sets the size, the version and the defaults, so that a program built
+   * today keeps working with a later library. */
   ligerdsl_rms_norm_forward_desc_t desc = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   desc.n_cols = WIDTH;
   desc.dtype = LIGERDSL_F32;
@@ -56,11 +59,12 @@ static int rms_norm(void) {
   ligerdsl_plan_t plan;
   check(ligerdsl_rms_norm_forward_plan(context, &desc, &plan));
 
-  /* Scratch memory is yours: ask how much a number of rows needs, once, and reuse it. */
+  /* Scratch memory is yours: ask once for the size for a number of rows, and reuse the memory. */
   size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, ROWS);
   void* workspace = bytes ? to_device(NULL, bytes) : NULL;
 
-  /* A tensor is a pointer with a shape: DLPack's layout, filled by hand or by ligerdsl_tensor_make. */
+  /* A tensor is a pointer with a shape: DLPack's layout, filled by hand or by
+   * ligerdsl_tensor_make. */
   int64_t shape[2] = {ROWS, WIDTH};
   ligerdsl_tensor_t xt = ligerdsl_tensor_make(to_device(x, sizeof x), device, LIGERDSL_F32, 2, shape);
   ligerdsl_tensor_t wt = ligerdsl_tensor_make(to_device(w, sizeof w), device, LIGERDSL_F32, 1, &shape[1]);
@@ -88,8 +92,8 @@ static int rms_norm(void) {
   return report("RMSNorm", worst, 1e-5);
 }
 
-/* The loss and the gradient of the logits in one pass over them. The gradient overwrites the logits: for a large
- * vocabulary that is gigabytes that are never allocated. */
+/* Computes the loss and the gradient of the logits in one pass over them. The gradient overwrites
+ * the logits: with a large vocabulary, that saves gigabytes. */
 static int cross_entropy(void) {
   float logits[ROWS][WIDTH], gradient[ROWS][WIDTH], loss;
   int64_t labels[ROWS];
@@ -114,7 +118,7 @@ static int cross_entropy(void) {
   check(ligerdsl_cross_entropy(context, &desc, &args, NULL));
   to_host(&loss, st.data, sizeof loss);
   to_host(gradient, lt.data, sizeof gradient);
-  /* Labels are checked on the device; this is where a wrong one would be reported, with its row. */
+  /* The device checks labels; this call would report a wrong one with its row. */
   check(ligerdsl_context_check(context, NULL));
 
   double expected = 0, worst = 0;
@@ -134,7 +138,7 @@ static int cross_entropy(void) {
   return report("its gradient, in place", worst, 1e-6) && right;
 }
 
-/* A wrong call says what is wrong and changes nothing. */
+/* A wrong call reports the mistake and changes nothing. */
 static int refused(void) {
   ligerdsl_rms_norm_forward_desc_t desc = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   desc.n_cols = -1;

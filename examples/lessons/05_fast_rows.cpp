@@ -1,5 +1,5 @@
-// Lesson 5: the same row kernel as one writes it first, as fast as memory allows, and for rows of any width. It is a
-// shared object for the `ligerdsl` command: docs/guide/write-row-kernels.md looks at both with
+// Lesson 5: a row kernel in a first version, as fast as memory allows, and for rows of any width.
+// docs/guide/write-row-kernels.md inspects the versions of this shared object with
 //
 //   ligerdsl compile --load liblesson_05_fast_rows.so log_softmax --target sm_90a --emit resources
 //
@@ -28,7 +28,7 @@ struct PlainMeta {
   }
 };
 
-// Line by line what the formula says.
+// Computes the formula line by line.
 void plain(KernelBuilder& k, const PlainMeta& m) {
   View y = k.view("y", m.type, {dyn, dyn});
   View x = k.view("x", m.type, {dyn, dyn});
@@ -42,8 +42,8 @@ void plain(KernelBuilder& k, const PlainMeta& m) {
 struct FastMeta {
   DType type = bf16;
   int64_t cols = 4096;
-  int64_t rows = 1;     // of a program: more when rows are short
-  int64_t vectors = 4;  // of 16 bytes that one thread holds
+  int64_t rows = 1;     // rows per program: several if rows are short
+  int64_t vectors = 4;  // 16-byte vectors per thread
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -65,20 +65,20 @@ void fast(KernelBuilder& k, const FastMeta& m) {
   y.partition({m.rows, m.cols}).store({row, 0}, (v - lse).to(m.type));
 }
 
-// Warps come in powers of two.
+// The number of warps must be a power of two.
 int warps_of(DType type, int64_t elements, int64_t vectors) {
   const int64_t threads = elements / (vector_width(type) * vectors);
   return static_cast<int>(std::bit_floor(static_cast<uint64_t>(std::clamp<int64_t>(threads / 32, 1, 32))));
 }
 
-// Rows too wide for the registers of a program: two passes in opposite order over a row that stays on chip where it
-// fits. A few CTAs (or clusters of them, which keep a part of the row each) run the programs of all rows, so that the
-// next row arrives while one is at work.
+// Rows too wide for the registers of a program: two passes in opposite order over a row that stays
+// in shared memory if it fits. A few CTAs (or clusters, whose CTAs each keep a part of the row) run
+// the programs of all rows, so that the next row is loaded while one is processed.
 struct WideMeta {
   DType type = bf16;
   int64_t cols = 131072;
-  int64_t ctas = 1;      // that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
-  int64_t block = 4096;  // columns of one step: one vector per thread
+  int64_t ctas = 1;      // CTAs that share a row on a GPU with clusters: 4 keep 64 KB each of the default row
+  int64_t block = 4096;  // columns per iteration: one vector per thread
   int warps() const { return warps_of(type, block / ctas, 1); }
   template <class V>
   void visit(V&& v) {
@@ -95,8 +95,8 @@ void wide(KernelBuilder& k, const WideMeta& m) {
   Scalar row = k.program_id(0);
   assume(row < x.dim(0));  // the grid is the number of rows
   Resident kept = x.partition({squeeze, m.block}).resident({row}, {.pad = -kInfinity});
-  // Thread by thread: a maximum and a sum of 2^(v log2 e - maximum), which is rescaled when the maximum grows. Threads
-  // meet once, after the loop.
+  // Each thread carries a maximum and a sum of 2^(v log2 e - maximum), and rescales the sum when
+  // the maximum grows. The threads synchronise once, after the loop.
   const BlockLanes lanes = block_lanes(k.target(), m.type, m.block, m.warps(), static_cast<int>(m.ctas));
   auto [top, total] =
       k.for_range(0, kept.blocks(), 1, carry(k.full(lanes.carried(), -kInfinity, f32), k.zeros(lanes.carried(), f32)),

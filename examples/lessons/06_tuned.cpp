@@ -1,13 +1,14 @@
 // Lesson 6: a kernel of your own, tuned.
 //
-// A field of a Meta that has choices is a schedule: it changes how fast the kernel is, not what it computes. This file
-// is built twice: as a shared object, whose kernel `ligerdsl tune` tries in every configuration and checks in float64,
-// and as a program, which takes what was found out of the table:
+// A field of a meta struct with choices is a schedule: it changes how fast the kernel is, not what
+// it computes. This file is built twice. As a shared object, `ligerdsl tune` tries its kernel in
+// every configuration and checks it in float64. As a program, it takes the winner out of the table:
 //
 // ligerdsl --load liblesson_06_kernels.so tune normalize y=x x=4096x1000 --check-with "x=7x1000 y=x" --export t.json
 // LIGERDSL_TABLE=t.json lesson_06_tuned
 //
-// Where nothing is faster than what stands here, as on most CPUs, the table has no entry and these values are shown.
+// If nothing is faster than the values below, as on most CPUs, the table has no entry and these
+// values are shown.
 #include <ligerdsl/dsl/author.h>
 
 #include <ligerdsl/launch.hpp>
@@ -19,15 +20,16 @@ using namespace ligerdsl;
 struct NormalizeMeta {
   DType type = f32;
   int64_t cols = 1000;
-  int64_t rows = 1;  // of a tile
+  int64_t rows = 1;  // rows per tile
   int64_t warps = 4;
   template <class V>
   void visit(V&& v) {
-    // These two say which kernel it is. A table's entry is for their values, and for the shapes of the call.
+    // These two identify the kernel. An entry of a table holds for their values and for the shapes
+    // of the call.
     v("type", type);
     v("cols", cols);
-    // These two are for a tuner: what it may try, and what another value changes in the results. A sum whose order
-    // depends on the warps would be Bits::row; a maximum is the same in any order.
+    // These two are for a tuner: their choices, and how another choice changes the results. A sum
+    // whose order depends on the warps would be Bits::row; a maximum is the same in any order.
     v("rows", rows, choices({1, 2, 4, 8}), Bits::same);
     v("warps", warps, powers_of_two(1, 16), Bits::same);
   }
@@ -60,7 +62,8 @@ int main(int argc, char** argv) try {
   const std::vector<float> x = lesson::some_values(static_cast<size_t>(n * cols), 1);
   lesson::Array dx(context, {n, cols}, x), dy(context, {n, cols});
 
-  // Once, before the first launch. With no table, or none that has this kernel, shape and device, the Meta stays.
+  // Once, before the first launch. Without an entry for this kernel, shape and device, the meta
+  // struct stays unchanged.
   const NormalizeMeta meta = tuned(context, normalize_kernel, NormalizeMeta{.cols = cols}, "x=4096x1000 y=x");
   std::printf("rows=%d warps=%d\n", static_cast<int>(meta.rows), static_cast<int>(meta.warps));
   KernelLauncher launch(context, normalize_kernel);

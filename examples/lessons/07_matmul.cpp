@@ -4,7 +4,7 @@
 //
 //   ligerdsl bench --load liblesson_07_matmul.so matmul_grouped c=4096x4096 a=4096x4096 b=4096x4096 --device cuda:0
 //
-// c = a b; a [m, k], b [k, n], c [m, n] of one type, any sizes; sums in f32. 2 m n k flop.
+// c = a b; a [m, k], b [k, n], c [m, n] of one type, any sizes; f32 accumulation. 2 m n k flop.
 #include <ligerdsl/dsl.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ struct Meta {
   }
 };
 
-// The matrices, cut into tiles.
+// The matrices, divided into tiles.
 struct Matrices {
   View c, a, b;
   Partition of_c, of_a, of_b;
@@ -40,7 +40,7 @@ struct Matrices {
         of_b(b.partition({m.block_k, m.block_n})) {}
 };
 
-// Sums of one tile of c. loads: how many are in flight.
+// Returns the accumulator of one tile of c. `loads`: options that pipeline the loads.
 Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace& tile, const LoopOptions& loads) {
   auto [sums] = k.for_range(0, cdiv(x.a.dim(1), m.block_k), 1, loads, carry(k.zeros({m.block_m, m.block_n}, f32)),
                             [&](Scalar i, Tile sums) {
@@ -49,14 +49,14 @@ Tile sums_of(KernelBuilder& k, const Meta& m, const Matrices& x, const TilePlace
   return sums;
 }
 
-// Column by column of tiles: what a program reads is far from what its neighbour reads.
+// Runs tiles column by column: adjacent programs read distant memory.
 TilePlace in_rows(KernelBuilder& k, const Meta& m, const Matrices& x) {
   const Scalar columns = cdiv(x.c.dim(1), m.block_n).to(i32);
   return {k.program_id(0) / columns, k.program_id(0) % columns};
 }
 
-// Rung 1: the formula. Every product is an element of a tile of three dimensions, so tiles are small: block_m=32 block_n=32
-// block_k=16.
+// Step 1: the formula. Every product is an element of a 3-D tile, so tiles must be small:
+// block_m=32 block_n=32 block_k=16.
 void plain(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
@@ -69,29 +69,30 @@ void plain(KernelBuilder& k, const Meta& m) {
   x.of_c.store({tile.row, tile.column}, sums.to(m.type));
 }
 
-// Rung 2: `dot`. Tensor cores for 16-bit types where the device has them.
+// Step 2: `dot`, which uses tensor cores for 16-bit types if the device has them.
 void tiles(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(1)).to(m.type));
 }
 
-// Rung 3: the tiles of the next turns are on their way to shared memory, from where tensor cores read them.
+// Step 3: the tiles of the next k-steps are copied to shared memory, where tensor cores read them.
 void loads_in_flight(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = in_rows(k, m, x);
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
-// Rung 4: 16 rows of tiles together, so that programs that run at the same time share what they read.
+// Step 4: groups of 16 rows of tiles, so that programs that run at the same time share their
+// inputs.
 void grouped(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const TilePlace tile = grouped_tiles(k.program_id(0), cdiv(x.c.dim(0), m.block_m), cdiv(x.c.dim(1), m.block_n), 16);
   x.of_c.store({tile.row, tile.column}, sums_of(k, m, x, tile, pipelined(4)).to(m.type));
 }
 
-// Rung 5: one thread asks for whole tiles (TMA), and a program goes on from tile to tile: the first factors of the next one
-// are on their way while this one is stored.
+// Step 5: one thread copies whole tiles (TMA), and a program loops over tiles. The first operands
+// of the next tile are in flight while the current one is stored.
 void persistent(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   const Scalar rows = cdiv(x.c.dim(0), m.block_m), columns = cdiv(x.c.dim(1), m.block_n);
@@ -102,7 +103,7 @@ void persistent(KernelBuilder& k, const Meta& m) {
   });
 }
 
-// Rung 6: what follows a product belongs behind it: c = gelu(a b + bias).
+// Step 6: an epilogue fused into the matmul: c = gelu(a b + bias).
 void linear(KernelBuilder& k, const Meta& m) {
   const Matrices x(k, m);
   View bias = k.view("bias", m.type, {dyn});
@@ -119,7 +120,7 @@ Launch launch(const Meta& m, const LaunchArguments& a) {
   return {.grid = {number_of_tiles(m, a)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
 }
 
-// A program on each multiprocessor of a GPU.
+// Launches one program per SM of a GPU.
 Launch launch_persistent(const Meta& m, const LaunchArguments& a) {
   const int64_t most = a.has_target() && a.target().is_gpu() ? a.target().sms : number_of_tiles(m, a);
   return {.grid = {std::min(number_of_tiles(m, a), most)}, .num_warps = static_cast<int>(m.warps), .no_alias = true};
@@ -132,13 +133,13 @@ const Kernel<Meta> matmul_plain{
 const Kernel<Meta> matmul_tiles{
     .name = "matmul_tiles", .description = "c = a b by dot", .build = tiles, .launch = launch};
 const Kernel<Meta> matmul_in_flight{.name = "matmul_in_flight",
-                                    .description = "c = a b, the next tiles on their way",
+                                    .description = "c = a b, the next tiles in flight",
                                     .build = loads_in_flight,
                                     .launch = launch};
 const Kernel<Meta> matmul_grouped{
     .name = "matmul_grouped", .description = "c = a b, tiles in groups of rows", .build = grouped, .launch = launch};
 const Kernel<Meta> matmul_persistent{.name = "matmul_persistent",
-                                     .description = "c = a b, tile after tile by tensor copies",
+                                     .description = "c = a b, persistent with TMA copies",
                                      .build = persistent,
                                      .launch = launch_persistent};
 const Kernel<Meta> matmul_linear{

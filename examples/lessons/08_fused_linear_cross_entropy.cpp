@@ -1,22 +1,24 @@
-// Lesson 8: the head of a language model and its loss, fused: logits z = x w^T are never stored. n rows, h columns, v classes.
+// Lesson 8: an lm_head fused with its loss: logits z = x w^T are never stored. n rows, h columns, v
+// classes.
 //
 //   loss = mean over rows of log sum_c e^z_c - z_y,   d_z = (p - [c = y]) / n,   d_x = d_z w,   d_w = d_z^T x
 //
-// A softmax needs a row's maximum before its first exponential, and a product makes a row in many programs. So each row has an
-// anchor r that is known beforehand, the logit of its label plus 40, and the product's epilogue stores E_c = e^(z_c - r), whose
-// sums S over c != y every tile leaves beside them. Then with E_y = e^-40
+// A softmax needs a row's maximum before its first exponential, but a matmul computes a row in many
+// programs. So each row has an anchor r that is known beforehand: the logit of its label plus 40.
+// The matmul's epilogue stores E_c = e^(z_c - r), and every tile also stores its sum S over c != y.
+// Then with E_y = e^-40
 //
 //   loss_i = log(1 + S / E_y),   n d_z_c = E_c / (S + E_y) for c != y,   n d_z_y = -S / (S + E_y)
 //
-// so E with -S in the label's place, times a factor of the row, is the gradient: both gradients are plain products, and no pass
-// over n x v numbers stands between. A logit more than 116 above the label's would overflow: E stops at e^76, and such a row is
-// wrong (a library finds it and makes it again).
+// So the gradient is E, with -S in the label's place, times a factor per row. Both gradients are
+// plain matmuls, without another pass over n x v numbers. A logit more than 116 above the label's
+// would overflow: E stops at e^76, and such a row is wrong (a library detects and recomputes it).
 //
 //   1. anchors       r_i = x_i . w_y + 40
-//   2. exponentials  E = e^(x w^T - r), sums of every tile's rows
+//   2. exponentials  E = e^(x w^T - r), and the row sums of every tile
 //   3. rows          S, loss_i, f_i = 1 / (n (S + E_y)), E_y := -S, f_i x_i
-//   4. product       d_x = f (E w)
-//   5. product       d_w = E^T (f x)
+//   4. matmul        d_x = f (E w)
+//   5. matmul        d_w = E^T (f x)
 #include <ligerdsl/launch.hpp>
 
 #include "lesson.h"
@@ -26,8 +28,8 @@ using namespace ligerdsl;
 constexpr float kAbove = 40, kMost = 76, kLog2E = 1.44269504f;
 
 struct HeadMeta {
-  int64_t block_m = 64, block_n = 64, block_k = 32;  // of a tile of a product
-  int64_t block = 256;                               // of a row
+  int64_t block_m = 64, block_n = 64, block_k = 32;  // tile of a matmul
+  int64_t block = 256;                               // columns per iteration over a row
   int64_t stages = 3, warps = 4;
   template <class V>
   void visit(V&& v) {
@@ -51,7 +53,8 @@ void anchors(KernelBuilder& k, const HeadMeta& m) {
   anchor.store({row}, total + kAbove);
 }
 
-// The sums of a tile of a product, of as many turns as the terms need: by(i) loads the two factors' tiles of turn i.
+// Returns the accumulator of a tile of a matmul over `terms` terms. load(i) loads both operands of
+// k-step i.
 template <class Load>
 Tile multiply(KernelBuilder& k, const HeadMeta& m, const Scalar& terms, Load load) {
   auto [sums] = k.for_range(0, cdiv(terms, m.block_k), 1, pipelined(static_cast<int>(m.stages)),
@@ -120,7 +123,7 @@ void gradient_of_w(KernelBuilder& k, const HeadMeta& m) {
              }));
 }
 
-// A program for every row of x, or for every tile of a matrix.
+// Runs a program for every row of x, or for every tile of a matrix.
 Launch by_rows(const HeadMeta&, const LaunchArguments& a) {
   return {.grid = {a.dim("x", 0)}};
 }
@@ -135,11 +138,11 @@ using Sizes = const LaunchArguments&;
 const Kernel<HeadMeta> anchors_kernel{
     .name = "anchors", .description = "the label's logit and 40", .build = anchors, .launch = by_rows};
 const Kernel<HeadMeta> exponentials_kernel{.name = "exponentials",
-                                           .description = "e^(x w^T - anchor) and sums of tiles' rows",
+                                           .description = "e^(x w^T - anchor) and row sums of tiles",
                                            .build = exponentials,
                                            .launch = [](Meta m, Sizes a) { return by_tiles(m, a, "e"); }};
 const Kernel<HeadMeta> rows_kernel{
-    .name = "rows", .description = "losses, factors, the label's exponential", .build = rows, .launch = by_rows};
+    .name = "rows", .description = "losses, row scales, the label's exponential", .build = rows, .launch = by_rows};
 const Kernel<HeadMeta> gradient_of_x_kernel{.name = "gradient_of_x",
                                             .description = "d_x = factor (e w)",
                                             .build = gradient_of_x,

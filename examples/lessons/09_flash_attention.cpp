@@ -5,8 +5,9 @@
 //   ligerdsl bench --load liblesson_09_flash_attention.so attention_edges o=32x4096x128 q=32x4096x128 k=32x4096x128 v=32x4096x128
 //       scale=0.088 --device cuda:0
 //
-// o[h, i] = sum_j p_ij v[h, j], p_ij = e^(scale q[h, i] . k[h, j] - lse_i), over the keys j <= i (causal). q, k, v, o [heads, tokens,
-// dim] of one type, any number of tokens. 2 heads tokens^2 dim flop.
+// o[h, i] = sum_j p_ij v[h, j], p_ij = e^(scale q[h, i] . k[h, j] - lse_i), over the keys j <= i
+// (causal). q, k, v, o [heads, tokens, dim] of one type, any number of tokens. 2 heads tokens^2 dim
+// flop.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;
@@ -15,8 +16,8 @@ namespace {
 
 struct Meta {
   DType type = bf16;
-  int64_t dim = 128;                 // of a head
-  int64_t queries = 128, keys = 64;  // of a block
+  int64_t dim = 128;                 // columns per head
+  int64_t queries = 128, keys = 64;  // per block
   int64_t stages = 2;                // blocks of keys in flight
   int64_t warps = 8;
   template <class V>
@@ -30,7 +31,7 @@ struct Meta {
   }
 };
 
-// A program has a block of queries of a head. Scores are in units of log 2, so that weights are powers of two.
+// A block of queries of one head. Scores are in units of log 2, so that weights are powers of two.
 struct Block {
   KernelBuilder& k;
   Meta m;
@@ -46,7 +47,7 @@ struct Block {
         value(heads("v")),
         scale(k.scalar("scale", f32) * 1.4426950408889634f),
         head(k.program_id(1)) {
-    number = cdiv(q.dim(1), m.queries).to(i32) - 1 - k.program_id(0);  // those that see most keys first
+    number = cdiv(q.dim(1), m.queries).to(i32) - 1 - k.program_id(0);  // blocks that see most keys first
   }
   View heads(const char* name) const { return k.view(name, m.type, {dyn, dyn, m.dim}); }
   Partition rows(const View& view, int64_t count) const { return view.partition({squeeze, count, m.dim}); }
@@ -58,14 +59,14 @@ struct Block {
     const Tile keys = rows(key, m.keys).load({head, j, 0});
     return dot(queries, keys.permute({1, 0}), k.zeros({m.queries, m.keys}, f32)) * scale;
   }
-  // Keys to the right of a query, and behind the last one, have no weight.
+  // Masks keys after the query and beyond the end of the sequence.
   Tile seen(const Scalar& j, const Tile& s) const {
     const Tile row = k.arange(m.queries).to(i64) + number.to(i64) * m.queries,
                column = k.arange(m.keys).to(i64) + j * m.keys;
     return where(column.expand_dims(0) <= row.expand_dims(1) && column.expand_dims(0) < q.dim(1), s,
                  k.constant(-INFINITY, f32));
   }
-  // The same, where the block may hold such keys at all.
+  // The same, but only for blocks that may contain such keys.
   Tile seen_at_edge(const Scalar& j, const Tile& s) const {
     return k.if_((j + 1) * m.keys > number.to(i64) * m.queries, [&] { return seen(j, s); }, [&] { return s; });
   }
@@ -77,7 +78,8 @@ struct Block {
   }
 };
 
-// What a block of scores makes of a row's maximum and sum: its weights, and how much less what was added up counts from here on.
+// Update of a row by a block of scores: new maximum and sum, weights, and the factor that rescales
+// earlier results.
 struct Step {
   Tile top, sum, weights, faded;
   Step(const Tile& s, const Tile& before, const Tile& sum_before)
@@ -89,7 +91,7 @@ struct Step {
   }
 };
 
-// Rung 1: the maximum of each row, then its weights; every product of a query and a key is made twice.
+// Step 1: computes the maximum of each row, then its weights; every score is computed twice.
 void two_passes(KernelBuilder& k, const Meta& m) {
   const Block b(k, m);
   const Tile queries = b.queries();
@@ -106,8 +108,8 @@ void two_passes(KernelBuilder& k, const Meta& m) {
   b.store(weighted, sum);
 }
 
-// Rungs 2 and 3: one pass. What was added up is made less where a larger score comes; with stages, keys and values of the next
-// blocks are on their way to shared memory.
+// Steps 2 and 3: one pass. A larger score rescales the earlier results. With stages, keys and
+// values of the next blocks are copied to shared memory in advance.
 void online(KernelBuilder& k, const Meta& m, int stages) {
   const Block b(k, m);
   const Tile queries = b.queries();
@@ -121,9 +123,10 @@ void online(KernelBuilder& k, const Meta& m, int stages) {
   b.store(weighted, sum);
 }
 
-// Rung 4: a turn starts the scores of its block and the values of the block before, whose weights it was given: tensor cores work on both
-// while threads make weights of the scores. One thread asks for whole tiles (TMA), where the device has that. The first turn has no
-// values, the last one no scores: both are zeros. Rung 5: masks in a branch, which nearly all blocks leave out.
+// Step 4: an iteration starts the scores of its block and the values of the block before, with
+// weights from the previous iteration. So tensor cores work while threads compute weights. One
+// thread copies whole tiles (TMA), if the device can. The first iteration has no values and the
+// last no scores: both are zeros. Step 5: a branch that nearly all blocks skip contains the mask.
 void ahead(KernelBuilder& k, const Meta& m, bool branch) {
   const Block b(k, m);
   const Scalar zero = k.constant(0, i64);
@@ -131,8 +134,7 @@ void ahead(KernelBuilder& k, const Meta& m, bool branch) {
       zero, b.blocks_seen() + 1, k.constant(1, i64), {.num_stages = static_cast<int>(m.stages), .tensor_copies = true},
       carry(b.nothing(), b.zeros(), b.no_values(), k.zeros({m.queries, m.keys}, m.type)),
       [&](Scalar j, Tile top, Tile sum, Tile weighted, Tile before) {
-        const Tile s = b.scores(
-            j, b.queries());  // the queries come in the loop: once, to shared memory, where tensor cores read them
+        const Tile s = b.scores(j, b.queries());  // loaded in the loop: once, to shared memory, for the tensor cores
         const Tile more = dot(before, b.values(max(j - 1, zero)), weighted);
         const Step step(branch ? b.seen_at_edge(j, s) : b.seen(j, s), top, sum);
         return carry(step.top, step.sum, more * step.faded.expand_dims(1), step.weights.to(m.type));
@@ -156,9 +158,9 @@ const Kernel<Meta> attention_two_passes = rung("attention_two_passes", "attentio
 const Kernel<Meta> attention_online =
     rung("attention_online", "attention in one pass", [](KernelBuilder& k, const Meta& m) { online(k, m, 1); });
 const Kernel<Meta> attention_in_flight =
-    rung("attention_in_flight", "attention, the next keys on their way",
+    rung("attention_in_flight", "attention, the next keys in flight",
          [](KernelBuilder& k, const Meta& m) { online(k, m, static_cast<int>(m.stages)); });
-const Kernel<Meta> attention_ahead = rung("attention_ahead", "attention, scores under way beside weights",
+const Kernel<Meta> attention_ahead = rung("attention_ahead", "attention, next scores during the softmax",
                                           [](KernelBuilder& k, const Meta& m) { ahead(k, m, false); });
 const Kernel<Meta> attention_edges = rung("attention_edges", "attention, masks only where they count",
                                           [](KernelBuilder& k, const Meta& m) { ahead(k, m, true); });

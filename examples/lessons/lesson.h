@@ -1,4 +1,5 @@
-// What the C++ lessons share: f32 arrays on a device, numbers to fill them with, and the comparison with float64.
+// Shared by the C++ lessons: f32 arrays on a device, values to fill them, and a comparison with
+// float64.
 #pragma once
 
 #include <cmath>
@@ -9,8 +10,8 @@
 
 namespace lesson {
 
-// A context is a device and everything that was compiled for it. Takes "--device cuda:N" from the command line; without
-// it, the CPU.
+// Opens a context: a device and everything compiled for it. "--device cuda:N" on the command line
+// selects a GPU; the default is the CPU.
 inline ligerdsl::Context open(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--device" && std::string(argv[2]).starts_with("cuda:")) {
     return ligerdsl::Context::cuda(std::stoi(argv[2] + 5));
@@ -54,7 +55,8 @@ inline std::vector<float> some_values(size_t count, unsigned seed) {
   return out;
 }
 
-// Prints the largest error relative to the largest expected value; true when it is within the limit.
+// Prints the largest error relative to the largest expected value; returns true if it is within the
+// limit.
 inline bool report(const char* what, const std::vector<float>& got, const std::vector<double>& expected, double limit) {
   double worst = 0, largest = 0;
   for (double e : expected) largest = std::fmax(largest, std::fabs(e));

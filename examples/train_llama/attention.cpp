@@ -6,7 +6,7 @@
 namespace train {
 namespace {
 
-constexpr int64_t kMostHeadDim = 256;  // of the library's operation
+constexpr int64_t kMostHeadDim = 256;  // limit of the library's operation
 
 }  // namespace
 

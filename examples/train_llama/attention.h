@@ -9,10 +9,10 @@
 
 namespace train {
 
-// The library's operation, or products with scores in memory.
+// The library's operation, or matmuls with scores in memory.
 enum class AttentionKind { fused, products };
 const char* name_of(AttentionKind kind);
-// Fused wherever the operation is possible.
+// Returns `fused` if the library's operation supports the configuration.
 AttentionKind default_attention(const ModelConfig& config);
 
 class Attention {
@@ -20,21 +20,23 @@ class Attention {
   virtual ~Attention() = default;
   Attention(const Attention&) = delete;
 
-  // What a layer keeps from forward to backward; empty where all of it is computed again.
+  // Returns the activations that a layer saves for the backward pass; empty if it recomputes all of
+  // them.
   virtual Tensor make_kept() = 0;
-  // qkv: [batch * context, qkv_width]; its queries and keys are turned in place. attended: [batch * context, width].
+  // qkv: [batch * context, qkv_width]; rotates its queries and keys in place. attended: [batch *
+  // context, width].
   void forward(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept);
-  // attended, qkv and kept as forward left them.
+  // attended, qkv and kept must be unchanged since the forward pass.
   void backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended, const Tensor& qkv,
                 const Tensor& kept);
 
  protected:
   Attention(const ModelConfig& config, Ops& ops);
-  // Of queries and keys that are turned.
+  // Applies attention to rotated queries and keys.
   virtual void attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) = 0;
   virtual void attend_backward(int64_t batch, const Tensor& d_qkv, const Tensor& d_attended, const Tensor& attended,
                                const Tensor& qkv, const Tensor& kept) = 0;
-  // qkv's queries, keys and values: [batch, context, heads, head_dim].
+  // Returns queries, keys and values of qkv as [batch, context, heads, head_dim].
   Ops::Heads heads(int64_t batch, const Tensor& qkv) const;
 
   const ModelConfig config_;
@@ -47,11 +49,12 @@ class Attention {
   Tensor cos_, sin_;
 };
 
-// The library's own operation: a layer keeps the logarithm of each query's sum, and no scores are in memory.
+// Uses the library's operation: a layer saves the lse of each query, and stores no scores.
 std::unique_ptr<Attention> make_fused_attention(const ModelConfig& config, int64_t largest_batch, Ops& ops);
 
-// In plain products: scores, softmax, a sum of values. score_bytes: of the scores that are in memory at a time, less
-// than twice of it in a backward, which makes them again; 0: of all, and layers keep their probabilities.
+// Uses matmuls: scores, softmax, weighted values. score_bytes limits the scores in memory; a
+// backward pass recomputes them and needs less than twice the limit. 0: no limit, and layers save
+// their probabilities.
 std::unique_ptr<Attention> make_product_attention(const ModelConfig& config, int64_t largest_batch, int64_t score_bytes,
                                                   Type type, Ops& ops, Matmul& matmul);
 

@@ -1,5 +1,6 @@
-// Attention in plain products. Scores are made for a block at a time: some sequences, and some of their queries with all
-// keys that these may see. Without a limit of memory one block is everything.
+// Attention by matmuls. Scores are computed block by block: a block has some sequences, and some of
+// their queries with all keys that these may see. Without a memory limit, one block contains
+// everything.
 #include <algorithm>
 
 #include "attention.h"
@@ -7,10 +8,10 @@
 namespace train {
 namespace {
 
-constexpr int64_t kAlign = 64;  // queries of a block: rows of scores begin where wide loads may
+constexpr int64_t kAlign = 64;  // queries per block are a multiple of this, so that rows of scores are aligned
 
-// Queries of one sequence whose scores are at most so many bytes. At least two blocks of a long sequence: the first has
-// half the keys.
+// Returns the number of queries of one sequence whose scores fit in `bytes`. A long sequence has at
+// least two blocks, because the first one has half the keys.
 int64_t queries_of(int64_t context, int64_t bytes_of_query, int64_t bytes) {
   const int64_t half = (context / 2 + kAlign - 1) / kAlign * kAlign, room = bytes / bytes_of_query;
   return std::clamp<int64_t>(room >= kAlign ? room / kAlign * kAlign : room, 1, std::min(half, context));
@@ -24,7 +25,7 @@ class ProductAttention : public Attention {
 
  private:
   struct Block {
-    int64_t sequence, sequences, query, queries;  // the first ones, and how many
+    int64_t sequence, sequences, query, queries;  // first sequence and query, and their numbers
     int64_t keys() const { return query + queries; }
   };
   void attend(int64_t batch, const Tensor& attended, const Tensor& qkv, const Tensor& kept) override;
@@ -41,9 +42,9 @@ class ProductAttention : public Attention {
   const int64_t batch_;
   const Type type_;
   const bool keep_;
-  const int64_t group_;  // query heads of a key head
+  const int64_t group_;  // query heads per key head
   Matmul& matmul_;
-  int64_t sequences_, queries_;  // of a block
+  int64_t sequences_, queries_;  // per block
   Tensor scores_, d_scores_;
 };
 
@@ -70,7 +71,8 @@ Tensor ProductAttention::make_kept() {
   return keep_ ? ops_.allocate(type_, {batch_ * config_.heads, config_.context, config_.context}) : Tensor();
 }
 
-// The last queries of a sequence come first: their gradient of keys and values is set, that of earlier ones is added.
+// Starts with the last queries of a sequence: they set the gradient of keys and values, and earlier
+// ones add to it.
 template <class Body>
 void ProductAttention::for_each_block(int64_t batch, Body body) const {
   for (int64_t s = 0; s < batch; s += sequences_) {
@@ -80,8 +82,8 @@ void ProductAttention::for_each_block(int64_t batch, Body body) const {
   }
 }
 
-// Matrices of head_dim columns, one for each sequence of the block and every `step`-th head of x from `head` on; row 0
-// is that of `position`.
+// Returns matrices of head_dim columns, one for each sequence of the block and every `step`-th head
+// of x from `head` on. Row 0 is that of `position`.
 Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t position, int64_t head, int64_t step,
                                   bool transposed) const {
   const int64_t row = x.shape[1], width = config_.head_dim();
@@ -93,7 +95,8 @@ Matrix ProductAttention::of_heads(const Tensor& x, const Block& b, int64_t posit
           step * width};
 }
 
-// Query heads g, g + group, ... meet key heads 0, 1, ... in one batch: [queries, keys] for each.
+// Pairs query heads g, g + group, ... with key heads 0, 1, ... in one batch: [queries, keys] for
+// each.
 Matrix ProductAttention::of_scores(const Tensor& scores, const Block& b, int64_t g, bool transposed) const {
   const int64_t size = b.queries * b.keys();
   return {scores.view({1}, g * size).data, type_, b.keys(), transposed, config_.heads * size, group_ * size};

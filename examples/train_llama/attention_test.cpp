@@ -1,4 +1,4 @@
-// Fused attention and attention in products make the same model.
+// Fused attention and attention by matmuls give the same model.
 #include "attention.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ struct Step {
   int64_t bytes = 0;
 };
 
-// One step of `batch` sequences of a model made for two.
+// Takes one step of `batch` sequences, in a model made for two.
 Step step_of(AttentionKind kind, const ModelConfig& config, int64_t batch, const MemoryPlan& memory) {
   Ops ops("cpu", 2);
   const std::unique_ptr<Matmul> matmul = make_matmul(ops, Products::library, 2);
@@ -46,15 +46,15 @@ void expect_equal_steps(ModelConfig config, int64_t batch, const MemoryPlan& mem
 constexpr ModelConfig kModel{
     .layers = 2, .heads = 6, .kv_heads = 2, .width = 60, .ffn = 40, .context = 70, .vocab = 50};
 
-TEST(Attention, FusedAndInProductsAreTheSame) {
+TEST(Attention, FusedAndMatmulAttentionAgree) {
   expect_equal_steps(kModel, 2);
 }
 
-TEST(Attention, ABatchMayBeSmallerThanTheLargest) {
+TEST(Attention, SmallerBatchesAgree) {
   expect_equal_steps(kModel, 1);
 }
 
-TEST(Attention, LayersAreComputedAgain) {
+TEST(Attention, RecomputedLayersAgree) {
   expect_equal_steps(kModel, 2, {.recompute = true, .score_bytes = 40000});
 }
 

@@ -6,7 +6,7 @@
 
 namespace train {
 
-// To nearest, ties to even.
+// Rounds to nearest, ties to even.
 inline uint16_t to_bf16(float x) {
   uint32_t bits = std::bit_cast<uint32_t>(x);
   return static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);

@@ -15,7 +15,7 @@
 namespace train {
 namespace {
 
-// An infinity or NaN in a result is never within a gate.
+// Maps infinity and NaN to a value outside of every gate.
 double finite_or_worst(double x) {
   return std::isfinite(x) ? x : std::numeric_limits<double>::infinity();
 }

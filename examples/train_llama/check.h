@@ -10,12 +10,12 @@ namespace train {
 
 struct Comparison {
   std::string name;    // the library's operation, or a parameter
-  std::string output;  // which of its results, by the library's names, separated by spaces
+  std::string output;  // results by the library's names, separated by spaces
   std::string shape;
-  std::string variant;                          // which layout or options of the operation, if there are several
+  std::string variant;                          // layout or options of the operation, if there are several
   double error = 0;                             // elementwise: largest |a - r| / max |r|; normwise: |a - r| / |r|
-  double of_gate = 0;                           // the worst error as a fraction of what is allowed there
-  std::string gate;                             // what is allowed
+  double of_gate = 0;                           // largest error as a fraction of the gate
+  std::string gate;                             // text of the gate
   bool passed() const { return of_gate <= 1; }  // false for NaN
 };
 
@@ -24,25 +24,25 @@ struct Gate {
   double rtol, atol;
   bool normwise = false;
 };
-// row > 0: max|r| is that of each row of so many elements.
+// row > 0: max|r| is taken per row of `row` elements.
 Comparison compare(std::string name, std::string output, std::string shape, const std::vector<double>& got,
                    const std::vector<double>& expected, Gate gate, int64_t row = 0);
-// A tensor's elements as float64.
+// Returns a tensor's elements as float64.
 std::vector<double> fetch(Ops& ops, const Tensor& t);
-// Uploads values rounded to the tensor's type and returns what it now holds.
+// Uploads values rounded to the tensor's type; returns the rounded values.
 std::vector<double> fill(Ops& ops, const Tensor& t, std::vector<double> values);
 
-// Every operation of the library on random data, at the model's shapes with `batch` sequences. An output of an
-// operation that nothing here compares is a comparison that failed.
+// Compares the model's operations on random data, at the model's shapes with `batch` sequences. An
+// output of an operation that `ops` called counts as a failed comparison if it has none.
 std::vector<Comparison> compare_kernels(const ModelConfig& config, int64_t batch, Ops& ops);
-// One failed comparison for each output in `operations` that none of `made` covers.
+// Returns one failed comparison for each output in `operations` that `made` does not cover.
 std::vector<Comparison> missing_checks(std::span<const Ops::Operation> operations, const std::vector<Comparison>& made);
 
-// Loss and every parameter's gradient of one step against the float64 model.
+// Compares the loss and every parameter's gradient of one step with the float64 model.
 std::vector<Comparison> compare_step(Model& model, Ops& ops, std::span<const int64_t> tokens,
                                      std::span<const int64_t> labels, uint64_t seed);
 
-// Prints one line each; returns whether all passed.
+// Prints one line per comparison; returns true if all passed.
 bool print_comparisons(const std::vector<Comparison>& comparisons);
 
 }  // namespace train

@@ -16,12 +16,13 @@ struct RopeCase {
   bool complex = false;
 };
 
-// Positions of the planes of a multimodal table: three different functions of the place in the text.
+// Positions of the planes of a multimodal table: three different functions of the position in the
+// text.
 int64_t position_in(int64_t plane, int64_t position) {
   return plane == 0 ? position : plane == 1 ? position / 3 : position % 5;
 }
 
-// Queries and keys of the model's qkv rows are turned there and back; values stay what they are.
+// Rotates queries and keys of the model's qkv rows forward and back; values must stay unchanged.
 void rope(CheckTable& t, const RopeCase& rope) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
                 positions = t.c.context;
@@ -80,31 +81,19 @@ void softmax(CheckTable& t) {
   const int64_t width = t.c.context, matrices = t.batch * t.c.heads;
   const double scale = 1 / std::sqrt(static_cast<double>(t.c.head_dim()));
   auto x = t.random({matrices, width, width}, t.type, 0, 3), dy = t.random({matrices, width, width});
-  const int64_t rows = matrices * width;
-  auto flat = [&](const Tensor& tensor) { return tensor.view({rows, width}); };
-  Tensor y = t.ops.allocate(t.type, {rows, width}), dx = t.ops.allocate(t.type, {rows, width});
-  t.variant("all columns");
-  t.ops.softmax(y, flat(x.tensor), scale);
-  t.add("y", y, oracle::softmax(x.values, width, scale), t.elementwise);
-  Array expected = oracle::softmax_backward(dy.values, fetch(t.ops, y), width, scale);
-  t.ops.softmax_backward(dx, flat(dy.tensor), y, scale);
-  t.add("d_x", dx, expected, t.probability);
-
-  t.variant("causal");
   t.ops.causal_softmax(x.tensor, scale);
   t.add("y", x.tensor, oracle::causal_softmax(x.values, width, scale), t.elementwise);
-  expected = oracle::causal_softmax_backward(dy.values, fetch(t.ops, x.tensor), width, scale);
+  const Array expected = oracle::causal_softmax_backward(dy.values, fetch(t.ops, x.tensor), width, scale);
   t.ops.causal_softmax_backward(dy.tensor, x.tensor, scale);
   t.add("d_x", dy.tensor, expected, t.probability);
-  t.variant("");
 }
 
-// The model's heads, as they lie in rows of queries, keys and values side by side.
+// The model's heads, in rows that hold queries, keys and values.
 void attention(CheckTable& t) {
   const int64_t d = t.c.head_dim(), row = t.c.qkv_width(), heads = t.c.heads, kv_heads = t.c.kv_heads,
                 tokens = t.c.context;
   const double scale = 1 / std::sqrt(static_cast<double>(d));
-  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0, true};  // weights are rounded before they are multiplied
+  const Gate products{t.type == Type::bf16 ? 1e-2 : 1e-5, 0, true};  // weights are rounded before the matmul
   const auto parts = [&](const Tensor& all) {
     const auto part = [&](int64_t first, int64_t count) {
       return all.strided({t.batch, tokens, count, d}, {tokens * row, row, d, 1}, first * d);
@@ -136,45 +125,6 @@ void attention(CheckTable& t) {
   t.add("d_q", text, d_q, g.dq, products);
   t.add("d_k", text, d_k, g.dk, products);
   t.add("d_v", text, d_v, g.dv, products);
-
-  // The same as sequences one behind the other.
-  const auto flat_parts = [&](const Tensor& all) {
-    const auto part = [&](int64_t first, int64_t count) {
-      return all.strided({t.rows, count, d}, {row, d, 1}, first * d);
-    };
-    return Ops::Heads{part(0, heads), part(heads, kv_heads), part(heads + kv_heads, kv_heads)};
-  };
-  std::vector<int64_t> begins;
-  for (int64_t b = 0; b <= t.batch; ++b) begins.push_back(b * tokens);
-  const Ops::Sequences sequences{t.ops.allocate(Type::i64, {t.batch + 1}), tokens};
-  t.ops.upload(sequences.bounds, begins.data());
-  Tensor flat_o = o.view({t.rows, heads, d}), flat_lse = t.f32({heads, t.rows});
-  Array lse_by_head(expected.lse.size());
-  for (int64_t b = 0; b < t.batch; ++b)
-    for (int64_t h = 0; h < heads; ++h)
-      for (int64_t i = 0; i < tokens; ++i)
-        lse_by_head[(h * t.batch + b) * tokens + i] = expected.lse[(b * heads + h) * tokens + i];
-  t.ops.attention_varlen(flat_o, flat_lse, flat_parts(qkv.tensor), sequences, scale);
-  t.add("o", flat_o, expected.o, products);
-  t.add("lse", flat_lse, lse_by_head, t.f32_elementwise);
-  t.ops.attention_varlen_backward(flat_parts(d_qkv), d_o.tensor.view({t.rows, heads, d}), flat_o, flat_lse,
-                                  flat_parts(qkv.tensor), sequences, scale);
-  const auto [flat_q, flat_k, flat_v] = each(fetch(t.ops, d_qkv));
-  t.add("d_q", text, flat_q, g.dq, products);
-  t.add("d_k", text, flat_k, g.dk, products);
-  t.add("d_v", text, flat_v, g.dv, products);
-}
-
-// Rows of little spread have many elements above their threshold.
-void sparsemax(CheckTable& t) {
-  const int64_t width = t.c.context, rows = t.batch * t.c.heads * width;
-  auto x = t.random({rows, width}, t.type, 0, 0.5), dy = t.random({rows, width});
-  Tensor y = t.like(x.tensor), dx = t.like(x.tensor);
-  t.ops.sparsemax(y, x.tensor);
-  t.add("y", y, oracle::sparsemax(x.values, width), t.elementwise);
-  const Array expected = oracle::sparsemax_backward(dy.values, fetch(t.ops, y), width);
-  t.ops.sparsemax_backward(dx, dy.tensor, y);
-  t.add("d_x", dx, expected, t.elementwise);
 }
 
 }  // namespace
@@ -183,7 +133,6 @@ void check_attention(CheckTable& t) {
   ropes(t);
   softmax(t);
   attention(t);
-  sparsemax(t);
 }
 
 }  // namespace train

@@ -56,7 +56,7 @@ void CheckTable::failed(const std::string& reason) {
 
 std::vector<Comparison> CheckTable::finish() {
   ops.check();
-  for (Comparison& missing : missing_checks(Ops::operations(), out_)) out_.push_back(std::move(missing));
+  for (Comparison& missing : missing_checks(ops.called(), out_)) out_.push_back(std::move(missing));
   return std::move(out_);
 }
 

@@ -1,4 +1,4 @@
-// One whole training step, forward and backward, against the float64 model.
+// Compares one training step, forward and backward, with the float64 model.
 #include <fmt/format.h>
 
 #include "check.h"
@@ -11,7 +11,7 @@ std::vector<Comparison> compare_step(Model& model, Ops& ops, std::span<const int
                                      std::span<const int64_t> labels, uint64_t seed) {
   const ParameterLayout& layout = model.layout();
   std::vector<float> weights = initial_weights(layout, seed);
-  // Norm weights start at one, where a forgotten weight would not show.
+  // Norm weights start at one, which would hide a missing weight.
   for (int64_t i = layout.decayed; i < layout.total; ++i)
     weights[i] += 0.2f * static_cast<float>(random_normal(seed, i));
   model.set_weights(weights);
@@ -22,8 +22,8 @@ std::vector<Comparison> compare_step(Model& model, Ops& ops, std::span<const int
   std::vector<float> seen = model.seen_weights();
   ReferenceResult reference =
       reference_step(model.config(), layout, oracle::Array(seen.begin(), seen.end()), tokens, labels);
-  // Errors of single kernels (2e-6 and below in f32) add up over the depth of the model; in bf16 every activation is
-  // rounded.
+  // Errors of single kernels (2e-6 and below in f32) add up over the model's depth. In bf16 every
+  // activation is rounded.
   const bool bf16 = model.weight_copy().data != nullptr;
   const Gate loss_gate = bf16 ? Gate{5e-3, 0} : Gate{5e-6, 0};
   const Gate gradient_gate = bf16 ? Gate{5e-2, 0, true} : Gate{2e-5, 0, true};

@@ -1,7 +1,8 @@
-// What the files check_*.cpp share: random data on the device, kernels called, results compared with float64.
+// Shared by the files check_*.cpp: random data on the device, calls of kernels, comparisons with
+// float64.
 //
-// Inputs are rounded to the kernel's type first, so that an error here is the kernel's and not that of its input.
-// Kernels that overwrite an input are compared with what the untouched input gives.
+// Inputs are first rounded to the kernel's type, so that an error is the kernel's alone. A kernel
+// that overwrites an input is compared with the result for the untouched input.
 #pragma once
 
 #include "check.h"
@@ -15,7 +16,7 @@ class CheckTable {
 
   struct Data {
     Tensor tensor;
-    oracle::Array values;  // what the tensor holds
+    oracle::Array values;  // contents of the tensor
   };
   struct Ids {
     Tensor tensor;
@@ -29,11 +30,11 @@ class CheckTable {
   Tensor f32(Shape shape) { return ops.allocate(Type::f32, shape); }
   Tensor like(const Tensor& t);
 
-  // `got`, just written by the operation that was called last, against what it should hold.
+  // Compares `got`, written by the latest operation, with its expected values.
   void add(const char* outputs, const Tensor& got, const oracle::Array& expected, Gate gate, int64_t row = 0);
   void add(const char* outputs, std::string shape, const oracle::Array& got, const oracle::Array& expected, Gate gate);
-  void variant(std::string name) { variant_ = std::move(name); }  // of the comparisons that follow
-  void failed(const std::string& reason);                         // the operation that was called last
+  void variant(std::string name) { variant_ = std::move(name); }  // for the comparisons that follow
+  void failed(const std::string& reason);                         // of the latest operation
   std::vector<Comparison> finish();
 
   const ModelConfig& c;
@@ -50,7 +51,7 @@ class CheckTable {
 };
 
 void check_norms(CheckTable& table);
-void check_elementwise(CheckTable& table);  // sums, factors, biases, activations, dropout, embedding
+void check_elementwise(CheckTable& table);  // embedding, matmuls, SwiGLU
 void check_attention(CheckTable& table);    // rope, softmax
 void check_losses(CheckTable& table);
 void check_optimiser(CheckTable& table);

@@ -1,4 +1,4 @@
-// The table of comparisons leaves nothing out.
+// The table of comparisons is complete.
 #include "check.h"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::string_literals;
 
-TEST(Check, AnOutputWithoutACheckIsAFailure) {
+TEST(Check, UncheckedOutputFails) {
   const Ops::Operation operations[] = {{"norm", "y rstd"}, {"add", "out"}, {"turn", "q k"}};
   const std::vector<Comparison> made = {{"norm", "y", ""}, {"turn", "k q", ""}, {"other", "out", ""}};
   std::vector<Comparison> missing = missing_checks(operations, made);
@@ -24,7 +24,7 @@ TEST(Check, AnOutputWithoutACheckIsAFailure) {
   }
 }
 
-TEST(Check, TheOperationsAreTheLibrarys) {
+TEST(Check, OperationsMatchTheLibrary) {
   std::vector<std::string> names;
   for (const Ops::Operation& operation : Ops::operations()) names.push_back(operation.name);
   for (const char* name : {"layer_norm_forward", "geglu_backward", "fused_linear_cross_entropy", "target_counts"}) {
@@ -32,7 +32,7 @@ TEST(Check, TheOperationsAreTheLibrarys) {
   }
 }
 
-TEST(Check, GatesAreNotPassedByChance) {
+TEST(Check, GatesRejectWrongValues) {
   const Gate exact{0, 0}, elementwise{1e-3, 0}, norm{1e-3, 0, true};
   auto passed = [](double got, double expected, Gate gate) {
     return compare("", "", "", {got, 2}, {expected, 2}, gate).passed();

@@ -33,13 +33,14 @@ std::string_view bytes_of(const auto& array) {
   return {reinterpret_cast<const char*>(array.data()), array.size() * sizeof(array[0])};
 }
 
-// "kv_heads" as "--kv-heads".
+// Converts "kv_heads" to "--kv-heads".
 std::string option(std::string key) {
   std::replace(key.begin(), key.end(), '_', '-');
   return "--" + key;
 }
 
-// The values of two objects with the same keys that differ: body(key, of a, of b).
+// Calls body(key, value of a, value of b) for each value that differs between two objects with the
+// same keys.
 template <class Body>
 void for_each_difference(const json& a, const json& b, Body body) {
   for (const auto& [key, value] : a.items()) {
@@ -67,12 +68,13 @@ const char* not_finite(const Checkpoint& c) {
                                                 : nullptr;
 }
 
-// Reads a checkpoint from front to back. Every length is compared with the file's before memory is taken for it.
+// Reads a checkpoint sequentially. Every length is checked against the file's before memory is
+// allocated.
 class Reader {
  public:
   explicit Reader(const std::filesystem::path& path) : path_(path) {
     std::error_code error;
-    if (std::filesystem::is_other(path, error)) reject("is no regular file");  // opening a pipe would wait
+    if (std::filesystem::is_other(path, error)) reject("is no regular file");  // opening a pipe would block
     in_.open(path, std::ios::binary);
     left_ = std::filesystem::file_size(path, error);
     if (!in_ || error) reject("cannot be opened" + (error ? ": " + error.message() : std::string()));
@@ -131,7 +133,7 @@ class Reader {
   uint64_t left_ = 0, hash_ = fnv1a(nullptr, 0);
 };
 
-// Runs `body`; what JSON throws for a missing or mistyped entry becomes a rejection.
+// Runs `body`; converts JSON's exceptions for missing or mistyped entries to a rejection.
 template <class Body>
 void interpret(const Reader& reader, Body body) {
   try {

@@ -22,31 +22,32 @@ struct Checkpoint {
   ModelConfig model;
   TrainConfig train;
   uint64_t text = 0;  // digest of the training text
-  int64_t step = 0;   // steps done
+  int64_t step = 0;   // completed steps
   std::vector<float> weights, m, v;
   History history;
 };
 
-// A loss, gradient, weight or moment is infinite or not a number. What was good before is untouched.
+// A loss, gradient, weight or moment is infinite or NaN. Earlier good state is unchanged.
 struct Diverged : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-// Replaces the file as a whole or not at all. Throws Diverged, with nothing written, when a weight or moment is not
-// finite.
+// Replaces the file as a whole or not at all. Throws Diverged, without writing, if a weight or
+// moment is not finite.
 void save_checkpoint(const std::filesystem::path& path, const Checkpoint& checkpoint);
-// Throws, saying what is wrong, when the file is not a whole checkpoint of this format, is one of another model than
-// `expected`, or has numbers that are not finite.
+// Throws an error with the reason if the file is not a complete checkpoint of this format, belongs
+// to another model than `expected`, or contains numbers that are not finite.
 Checkpoint load_checkpoint(const std::filesystem::path& path, const ModelConfig& expected);
-// The model and the number of steps done, from the file's beginning alone. Throws when it begins like no checkpoint.
+// Model and step count from the beginning of the file. Throws if it does not begin like a
+// checkpoint.
 struct Summary {
   ModelConfig model;
   int64_t step = 0;
 };
 Summary read_summary(const std::filesystem::path& path);
 
-// What differs between the settings of a checkpoint and this run's, in the words of the command line; "" = nothing that
-// decides the data or the learning rate.
+// Returns the differences between a checkpoint's settings and this run's, in the words of the
+// command line. "": equal in everything that affects data or learning rate.
 std::string differences(const Checkpoint& checkpoint, const TrainConfig& train, uint64_t text);
 
 uint64_t fnv1a(const void* bytes, size_t count, uint64_t hash = 0xcbf29ce484222325u);

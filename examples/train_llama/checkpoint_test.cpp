@@ -1,4 +1,4 @@
-// Checkpoints come back as they were, and damaged ones are refused with a reason.
+// Checkpoints are restored exactly, and damaged ones are refused with a reason.
 #include "checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ class CheckpointTest : public testing::Test {
   void write(const std::vector<char>& bytes) const {
     std::ofstream(path_, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  // Why the file is refused; "" if it is not.
+  // Returns the reason of a refusal, or "".
   std::string refusal() const { return refusal(saved_.model); }
   std::string refusal(const ModelConfig& expected) const {
     try {
@@ -60,7 +60,7 @@ class CheckpointTest : public testing::Test {
   std::vector<char> bytes_;
 };
 
-TEST_F(CheckpointTest, ComesBackAsItWas) {
+TEST_F(CheckpointTest, IsRestoredExactly) {
   Checkpoint loaded = load_checkpoint(path_, saved_.model);
   EXPECT_EQ(loaded.step, 3);
   EXPECT_EQ(loaded.train.lr, 0.1);
@@ -73,7 +73,7 @@ TEST_F(CheckpointTest, ComesBackAsItWas) {
   EXPECT_EQ(read_summary(path_).model, saved_.model);
 }
 
-TEST_F(CheckpointTest, AnotherModelIsRefusedWithTheOptionsThatFit) {
+TEST_F(CheckpointTest, OtherModelIsRefusedWithMatchingOptions) {
   EXPECT_THAT(refusal(ModelConfig{.layers = 4}),
               HasSubstr("layers 3 (this run: 4); to go on from it, pass --layers 3"));
 }
@@ -97,14 +97,14 @@ TEST_F(CheckpointTest, EveryFlippedByteIsRefused) {
   }
 }
 
-TEST_F(CheckpointTest, BytesBehindTheEndAreRefused) {
+TEST_F(CheckpointTest, TrailingBytesAreRefused) {
   bytes_.push_back(0);
   write(bytes_);
   EXPECT_THAT(refusal(), HasSubstr("1 bytes too long"));
 }
 
-// A length that the file cannot have must not take memory first.
-TEST_F(CheckpointTest, AnImpossibleLengthIsRefused) {
+// An impossible length must be refused before memory is allocated.
+TEST_F(CheckpointTest, ImpossibleLengthIsRefused) {
   std::string text(bytes_.begin(), bytes_.end());
   const size_t at = text.find("\"elements\":10") + std::strlen("\"elements\":");
   text.replace(at, 2, "99");
@@ -118,7 +118,7 @@ TEST_F(CheckpointTest, OlderFormatsAreRefusedByName) {
   EXPECT_THAT(refusal(), HasSubstr("format version 1, this program reads 2"));
 }
 
-TEST_F(CheckpointTest, NumbersThatAreNotFiniteAreNeverSaved) {
+TEST_F(CheckpointTest, NonfiniteNumbersAreNeverSaved) {
   for (std::vector<float> Checkpoint::*array : {&Checkpoint::weights, &Checkpoint::m, &Checkpoint::v}) {
     for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       Checkpoint spoiled = saved_;

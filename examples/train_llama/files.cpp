@@ -23,7 +23,7 @@ namespace {
   fail(path, std::strerror(errno));
 }
 
-// Where the file's bytes are, behind symbolic links.
+// Follows symbolic links to the file that holds the bytes.
 fs::path target_of(const fs::path& path) {
   std::error_code error;
   fs::path target = fs::canonical(path, error);
@@ -53,10 +53,12 @@ class File {
   const int fd_;
 };
 
-// temporary_of(FILE), this process's alone while the object lives, removed at its end unless it took the file's place.
+// Owns temporary_of(FILE) during its lifetime. At its end it removes the file unless it replaced
+// FILE.
 //
-// The name is fixed so that what a killed process left is used again and never piles up. The lock keeps two processes
-// with one checkpoint apart: the second is refused, where it would otherwise rename what the first has half written.
+// The name is fixed, so that leftovers of a killed process are reused and do not accumulate. A lock
+// separates two processes with one checkpoint: the second is refused, because it would rename a
+// half-written file.
 class Part {
  public:
   explicit Part(const fs::path& target) : target_(target), path_(temporary_of(target)) {
@@ -67,7 +69,7 @@ class Part {
         file_.reset();
         fail(target_, "another process is writing it");
       }
-    } while (!is_at_path());  // the lock's last owner has renamed or removed it
+    } while (!is_at_path());  // the last owner of the lock has renamed or removed it
     if (ftruncate(file_->fd(), 0)) fail(path_);
   }
   ~Part() {
@@ -86,7 +88,7 @@ class Part {
     done_ = true;
     const fs::path folder = target_.has_parent_path() ? target_.parent_path() : ".";
     File there(folder, O_RDONLY | O_DIRECTORY);
-    if (there.fd() >= 0 && fsync(there.fd()) && errno != EINVAL) fail(folder);  // EINVAL: a file system without
+    if (there.fd() >= 0 && fsync(there.fd()) && errno != EINVAL) fail(folder);  // EINVAL: not supported here
   }
 
  private:
@@ -112,7 +114,7 @@ bool is_special(const fs::path& path) {
 
 }  // namespace
 
-// A name of its own: nobody keeps anything under it that would be missed.
+// A distinctive name, so that the file can be overwritten.
 fs::path temporary_of(const fs::path& path) {
   return target_of(path).string() + ".train_llama-part";
 }

@@ -1,4 +1,4 @@
-// A file is replaced as a whole or stays as it was, and nothing is left beside it.
+// A file is replaced as a whole or stays unchanged, and no temporary file remains.
 #include "files.h"
 
 #include <fcntl.h>
@@ -65,8 +65,8 @@ TEST_F(FilesTest, WritesThroughALink) {
   EXPECT_EQ(read(path_), "second");
 }
 
-// The limit stands for a full disk: it holds for root too.
-TEST_F(FilesTest, AFailureLeavesTheOldFileAndNoPart) {
+// The limit acts like a full disk and also applies to root.
+TEST_F(FilesTest, FailureKeepsTheOldFile) {
   write_whole(path_, "first");
   std::signal(SIGXFSZ, SIG_IGN);
   rlimit old{};
@@ -80,14 +80,14 @@ TEST_F(FilesTest, AFailureLeavesTheOldFileAndNoPart) {
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(FilesTest, APartThatAKilledProcessLeftIsUsedAgain) {
+TEST_F(FilesTest, LeftoverPartIsReused) {
   std::ofstream(temporary_of(folder_ / "file")) << "half a checkpoint that is longer than the new one";
   write_whole(path_, "whole");
   EXPECT_EQ(read(path_), "whole");
   EXPECT_EQ(files(), 1u);
 }
 
-TEST_F(FilesTest, AFileNamedLikeAPartIsNoneOfOurs) {
+TEST_F(FilesTest, SimilarNamesAreNotTouched) {
   const fs::path other = folder_ / "file.part";
   std::ofstream(other) << "precious";
   require_writable(path_);
@@ -96,7 +96,7 @@ TEST_F(FilesTest, AFileNamedLikeAPartIsNoneOfOurs) {
   EXPECT_EQ(read(path_), "whole");
 }
 
-TEST_F(FilesTest, TwoWritersAreKeptApart) {
+TEST_F(FilesTest, SecondWriterIsRefused) {
   write_whole(path_, "first");
   const int other = open(temporary_of(folder_ / "file").c_str(), O_WRONLY | O_CREAT, 0600);
   ASSERT_EQ(flock(other, LOCK_EX), 0);
@@ -107,21 +107,21 @@ TEST_F(FilesTest, TwoWritersAreKeptApart) {
   EXPECT_EQ(read(path_), "second");
 }
 
-// Somebody who can write in the folder must not redirect the bytes.
-TEST_F(FilesTest, APartThatIsALinkIsRefused) {
+// Another user with write access to the folder must not redirect the bytes.
+TEST_F(FilesTest, LinkedPartIsRefused) {
   std::ofstream(folder_ / "victim") << "precious";
   fs::create_symlink("victim", temporary_of(folder_ / "file"));
   EXPECT_NE(refusal([&] { write_whole(path_, "x"); }), "");
   EXPECT_EQ(read(folder_ / "victim"), "precious");
 }
 
-TEST_F(FilesTest, SpecialFilesAreWrittenAsTheyAre) {
+TEST_F(FilesTest, SpecialFilesAreWrittenDirectly) {
   write_whole("/dev/null", "nothing");
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   EXPECT_THAT(refusal([] { write_whole("/dev/full", "x"); }), HasSubstr("/dev/full: No space left on device"));
 }
 
-TEST_F(FilesTest, TheTestTouchesNothing) {
+TEST_F(FilesTest, RequireWritableTouchesNothing) {
   require_writable(path_);
   EXPECT_EQ(files(), 0u);
   write_whole(path_, "first");

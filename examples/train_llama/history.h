@@ -1,4 +1,5 @@
-// How a run went so far: it travels with the checkpoint, so that a resumed run shows the whole curve.
+// Losses of a run so far. They are part of the checkpoint, so that a resumed run shows the whole
+// curve.
 #pragma once
 
 #include <cstdint>
@@ -8,13 +9,13 @@
 namespace train {
 
 struct Point {
-  int64_t step;  // steps done
-  double bits;   // per byte
+  int64_t step;  // completed steps
+  double bits;   // bits per byte
   bool operator==(const Point&) const = default;
 };
 
 struct History {
-  std::vector<float> losses;    // of each step's batch, in nats per byte as the kernel gives them
+  std::vector<float> losses;    // loss of each step's batch, in nats per byte
   std::vector<Point> held_out;  // evaluations
 
   std::vector<Point> training() const {

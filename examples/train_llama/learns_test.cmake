@@ -1,5 +1,6 @@
-# A tiny run: the loss falls, by either kind of attention to the same one; every operation of the library is checked and passes its
-# gates, a resumed run ends with the same bytes as one that never stopped, and what cannot be resumed is refused.
+# Tests a tiny run: the loss falls equally with both kinds of attention. Every operation of the
+# library is checked and passes its gates. A resumed run ends with the same bytes as one without a
+# stop, and invalid resumes are refused.
 set(text ${CMAKE_CURRENT_LIST_DIR})
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -24,7 +25,7 @@ string(JSON steps GET "${results}" training 39 0)
 if(NOT steps EQUAL 40)
   message(FATAL_ERROR "the loss curve ends at step ${steps}, expected 40")
 endif()
-# An untrained model is at 8 bits or more.
+# An untrained model has a loss of at least 8 bits.
 if(NOT first GREATER 7.5 OR NOT held_out LESS 6.5)
   message(FATAL_ERROR "the loss did not fall: ${first} bits per byte at the first step, ${held_out} held out at the end")
 endif()

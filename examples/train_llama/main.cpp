@@ -1,11 +1,11 @@
 // train_llama: trains a small Llama-style language model on bytes of text.
 //
-//   train_llama                               the defaults: this repository's own sources, on all CPU cores
+//   train_llama                               the defaults: this repository, on all CPU cores
 //   train_llama --text book.txt --steps 5000 --checkpoint run.ckpt
 //   train_llama --text book.txt --steps 5000 --checkpoint run.ckpt --resume run.ckpt
 //   train_llama --device cuda:0 --layers 8 --width 512 --ffn 1536 --heads 8 --kv-heads 4 --context 512
 //   train_llama --preset llama-3.2-1b --device cuda:0 --batch 4 --tokens 1024
-//   train_llama --check                       one step against float64, nothing is trained
+//   train_llama --check                       compares one step with float64, without training
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -32,7 +32,7 @@ int run(const Settings& s) {
   Ops ops(s.device, s.threads);
   std::unique_ptr<Matmul> matmul = make_matmul(ops, s.products, s.threads);
   Model model(s.model, s.train.batch, ops, *matmul, s.chosen_attention());
-  if (!s.check) catch_stop_signals();  // until here a signal ends the process: there is nothing to save
+  if (!s.check) catch_stop_signals();  // before this, a signal ends the process: there is nothing to save
   say("text: {} files, {} bytes to train on, {} held out\n", text.files, text.training.size(), text.held_out.size());
   std::fflush(stdout);
   int status = s.check ? run_check(s, model, ops, first_batch(s, text)) : run_training(s, model, ops, *matmul, text);

@@ -1,4 +1,4 @@
-// Matrix products: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU, or libligerdsl's kernels on both.
+// Matmuls: CBLAS in f32 on a CPU, cuBLAS in bf16 on a GPU, or libligerdsl's kernels on both.
 #pragma once
 
 #include <memory>
@@ -13,7 +13,7 @@ struct Matrix {
   Type type;
   int64_t ld;
   bool transposed = false;
-  int64_t outer = 0, inner = 0;  // elements from one matrix of a batch to the next, in each of its two dimensions
+  int64_t outer = 0, inner = 0;  // strides in elements between matrices, in the two dimensions of a batch
 
   Matrix at(int64_t o, int64_t i) const {
     Matrix m = *this;
@@ -22,7 +22,7 @@ struct Matrix {
   }
 };
 
-// A matrix of the last two dimensions of a tensor.
+// Returns the matrix of the last two dimensions of a tensor.
 inline Matrix matrix(const Tensor& t, bool transposed = false) {
   return {t.data, t.type, t.stride[t.rank - 2], transposed};
 }
@@ -30,31 +30,33 @@ inline Matrix matrix(const Tensor& t, bool transposed = false) {
 class Matmul {
  public:
   virtual ~Matmul() = default;
-  // c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c, with f32 accumulation. c may be f32 where a and b are bf16.
+  // c[m,n] = alpha op(a)[m,k] op(b)[k,n] + beta c, with f32 accumulation. c may be f32 if a and b
+  // are bf16.
   virtual void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
                         const Matrix& c) = 0;
   // The same for every matrix of a batch of outer x inner.
   virtual void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha,
                               const Matrix& a, const Matrix& b, float beta, const Matrix& c) = 0;
-  // out = SiLU(gate) up, and gate_up, the product of x and weight^T, by one kernel; false: there is none, and nothing was done.
+  // One kernel: gate_up = x weight^T, out = SiLU(gate) up. Returns false, without any effect, if
+  // there is none.
   virtual bool swiglu(const Tensor& /*out*/, const Tensor& /*gate_up*/, const Tensor& /*x*/, const Tensor& /*weight*/) {
     return false;
   }
-  // Memory of the GPU that is in use, whoever uses it; 0 on a CPU.
+  // Returns the GPU memory in use by all processes; 0 on a CPU.
   virtual int64_t device_bytes_used() const { return 0; }
 };
 
-// threads: of the products alone; 0 = all cores.
+// threads: for matmuls alone; 0 = all cores.
 std::unique_ptr<Matmul> make_cpu_matmul(int threads);
-// Loads cuBLAS when called; throws when it, or the driver, is not there. stream: a CUstream.
+// Loads cuBLAS; throws if it or the driver is missing. stream: a CUstream.
 std::unique_ptr<Matmul> make_cuda_matmul(int device, void* stream);
 
-// The library multiplies nothing: it tells what memory is in use.
+// `library` does no matmuls: it reports the memory in use.
 std::unique_ptr<Matmul> make_kernel_matmul(Ops& ops, std::unique_ptr<Matmul> library);
 
-// Who multiplies: the device's library or libligerdsl.
+// Implementation of matmuls: the device's library or libligerdsl.
 enum class Products { library, kernels };
-// Of the device of ops.
+// Returns the matmuls for the device of `ops`.
 std::unique_ptr<Matmul> make_matmul(Ops& ops, Products products, int threads);
 
 }  // namespace train

@@ -1,5 +1,5 @@
-// CBLAS with threads of our own. OpenBLAS is kept to one thread: its idle workers would spin while the library's
-// kernels run, and small products of a batch are better spread whole than cut in pieces.
+// CBLAS with our own threads. OpenBLAS gets one thread, because its idle workers would spin while
+// the library's kernels run. Also, small matmuls of a batch run faster one per thread than split.
 #include <cblas.h>
 
 #include <algorithm>
@@ -17,10 +17,10 @@ extern "C" __attribute__((weak)) void openblas_set_num_threads(int);
 namespace train {
 namespace {
 
-// Runs one function on every worker and the caller, then waits for all of them.
+// Runs one function on every worker and on the caller, then waits for all of them.
 class Team {
  public:
-  // With fewer threads than asked for where the system gives no more.
+  // Continues with fewer threads if the system refuses more.
   explicit Team(int threads) {
     try {
       for (int i = 1; i < threads; ++i) workers_.emplace_back([this, i] { work(i); });
@@ -80,7 +80,7 @@ void sgemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const 
               static_cast<float*>(c.data), c.ld);
 }
 
-// Rows or columns [from, ...) of op(x).
+// Returns rows or columns [from, ...) of op(x).
 Matrix part(Matrix x, bool rows, int64_t from) {
   x.data = static_cast<float*>(x.data) + from * (rows != x.transposed ? x.ld : 1);
   return x;
@@ -92,7 +92,7 @@ class CpuMatmul : public Matmul {
     if (openblas_set_num_threads) openblas_set_num_threads(1);
   }
 
-  // Each thread makes a slice of c along its longer side.
+  // Each thread computes a slice of c along its longer side.
   void multiply(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta,
                 const Matrix& c) override {
     bool by_rows = m >= n;

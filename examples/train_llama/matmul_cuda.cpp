@@ -1,4 +1,4 @@
-// cuBLAS, found and loaded at run time: the trainer is built without CUDA and runs without it.
+// cuBLAS, loaded at run time: the trainer builds and runs without CUDA.
 #include <dlfcn.h>
 
 #include <stdexcept>
@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-// The few values of the CUDA headers that are used here.
+// Values of the CUDA headers.
 constexpr int kCudaR32F = 0, kCudaR16BF = 14, kComputeF32 = 68, kDefaultAlgorithm = -1, kNoTranspose = 0,
               kTranspose = 1;
 
@@ -33,7 +33,7 @@ void expect_zero(int status, const char* what) {
   if (status) throw std::runtime_error(std::string(what) + " failed with status " + std::to_string(status));
 }
 
-// Makes the device's primary context, which the kernels use too, current on this thread.
+// Makes the device's primary context current on this thread; the kernels use it, too.
 void use_primary_context(void* driver, int index) {
   int (*init)(unsigned), (*get)(int*, int), (*retain)(void**, int), (*set_current)(void*);
   find(driver, "cuInit", init);
@@ -80,7 +80,7 @@ class CudaMatmul : public Matmul {
 
   void multiply_batch(int64_t outer, int64_t inner, int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a,
                       const Matrix& b, float beta, const Matrix& c) override {
-    // One call takes a batch with one stride: a call for each step of the shorter dimension.
+    // A call accepts a batch with one stride, so each step of the shorter dimension is one call.
     auto swapped = [](Matrix x) {
       std::swap(x.outer, x.inner);
       return x;
@@ -96,7 +96,7 @@ class CudaMatmul : public Matmul {
   }
 
  private:
-  // cuBLAS is column-major: the row-major product is the product of the transposes in the other order.
+  // cuBLAS is column-major: it computes the transposed matmul, with swapped operands.
   void gemm(int64_t m, int64_t n, int64_t k, float alpha, const Matrix& a, const Matrix& b, float beta, const Matrix& c,
             int64_t count) {
     expect_zero(gemm_(handle_, operation(b), operation(a), n, m, k, &alpha, b.data, cuda_type(b), b.ld, b.inner, a.data,

@@ -1,4 +1,4 @@
-// Products by libligerdsl's own kernels.
+// Matmuls by libligerdsl's kernels.
 #include <utility>
 
 #include "matmul.h"
@@ -7,11 +7,11 @@ namespace train {
 namespace {
 
 Tensor tensor(const Matrix& x, int64_t rows, int64_t cols) {
-  if (x.transposed) std::swap(rows, cols);  // as it lies in memory
+  if (x.transposed) std::swap(rows, cols);  // as stored in memory
   return Tensor(x.data, x.type, {rows, cols}).strided({rows, cols}, {x.ld, 1}, 0);
 }
 
-// The matrices of the inner dimension of a batch.
+// Describes the matrices of the inner dimension of a batch.
 Tensor batch(const Matrix& x, int64_t matrices, int64_t rows, int64_t cols) {
   if (x.transposed) std::swap(rows, cols);
   return Tensor(x.data, x.type, {matrices, rows, cols}).strided({matrices, rows, cols}, {x.inner, x.ld, 1}, 0);
@@ -42,7 +42,7 @@ class KernelMatmul : public Matmul {
 
  private:
   Ops& ops_;
-  std::unique_ptr<Matmul> library_;  // knows the memory in use
+  std::unique_ptr<Matmul> library_;  // reports the memory in use
 };
 
 }  // namespace

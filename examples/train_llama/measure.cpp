@@ -19,10 +19,10 @@ namespace {
 using nlohmann::json;
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kUntimed = 2;        // steps in which kernels and workspace are made
-constexpr double kLargestCheck = 1e9;  // parameters x tokens of a step in float64
+constexpr int64_t kUntimed = 2;        // steps that compile kernels and allocate workspace
+constexpr double kLargestCheck = 1e9;  // largest parameters x tokens of a float64 step
 
-// Every label is the token after its own.
+// Draws random tokens; every label is the token after its own.
 Batch random_batch(const ModelConfig& c, int64_t sequences, uint64_t seed) {
   Batch batch;
   for (int64_t i = 0; i < sequences * c.context; ++i) {
@@ -42,7 +42,7 @@ int check(const Settings& s, Model& model, Ops& ops) {
   return run_check(s, model, ops, random_batch(s.model, sequences, s.train.seed));
 }
 
-// Seconds of each step. A step ends when its loss is on the host.
+// Returns the seconds of each step. A step ends when its loss is on the host.
 std::vector<double> steps(const Settings& s, Model& model, Ops& ops, std::vector<float>& losses) {
   std::optional<Optimiser> optimiser;
   if (s.update) optimiser.emplace(model, ops, s.train);
@@ -74,7 +74,7 @@ int measure(const Settings& s, Model& model, Ops& ops, const Matmul& matmul) {
   std::vector<double> sorted(seconds.begin() + untimed, seconds.end());
   std::sort(sorted.begin(), sorted.end());
   const double middle = sorted[sorted.size() / 2], tokens = static_cast<double>(s.train.batch * s.model.context);
-  const int64_t tensors = ops.allocated_bytes(), used = matmul.device_bytes_used();  // nothing was given back: the peak
+  const int64_t tensors = ops.allocated_bytes(), used = matmul.device_bytes_used();  // the peak: no memory was freed
   say("\n{:.0f} tokens/s: {:.1f} ms a step, the middle of {} ({:.1f} to {:.1f}), {}\n", tokens / middle, 1e3 * middle,
       sorted.size(), 1e3 * sorted.front(), 1e3 * sorted.back(),
       s.update ? "forward, backward and AdamW" : "forward and backward");

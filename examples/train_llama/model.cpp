@@ -104,14 +104,15 @@ void Model::linear_backward(const Tensor& dy, const Tensor& x, int index, const 
   matmul_.multiply(rows_, p.cols, p.rows, 1, matrix(dy), matrix(weight(index)), 0, matrix(dx));
 }
 
-// Of the stream with branch_ added to it.
+// Normalises the stream plus branch_.
 void Model::norm(const Norm& n, const Tensor& stream, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   ops_.add_rms_norm(r(n.y), r(n.sum), r(n.rstd), r(branch_), r(stream), weight(index), config_.norm_eps);
 }
 
-// From its input, which is branch_ and the stream of the layer before, to what its feed-forward activates; again: from
-// their sum. Layers that are computed again have all but that sum in the same memory.
+// Computes a layer from branch_ and the previous stream up to its activated feed-forward. again:
+// starts from the saved sum of the two. Recomputed layers share memory for everything except that
+// sum.
 void Model::forward_layer(size_t i, bool again) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   const Layer& layer = layers_[i];
@@ -133,7 +134,7 @@ void Model::forward_layer(size_t i, bool again) {
   }
 }
 
-// Up to the head.
+// Runs all layers up to the lm_head.
 void Model::forward(std::span<const int64_t> tokens) {
   rows_ = static_cast<int64_t>(tokens.size());
   batch_ = rows_ / config_.context;
@@ -148,7 +149,7 @@ void Model::forward(std::span<const int64_t> tokens) {
   norm(final_norm_, layers_.back().ffn_norm.sum, layout_.final_norm);
 }
 
-// with_gradient: final_norm_.y becomes its own.
+// with_gradient: the gradient overwrites final_norm_.y.
 void Model::head(std::span<const int64_t> labels, const Tensor& loss, bool with_gradient) {
   ops_.upload(labels_.rows(rows_), labels.data());
   const Tensor x = final_norm_.y.rows(rows_), none;
@@ -167,14 +168,14 @@ void Model::head(std::span<const int64_t> labels, const Tensor& loss, bool with_
   if (with_gradient) linear_backward(logits, x, layout_.head);
 }
 
-// d_stream_, the gradient of the stream after this norm's branch, becomes that before the norm.
+// Replaces d_stream_, the gradient after this norm's branch, by the gradient before the norm.
 void Model::norm_backward(const Tensor& dy, const Norm& norm, int index) {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   ops_.add_rms_norm_backward(r(d_stream_), gradient(index), r(dy), r(d_stream_), r(norm.sum), weight(index),
                              r(norm.rstd));
 }
 
-// From the gradient of final_norm_.y, which stands where that stood.
+// Starts from the gradient of final_norm_.y, stored in its memory.
 void Model::backward() {
   auto r = [&](const Tensor& t) { return t.rows(rows_); };
   ops_.rms_norm_backward(r(d_stream_), gradient(layout_.final_norm), r(final_norm_.y), r(final_norm_.sum),
@@ -182,7 +183,7 @@ void Model::backward() {
   for (size_t i = layers_.size(); i-- > 0;) {
     const Layer& layer = layers_[i];
     const ParameterLayout::Layer& index = layout_.layers[i];
-    if (memory_.recompute && i + 1 < layers_.size()) forward_layer(i, true);  // the last layer's are still there
+    if (memory_.recompute && i + 1 < layers_.size()) forward_layer(i, true);  // the last layer is still there
     linear_backward(d_stream_, layer.activated, index.down);
     const Ops::Gated gated{.gate_up = r(layer.gate_up)};
     ops_.swiglu_backward(gated, r(layer.activated), gated);

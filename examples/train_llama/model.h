@@ -4,10 +4,10 @@
 //   per layer:  stream += out(attention(rope(qkv(norm(stream)))));  stream += down(swiglu(gate_up(norm(stream))))
 //   loss = mean cross-entropy of head(norm(stream))
 //
-// Every residual sum happens inside the norm that follows it (add_rms_norm), and in the backward inside that norm's
-// gradient, so that the stream is read and written once per half layer. RoPE, SwiGLU's gradient and the gradient of the
-// logits overwrite their input, and so does the gradient of what a product multiplied, but for the output of attention,
-// which attention's gradient reads.
+// Every residual sum is fused with the norm that follows it (add_rms_norm), and its backward with
+// that norm's gradient. So the stream is read and written once per half layer. RoPE, the gradient
+// of SwiGLU and the gradient of the logits overwrite their inputs. The gradient of a matmul's input
+// overwrites the input, except the output of attention, which the gradient of attention reads.
 #pragma once
 
 #include <span>
@@ -19,7 +19,8 @@ namespace train {
 
 class Model {
  public:
-  // On a GPU activations and the weights that products read are bf16; master weights and gradients are f32 everywhere.
+  // On a GPU, activations and weights of matmuls are bf16. Master weights and gradients are always
+  // f32.
   Model(const ModelConfig& config, int64_t largest_batch, Ops& ops, Matmul& matmul, AttentionKind attention,
         const MemoryPlan& memory = {});
 
@@ -29,13 +30,14 @@ class Model {
   const Tensor& weight_copy() const { return copy_; }     // bf16 on a GPU, empty on a CPU
   const Tensor& gradients() const { return gradients_; }  // f32
   void set_weights(std::span<const float> weights);
-  // The weights as products and kernels see them: rounded to bf16 on a GPU.
+  // Returns the weights that kernels read: rounded to bf16 on a GPU.
   std::vector<float> seen_weights();
 
-  // Gradients of the mean loss of tokens.size() / context sequences; the loss goes to one f32 element on the device.
+  // Computes gradients of the mean loss of tokens.size() / context sequences; writes the loss to
+  // one f32 on the device.
   void gradient_step(std::span<const int64_t> tokens, std::span<const int64_t> labels, const Tensor& loss);
   double loss(std::span<const int64_t> tokens, std::span<const int64_t> labels);
-  // Logits after `position` of one sequence of config.context tokens.
+  // Returns the logits after `position` of one sequence of config.context tokens.
   std::vector<float> next_logits(std::span<const int64_t> tokens, int64_t position);
 
  private:
@@ -72,8 +74,8 @@ class Model {
   int64_t batch_ = 0, rows_ = 0;  // of the current step
 
   Tensor weights_, copy_, gradients_;
-  // branch_: what the next norm adds to the stream, in the backward a gradient of attention's output. logits_: one row
-  // where the head is fused with its loss.
+  // branch_: input that the next norm adds to the stream; in the backward pass a gradient of
+  // attention's output. logits_: one row if the lm_head is fused with its loss.
   Tensor tokens_, labels_, branch_, logits_, loss_;
   std::vector<Layer> layers_;
   Norm final_norm_;

@@ -1,4 +1,4 @@
-// The device, its memory, and the operations that the model is made of.
+// The device, its memory, and the operations of the model.
 #include <unistd.h>
 
 #include <span>
@@ -40,17 +40,23 @@ std::span<const Ops::Operation> Ops::operations() {
 #undef TRAIN_OPERATION
   return all;
 }
+std::vector<Ops::Operation> Ops::called() const {
+  std::vector<Operation> out;
+  for (const Operation& operation : operations()) {
+    if (impl_->called.count(operation.name)) out.push_back(operation);
+  }
+  return out;
+}
 std::string Ops::latest() const {
   return impl_->latest;
 }
 
 // ---- Memory
-// ---------------------------------------------------------------------------------------------------------------
 
 namespace {
 
-// Memory that a CPU run may ask for. Pages come when they are touched, so asking for more would not fail: the kernel
-// would end some process later.
+// Returns the limit of memory on a CPU. Pages are committed when touched, so larger requests would
+// succeed and the kernel would end some process later.
 int64_t physical_bytes() {
   return static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGESIZE);
 }
@@ -59,7 +65,7 @@ int64_t physical_bytes() {
 
 Tensor Ops::allocate(Type type, std::initializer_list<int64_t> shape) {
   const char* advice = "; lower --batch, --context, --width, --ffn or --layers";
-  double bytes = size_of(type);  // may be beyond 64 bits
+  double bytes = size_of(type);  // may exceed 64 bits
   for (int64_t dim : shape) bytes *= static_cast<double>(dim);
   const double all = bytes + static_cast<double>(impl_->bytes), limit = on_gpu() ? 0x1p62 : physical_bytes();
   if (all > limit) {
@@ -89,8 +95,8 @@ void Ops::check() {
   require_success(ligerdsl_context_check(impl_->context, impl_->stream));
 }
 
-// ---- Operations. The one-call form reads from the tensors which of them are wanted, their types, and what is in
-// place, so the descriptions say only what no tensor shows.
+// ---- Operations. The one-call form derives types, in-place results and omitted tensors from the
+// arguments, so the descriptions hold only other options.
 
 void Ops::embedding(const Tensor& out, const Tensor& table, const Tensor& ids) {
   Arguments tensor(impl_->device);
@@ -215,28 +221,14 @@ void Ops::causal_softmax_backward(const Tensor& d_y, const Tensor& y, double sca
   impl_->run(desc, args);
 }
 
-void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu) {
+void Ops::gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight) {
   Arguments tensor(impl_->device);
   ligerdsl_gated_matmul_nt_desc_t desc = LIGERDSL_GATED_MATMUL_NT_DESC_INIT;
   ligerdsl_gated_matmul_nt_args_t args = LIGERDSL_GATED_MATMUL_NT_ARGS_INIT;
-  desc.activation = gelu ? LIGERDSL_ACTIVATION_GELU_TANH : LIGERDSL_ACTIVATION_SILU;
+  desc.activation = LIGERDSL_ACTIVATION_SILU;
   args.x = tensor(x);
   args.weight = tensor(weight);
   args.gate_up = tensor(gate_up);
-  args.out = tensor(out);
-  impl_->run(desc, args);
-}
-
-void Ops::gated_matmul_backward(const Tensor& d_gate_up, const Tensor& out, const Tensor& d_out, const Tensor& x,
-                                const Tensor& weight, bool gelu) {
-  Arguments tensor(impl_->device);
-  ligerdsl_gated_matmul_nt_backward_desc_t desc = LIGERDSL_GATED_MATMUL_NT_BACKWARD_DESC_INIT;
-  ligerdsl_gated_matmul_nt_backward_args_t args = LIGERDSL_GATED_MATMUL_NT_BACKWARD_ARGS_INIT;
-  desc.activation = gelu ? LIGERDSL_ACTIVATION_GELU_TANH : LIGERDSL_ACTIVATION_SILU;
-  args.x = tensor(x);
-  args.weight = tensor(weight);
-  args.d_out = tensor(d_out);
-  args.d_gate_up = tensor(d_gate_up);
   args.out = tensor(out);
   impl_->run(desc, args);
 }

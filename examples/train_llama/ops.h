@@ -1,8 +1,8 @@
-// Everything the trainer asks of libligerdsl, in the trainer's own words: only ops*.cpp see ligerdsl.h.
+// The trainer's interface to libligerdsl: only ops*.cpp include ligerdsl.h.
 //
-// Every operation of the model that is not a matrix product is one of these calls; the library's other operations are
-// here to be checked. Tensors are on the device that the Ops were made for; calls are ordered on one stream. A failing
-// call throws std::runtime_error with the library's message.
+// Every operation of the model is one of these calls, except matmuls of CBLAS or cuBLAS. Tensors are
+// on the device of the Ops, and calls are ordered on one stream. A failing call throws
+// std::runtime_error with the library's message.
 #pragma once
 
 #include <array>
@@ -15,11 +15,11 @@
 
 namespace train {
 
-// Which columns of a head turn together.
+// Columns of a head that rotate together.
 struct RopeLayout {
   enum Kind { half, interleaved, multimodal } kind = half;
-  int64_t rotated = 0;                // columns of a head that turn; 0 = all
-  std::array<int64_t, 3> sections{};  // multimodal: angles of the planes of cos and sin
+  int64_t rotated = 0;                // rotated columns per head; 0 = all
+  std::array<int64_t, 3> sections{};  // multimodal: angles per plane of cos and sin
 };
 
 class Ops {
@@ -36,19 +36,20 @@ class Ops {
   struct Operation {
     std::string name, outputs;  // outputs: the tensors that it writes, separated by spaces
   };
-  static std::span<const Operation> operations();  // all that the library has
-  std::string latest() const;                      // name of the one called last
+  static std::span<const Operation> operations();  // all operations of the library
+  std::vector<Operation> called() const;           // those that this object called
+  std::string latest() const;                      // name of the last operation called
 
-  // Zeroed memory; lives as long as the Ops. Throws when the machine has not that much.
+  // Returns zeroed memory that lives as long as the Ops. Throws if the machine has too little.
   Tensor allocate(Type type, std::initializer_list<int64_t> shape);
   int64_t allocated_bytes() const;
   void upload(const Tensor& to, const void* from);
-  void download(void* to, const Tensor& from);  // returns when the bytes are there
-  // Waits for the stream; throws if a kernel met a token or label that is out of range.
+  void download(void* to, const Tensor& from);  // waits for the bytes
+  // Waits for the stream; throws if a kernel found a token or label out of range.
   void check();
 
   void embedding(const Tensor& out, const Tensor& table, const Tensor& ids);
-  // accumulate: d_table, of f32, holds a gradient already.
+  // accumulate: adds to the f32 gradient in d_table.
   void embedding_backward(const Tensor& d_table, const Tensor& d_out, const Tensor& ids, const Tensor& d_positions = {},
                           bool accumulate = false);
 
@@ -62,17 +63,18 @@ class Ops {
   void add_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_y, const Tensor& d_sum,
                              const Tensor& sum, const Tensor& weight, const Tensor& rstd);
 
-  // In place; q and k are [batch, positions, heads, head_dim]. inverse: the backward. An empty sin: cos holds complex
-  // numbers.
+  // In place; q and k are [batch, positions, heads, head_dim]. inverse: the backward pass. If sin
+  // is empty, cos holds complex numbers.
   void rope(const Tensor& q, const Tensor& k, const Tensor& cos, const Tensor& sin, bool inverse,
             const RopeLayout& layout = {});
 
   // x: [..., queries, keys]. In place.
   void causal_softmax(const Tensor& x, double scale);
-  // d_y becomes d_x.
+  // Overwrites d_y by d_x.
   void causal_softmax_backward(const Tensor& d_y, const Tensor& y, double scale);
 
-  // Causal; q, o [batch, tokens, heads, head_dim], k, v with heads of their own, lse [batch, heads, tokens].
+  // Causal; q, o [batch, tokens, heads, head_dim]; k, v with their own heads; lse [batch, heads,
+  // tokens].
   struct Heads {
     Tensor q, k, v;
   };
@@ -80,23 +82,20 @@ class Ops {
   void attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse, const Heads& in,
                           double scale);
 
-  // gate and up, or gate_up with both side by side. Gradients may be their inputs.
+  // Either gate and up, or gate_up, which holds both. Gradients may overwrite their inputs.
   struct Gated {
     Tensor gate, up, gate_up;
   };
-  // gate_up, the product of x and weight^T, and out: swiglu of it, or geglu.
-  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight, bool gelu = false);
-  // d_gate_up of d_out, with gate_up and out made again from x and weight.
-  void gated_matmul_backward(const Tensor& d_gate_up, const Tensor& out, const Tensor& d_out, const Tensor& x,
-                             const Tensor& weight, bool gelu = false);
+  // gate_up = x weight^T; out = swiglu of it.
+  void gated_matmul(const Tensor& out, const Tensor& gate_up, const Tensor& x, const Tensor& weight);
   void swiglu(const Tensor& out, const Gated& in);
   void swiglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
 
-  // The mean over rows that count, and what else of the results is wanted; empty tensors are left out. d_logits may be
+  // The mean over rows that count, and further results; empty tensors are omitted. d_logits may be
   // logits.
   struct LossSettings {
     double smoothing = 0, lse_square_scale = 0, softcap = 0;
-    int64_t ignored = -100;  // label of rows that do not count
+    int64_t ignored = -100;  // label of ignored rows
     double temperature = 0;  // 0: none
   };
   struct CrossEntropy {
@@ -106,8 +105,8 @@ class Ops {
   };
   void cross_entropy(const CrossEntropy& c);
 
-  // norm and clip_factor, one element each, stay on the device. nonfinite: one i32, or empty. steps, skipped: counters
-  // of finite and of other norms, one i64 each, or empty.
+  // norm and clip_factor have one element and stay on the device. nonfinite: one i32, or empty.
+  // steps, skipped: counters of finite and of other norms, one i64 each, or empty.
   void global_norm(const Tensor& norm, const Tensor& clip_factor, const Tensor& gradients, double max_norm,
                    const Tensor& nonfinite = {}, const Tensor& steps = {}, const Tensor& skipped = {});
 
@@ -115,125 +114,33 @@ class Ops {
     double lr, beta1, beta2, eps, weight_decay;
     int64_t step;  // from 1
   };
-  // copy: bf16 copy of the parameters, or an empty tensor. skip: one i32 on the device that leaves the step out unless it is 0, or an
-  // empty tensor.
+  // copy: bf16 copy of the parameters, or empty. skip: one i32 on the device, or empty; the step is
+  // skipped unless it is 0.
   void adamw(const Tensor& parameters, const Tensor& copy, const Tensor& gradients, const Tensor& m, const Tensor& v,
              const Tensor& clip_factor, const Tensor& skip, const AdamW& settings);
 
-  // ---- Operations that the model does not use
-  void vector_add(const Tensor& out, const Tensor& a, const Tensor& b);
-  // factor: one f32 on the device.
-  void scale(const Tensor& out, const Tensor& x, const Tensor& factor);
-  void layer_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, double eps);
-  void layer_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_bias, const Tensor& d_y,
-                           const Tensor& x, const Tensor& weight, const Tensor& mean, const Tensor& rstd);
-  // sum = x + residual, y = norm(sum).
-  void add_layer_norm(const Tensor& y, const Tensor& sum, const Tensor& mean, const Tensor& rstd, const Tensor& x,
-                      const Tensor& residual, const Tensor& weight, const Tensor& bias, double eps);
-  struct NormGradients {
-    Tensor d_x, d_weight, d_bias;
-  };
-  // d_x = gradient through the norm + d_sum; d_x may be d_sum.
-  void add_layer_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& d_sum, const Tensor& sum,
-                               const Tensor& weight, const Tensor& mean, const Tensor& rstd);
-  // scale and shift: [modulations, width], of equally many rows each.
-  void modulated_rms_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                          const Tensor& scale, const Tensor& shift, double eps);
-  void modulated_rms_norm_backward(const Tensor& d_x, const Tensor& d_weight, const Tensor& d_scale,
-                                   const Tensor& d_shift, const Tensor& d_y, const Tensor& x, const Tensor& weight,
-                                   const Tensor& scale, const Tensor& rstd);
-  // x: [batches, channels, positions], mean and rstd: [batches, groups].
-  void group_norm(const Tensor& y, const Tensor& mean, const Tensor& rstd, const Tensor& x, const Tensor& weight,
-                  const Tensor& bias, double eps);
-  void group_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
-                           const Tensor& mean, const Tensor& rstd);
-  // rstd: [rows, 3].
-  void poly_norm(const Tensor& y, const Tensor& rstd, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                 double eps);
-  void poly_norm_backward(const NormGradients& out, const Tensor& d_y, const Tensor& x, const Tensor& weight,
-                          const Tensor& rstd);
-  void dyt(const Tensor& y, const Tensor& x, const Tensor& alpha, const Tensor& weight, const Tensor& bias);
-  void dyt_backward(const NormGradients& out, const Tensor& d_alpha, const Tensor& d_y, const Tensor& x,
-                    const Tensor& alpha, const Tensor& weight);
-  // c = alpha a b + beta c; a transposed factor lies in memory by columns.
+  // c = alpha a b + beta c; a transposed operand is stored by columns.
   struct Factor {
     Tensor tensor;
     bool transposed;
   };
   void matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
-  // The same of every matrix of a batch, [batch, rows, columns].
+  // The same for every matrix of a batch, [batch, rows, columns].
   void batched_matmul(const Tensor& c, const Factor& a, const Factor& b, float alpha = 1, float beta = 0);
-  // c = a b^T of fp8, with a number for every row of either.
-  void scaled_matmul(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& a_scale, const Tensor& b_scale);
-  // c = a b[e] or a b[e]^T of the rows of group e, and c[e] = a^T b or c[e] += a^T b of f32; offsets i64 [groups + 1].
-  void grouped_matmul(const Tensor& c, const Tensor& a, const Factor& b, const Tensor& offsets);
-  void grouped_matmul_tn(const Tensor& c, const Tensor& a, const Tensor& b, const Tensor& offsets, bool accumulate);
-  void bias_add(const Tensor& y, const Tensor& x, const Tensor& bias);
-  void bias_add_backward(const Tensor& d_bias, const Tensor& d_y);
-  // kind: LIGERDSL_ACTIVATION_*.
-  void activation(const Tensor& y, const Tensor& x, int kind);
-  void activation_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& x, int kind);
-  // y = residual + dropout(x), without the sum where residual is empty; d_x of d_y by the same numbers.
-  struct Draws {
-    float p;
-    int64_t seed, offset;
-  };
-  void dropout(const Tensor& y, const Tensor& x, const Tensor& residual, const Draws& draws);
-  void dropout_backward(const Tensor& d_x, const Tensor& d_y, const Draws& draws);
-  void geglu(const Tensor& out, const Gated& in);
-  void geglu_backward(const Gated& d_in, const Tensor& d_out, const Gated& in);
-  void softmax(const Tensor& y, const Tensor& x, double scale);
-  void softmax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y, double scale);
-  // Attention of sequences one behind the other: q, o [tokens, heads, head_dim], lse [heads, tokens]; bounds i64 [sequences + 1].
-  struct Sequences {
-    Tensor bounds;
-    int64_t longest;
-  };
-  void attention_varlen(const Tensor& o, const Tensor& lse, const Heads& in, const Sequences& sequences, double scale);
-  void attention_varlen_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse,
-                                 const Heads& in, const Sequences& sequences, double scale);
-  void sparsemax(const Tensor& y, const Tensor& x);
-  void sparsemax_backward(const Tensor& d_x, const Tensor& d_y, const Tensor& y);
-  void cross_entropy_backward(const Tensor& d_logits, const Tensor& d_loss);
   struct FusedLinearCrossEntropy {
     Tensor x, weight, bias, labels, loss, d_x, d_weight, d_bias;
     Tensor class_weight, z_loss, accuracy, predictions, entropy, d_entropy, lse;
     LossSettings settings;
   };
-  // Not possible on a machine without the library of matrix products that the operation needs.
+  // Fails on a machine without the matmul library that the operation needs.
   void fused_linear_cross_entropy(const FusedLinearCrossEntropy& c);
-  // The gradients from lse, which that call wrote, and entropy where there is d_entropy, times d_loss.
-  void fused_linear_cross_entropy_backward(const FusedLinearCrossEntropy& c, const Tensor& d_loss);
-  struct FusedLinearJsd {
-    Tensor x, weight, target_x, target_weight, loss, d_x, d_weight;
-    double beta = 0.5, temperature = 1;
-  };
-  void fused_linear_jsd(const FusedLinearJsd& j);  // a mean over rows; not possible without that library either
-  // Sums over all elements by the number of rows; target: probabilities for kl_div, their logarithms for jsd.
-  struct Divergence {
-    Tensor input, target, loss, d_input;
-  };
-  void kl_div(const Divergence& d);
-  void jsd(const Divergence& d, double beta);
-  void tvd(const Divergence& d);
-  // One of the shards that have a vocabulary of `total` classes among them: that from class `first` on. partials: five
-  // numbers of each row and shard.
-  struct Shard {
-    Tensor logits, labels;
-    int64_t first, total, ignored;
-    double smoothing;
-  };
-  void shard_partials(const Tensor& partials, const Shard& s);
-  void shard_cross_entropy(const Tensor& loss, const Tensor& d_logits, const Tensor& partials, const Shard& s);
-  void target_counts(const Tensor& counts, const Tensor& labels, const Tensor& class_weight, int64_t ignored);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// What the library was built from, for results.
+// Returns the library's build, for results.
 std::string library_build();
 
 }  // namespace train

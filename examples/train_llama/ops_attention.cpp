@@ -1,10 +1,10 @@
-// Attention of sequences of one length and of several.
+// Attention with one length, and over sequences of different lengths.
 #include "ops_impl.h"
 
 namespace train {
 namespace {
 
-// Of the dense operations and of those over sequences alike.
+// Sets the arguments that the dense operations and those over sequences share.
 template <class Desc, class Args>
 void set_attention(Arguments& tensor, Desc& desc, Args& args, const Ops::Heads& in, const Tensor& o, const Tensor& lse,
                    double scale) {
@@ -25,12 +25,6 @@ void set_gradients(Arguments& tensor, Args& args, const Ops::Heads& d_in, const 
   args.d_v = tensor(d_in.v);
 }
 
-template <class Desc, class Args>
-void set_sequences(Arguments& tensor, Desc& desc, Args& args, const Ops::Sequences& sequences) {
-  desc.max_seqlen_q = desc.max_seqlen_k = sequences.longest;
-  args.cu_seqlens_q = args.cu_seqlens_k = tensor(sequences.bounds);
-}
-
 }  // namespace
 
 void Ops::attention(const Tensor& o, const Tensor& lse, const Heads& in, double scale) {
@@ -48,27 +42,6 @@ void Ops::attention_backward(const Heads& d_in, const Tensor& d_o, const Tensor&
   ligerdsl_attention_backward_args_t args = LIGERDSL_ATTENTION_BACKWARD_ARGS_INIT;
   set_attention(tensor, desc, args, in, o, lse, scale);
   set_gradients(tensor, args, d_in, d_o);
-  impl_->run(desc, args);
-}
-
-void Ops::attention_varlen(const Tensor& o, const Tensor& lse, const Heads& in, const Sequences& sequences,
-                           double scale) {
-  Arguments tensor(impl_->device);
-  ligerdsl_attention_varlen_forward_desc_t desc = LIGERDSL_ATTENTION_VARLEN_FORWARD_DESC_INIT;
-  ligerdsl_attention_varlen_forward_args_t args = LIGERDSL_ATTENTION_VARLEN_FORWARD_ARGS_INIT;
-  set_attention(tensor, desc, args, in, o, lse, scale);
-  set_sequences(tensor, desc, args, sequences);
-  impl_->run(desc, args);
-}
-
-void Ops::attention_varlen_backward(const Heads& d_in, const Tensor& d_o, const Tensor& o, const Tensor& lse,
-                                    const Heads& in, const Sequences& sequences, double scale) {
-  Arguments tensor(impl_->device);
-  ligerdsl_attention_varlen_backward_desc_t desc = LIGERDSL_ATTENTION_VARLEN_BACKWARD_DESC_INIT;
-  ligerdsl_attention_varlen_backward_args_t args = LIGERDSL_ATTENTION_VARLEN_BACKWARD_ARGS_INIT;
-  set_attention(tensor, desc, args, in, o, lse, scale);
-  set_gradients(tensor, args, d_in, d_o);
-  set_sequences(tensor, desc, args, sequences);
   impl_->run(desc, args);
 }
 

@@ -1,10 +1,13 @@
-// How ops*.cpp call the library: one overloaded function for all operations, and tensors described in passing.
+// Calls of the library in ops*.cpp: one overloaded function for all operations, and inline tensor
+// descriptors.
 #pragma once
 
 #include <ligerdsl/ligerdsl.h>
 
 #include <array>
+#include <set>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 #include "ops.h"
@@ -22,8 +25,6 @@ inline int32_t dtype(Type type) {
       return LIGERDSL_F32;
     case Type::bf16:
       return LIGERDSL_BF16;
-    case Type::f8e4m3:
-      return LIGERDSL_F8E4M3;
     case Type::i32:
       return LIGERDSL_I32;
     case Type::i64:
@@ -44,13 +45,13 @@ inline int32_t dtype(Type type) {
 LIGERDSL_FOR_EACH_OPERATION(TRAIN_CALL)
 #undef TRAIN_CALL
 
-// Describes the tensors of one call; what it returns lives as long as it does.
+// Describes the tensors of one call; the descriptors live as long as this object.
 class Arguments {
  public:
   explicit Arguments(ligerdsl_device_t device) : device_(device) {}
   Arguments(const Arguments&) = delete;
 
-  // NULL for an empty tensor.
+  // Returns NULL for an empty tensor.
   const ligerdsl_tensor_t* operator()(const Tensor& t) {
     if (!t.data) return nullptr;
     Slot& slot = slots_.at(used_++);
@@ -77,10 +78,12 @@ struct Ops::Impl {
   std::vector<void*> memory;
   int64_t bytes = 0;
   const char* latest = "";
+  std::set<std::string_view> called;  // names of operations
 
   template <class Desc, class Args>
   void run(const Desc& desc, const Args& args) {
     latest = name_of(desc);
+    called.insert(latest);
     require_success(call(context, desc, args, stream));
   }
 

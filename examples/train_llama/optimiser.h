@@ -9,10 +9,11 @@ class Optimiser {
  public:
   Optimiser(Model& model, Ops& ops, const TrainConfig& config);
 
-  double learning_rate(int64_t step) const;  // linear warm-up, then cosine
-  // The norm of all gradients, to one f32 on the device. The next update clips by it, and changes nothing if it is not finite.
+  double learning_rate(int64_t step) const;  // linear warm-up, then cosine decay
+  // Writes the norm of all gradients to one f32 on the device. The next update clips by it and is
+  // skipped if it is not finite.
   void gradient_norm(const Tensor& norm);
-  // step: from 0. Matrices with weight decay, then norm vectors without.
+  // step: from 0. Updates matrices with weight decay, then norm vectors without.
   void update(int64_t step);
   const Tensor& m() const { return m_; }
   const Tensor& v() const { return v_; }

@@ -15,7 +15,7 @@ namespace train {
 namespace fs = std::filesystem;
 namespace {
 
-// A number that is one in f32 too, and no NaN.
+// Accepts a number that f32 can represent, and no NaN.
 auto between(double low, double high) {
   return [low, high](const std::string& text) {
     double value = 0;
@@ -30,12 +30,12 @@ std::string check_device(const std::string& d) {
   return d == "cpu" || cuda ? std::string() : "expected cpu or cuda:N, got " + d;
 }
 
-// Also of a shell's variable that is not set.
+// Refuses an empty path, as from an unset shell variable.
 std::string check_named(const std::string& path) {
   return path.empty() ? "expected the name of a file or folder, got ''" : std::string();
 }
 
-// For a POSIX shell.
+// Quotes a word for a POSIX shell.
 std::string quoted(const std::string& word) {
   const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%";
   if (!word.empty() && word.find_first_not_of(plain) == word.npos) return word;
@@ -51,7 +51,7 @@ bool is_same_file(const fs::path& a, const fs::path& b) {
   return resolved(a) == resolved(b);
 }
 
-// A file that stands where the checkpoint will be written must be a checkpoint, or empty.
+// A file at the checkpoint's place must be a checkpoint, or empty.
 void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
   std::error_code error;
   if (!fs::is_regular_file(checkpoint, error) || fs::file_size(checkpoint, error) == 0) return;
@@ -71,7 +71,8 @@ void check_replaced(const fs::path& checkpoint, const fs::path& resume) {
 
 namespace {
 
-// Before the options that it sets, which may then be given too: values are set in the order in which options are made.
+// Must come before the options that a preset sets, because CLI11 sets values in the order of
+// definition.
 void add_preset(CLI::App& app, Settings& s) {
   std::vector<std::string> names;
   for (const Preset& preset : presets()) names.emplace_back(preset.name);
@@ -91,7 +92,7 @@ void add_preset(CLI::App& app, Settings& s) {
   app.add_flag("!--no-update", s.update, "of a preset: forward and backward alone, without AdamW");
 }
 
-// Options of a training that is more than timed.
+// Excludes options of real training from presets.
 void exclude_preset(CLI::App& app) {
   for (const char* name : {"--text", "--source-dir", "--checkpoint", "--resume", "--stop-after", "--eval-every",
                            "--eval-batches", "--loss-svg", "--sample", "--prompt", "--temperature"}) {
@@ -149,7 +150,7 @@ void add_options(CLI::App& app, Settings& s) {
                  "file to save the run in: at every evaluation, at the end, and when a signal stops the run")
       ->check(check_named);
   app.add_option("--resume", s.resume, "checkpoint to go on from")->check(CLI::ExistingFile);
-  number("--stop-after", s.stop_after, "stop (and save) after so many steps in all; 0 = --steps")
+  number("--stop-after", s.stop_after, "stop (and save) after this number of steps in total; 0 = --steps")
       ->check(CLI::NonNegativeNumber);
   number("--eval-every", s.eval_every, "steps between evaluations; 0 = ten in a run")->check(CLI::NonNegativeNumber);
   number("--eval-batches", s.eval_batches, "batches of held-out text per evaluation")->check(CLI::Range(1, 1 << 20));
@@ -197,7 +198,7 @@ void check_outputs(const Settings& s) {
   if (!s.check && s.draw) outputs.push_back({"--loss-svg", s.loss_svg});
   if (!s.check && !s.checkpoint.empty()) outputs.push_back({"--checkpoint", s.checkpoint});
 
-  // Nothing is touched before all of this is known to be apart.
+  // Checks that all outputs are different files before any is written.
   for (size_t i = 0; i < outputs.size(); ++i) {
     const auto& [option, path] = outputs[i];
     const fs::path temporary = temporary_of(path);
@@ -209,7 +210,7 @@ void check_outputs(const Settings& s) {
       throw std::runtime_error(fmt::format("{} would replace the checkpoint {}", option, s.resume.string()));
     for (size_t j = 0; j < outputs.size(); ++j) {
       std::error_code error;
-      if (i == j || fs::is_other(path, error)) continue;  // /dev/null takes everything
+      if (i == j || fs::is_other(path, error)) continue;  // /dev/null accepts everything
       if (!is_same_file(path, outputs[j].path) && !is_same_file(temporary, outputs[j].path)) continue;
       throw std::runtime_error(fmt::format("{} and {} name the same file, {}", outputs[std::min(i, j)].option,
                                            outputs[std::max(i, j)].option, outputs[j].path.string()));

@@ -10,7 +10,7 @@
 namespace train {
 namespace {
 
-TEST(Options, CommandsAreForAShell) {
+TEST(Options, CommandsAreQuotedForAShell) {
   const std::vector<std::string> given = {
       "bin/train_llama", "--prompt", "it's a \"$HOME\"", "--resume=old", "--lr", "0.1", "--text", "a b"};
   EXPECT_EQ(command_with(given, {{"--resume", "new file"}, {"--lr", "0.05"}, {"--stop-after", ""}}),
@@ -18,8 +18,8 @@ TEST(Options, CommandsAreForAShell) {
   EXPECT_EQ(command_with({"t", "--stop-after", "20", "--check"}, {{"--stop-after", ""}}), "t --check");
 }
 
-// A real shell gives the words back.
-TEST(Options, AShellReadsTheSameWords) {
+// A real shell parses the same words.
+TEST(Options, ShellParsesTheSameWords) {
   const std::vector<std::string> words = {"printf", "%s\\n", "a b", "it's", "$(false)", "*", "", "\\", "--x=;y"};
   FILE* shell = popen(command_with(words, {}).c_str(), "r");
   std::string out;
@@ -33,12 +33,12 @@ Settings parsed(std::vector<std::string> arguments) {
   Settings settings;
   CLI::App app;
   add_options(app, settings);
-  std::reverse(arguments.begin(), arguments.end());  // as CLI11 takes them
+  std::reverse(arguments.begin(), arguments.end());  // order that CLI11 expects
   app.parse(arguments);
   return settings;
 }
 
-TEST(Options, WhatIsGivenBesideAPresetCounts) {
+TEST(Options, OptionsOverrideThePreset) {
   const Settings s = parsed({"--batch", "7", "--tokens", "40", "--preset", "llama-3.2-1b", "--no-update"});
   EXPECT_EQ(s.train.batch, 7);
   EXPECT_EQ(s.model.context, 40);
@@ -54,7 +54,7 @@ TEST(Options, AttentionIsFusedWherePossible) {
   EXPECT_THROW(parsed({"--attention", "flash"}), CLI::ValidationError);
 }
 
-TEST(Options, APresetSavesAndReadsNothing) {
+TEST(Options, PresetExcludesFiles) {
   EXPECT_THROW(parsed({"--preset", "tiny", "--checkpoint", "file"}), CLI::ExcludesError);
   EXPECT_THROW(parsed({"--preset", "unknown"}), CLI::ValidationError);
 }

@@ -1,5 +1,6 @@
-// Every operation of the library in plain float64, forward and backward: what its kernels are measured against.
-// Written from the formulas, one obvious loop each, and sharing no code with the library.
+// The model's operations in plain float64, forward and backward, as a reference for its
+// kernels. It is written from the formulas, with one obvious loop each, and shares no code with the
+// library.
 #pragma once
 
 #include <cstdint>
@@ -29,50 +30,12 @@ struct NormGradients {
 };
 NormGradients rms_norm_backward(View dy, View x, View w, View rstd);
 
-// y = (x - mean) * rstd * w + b with rstd = 1 / sqrt(mean((x - mean)^2) + eps), row by row.
-struct LayerNorm {
-  Array y, mean, rstd;
-};
-LayerNorm layer_norm(View x, View w, View b, double eps);
-struct LayerNormGradients {
-  Array dx, dw, db;
-};
-LayerNormGradients layer_norm_backward(View dy, View x, View w, View mean, View rstd);
-
-// y = RMSNorm(x) (1 + scale) + shift, with the rows of scale and shift for equally many rows of x, in order.
-Norm modulated_rms_norm(View x, View w, View scale, View shift, double eps);
-struct ModulatedNormGradients {
-  Array dx, dw, dscale, dshift;
-};
-ModulatedNormGradients modulated_rms_norm_backward(View dy, View x, View w, View scale, View rstd);
-
-// x: batches of w.size() channels of so many positions, in groups of neighbouring channels, each of which is normalised.
-LayerNorm group_norm(View x, int64_t positions, int64_t groups, View w, View b, double eps);
-LayerNormGradients group_norm_backward(View dy, View x, int64_t positions, int64_t groups, View w, View mean,
-                                       View rstd);
-
-// y = sum over k of w[k] x^p rstd_k + b, p = 3, 2, 1 and rstd_k = 1 / sqrt(mean(x^2p) + eps), row by row; rstd [rows, 3].
-struct PolyNorm {
-  Array y, rstd;
-};
-PolyNorm poly_norm(View x, int64_t width, View w, double b, double eps);
-// b, and so db, has one element.
-LayerNormGradients poly_norm_backward(View dy, View x, int64_t width, View w, View rstd);
-
-// y = tanh(a x) w + b.
-Array dyt(View x, double a, View w, View b);
-struct DytGradients {
-  Array dx, dw, db;
-  double da = 0;
-};
-DytGradients dyt_backward(View dy, View x, double a, View w);
-
 // Half rotation by position over x[batch, positions, heads, head_dim], `row` elements from one position to the next;
 // angle of pair i at position t: t * base^(-2i / head_dim). direction -1 is the backward.
 void rope(std::span<double> x, int64_t batch, int64_t positions, int64_t heads, int64_t head_dim, int64_t row,
           double base, double direction);
-// The same for any choice of pairs: the first `rotated` columns of a head turn, pair i by angle(position, i); its
-// columns are 2i and 2i + 1 when interleaved, else i and i + rotated / 2.
+// The same for any choice of pairs. The first `rotated` columns of a head rotate, pair i by
+// angle(position, i). Its columns are 2i and 2i + 1 if interleaved, else i and i + rotated / 2.
 struct Rotation {
   int64_t heads, head_dim, rotated;
   bool interleaved;
@@ -80,14 +43,13 @@ struct Rotation {
 };
 void rotate(std::span<double> x, int64_t batch, int64_t positions, int64_t row, const Rotation& r, double direction);
 
-// Row r of a [rows, width] matrix is query r % width: its columns beyond that are masked. y = softmax(scale * x).
+// Row r of a [rows, width] matrix is query r % width; later columns are masked. y = softmax(scale *
+// x).
 Array causal_softmax(View x, int64_t width, double scale);
 Array causal_softmax_backward(View dy, View y, int64_t width, double scale);
-Array softmax(View x, int64_t width, double scale);
-Array softmax_backward(View dy, View y, int64_t width, double scale);
 
-// Causal attention of heads side by side: q and o [batch, tokens, heads, head_dim], k and v with kv_heads, of which each serves
-// as many heads; lse [batch, heads, tokens].
+// Causal attention: q and o [batch, tokens, heads, head_dim]; k and v have kv_heads, each for
+// equally many query heads; lse [batch, heads, tokens].
 struct Heads {
   int64_t batch, tokens, heads, kv_heads, head_dim;
   double scale;
@@ -101,32 +63,19 @@ struct AttentionGradients {
 };
 AttentionGradients attention_backward(View d_o, View q, View k, View v, const Heads& heads);
 
-// max(x - tau, 0) of every row, with the tau for which it adds up to 1; the gradient from the result.
-Array sparsemax(View x, int64_t width);
-Array sparsemax_backward(View dy, View y, int64_t width);
-
-// f(u) and f'(u).
+// Value and slope: f(u) and f'(u).
 struct Activation {
   double value, slope;
 };
 Activation silu(double u);
-Activation gelu(double u);  // u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3)))
-Activation gelu_erf(double u);
-Activation relu(double u);
-Activation relu_squared(double u);
-
-// What dropout keeps, 1, and drops, 0, of n elements: word i % 4 of Philox4x32-10 at counter offset + i / 4.
-Array dropout_mask(int64_t n, double p, int64_t seed, int64_t offset);
 
 // gate_up[rows, 2 ffn] -> silu(gate) * up, [rows, ffn].
 Array swiglu(View gate_up, int64_t ffn);
 Array swiglu_backward(View dout, View gate_up, int64_t ffn);
-// The same with gelu.
-Array geglu(View gate_up, int64_t ffn);
-Array geglu_backward(View dout, View gate_up, int64_t ffn);
 
-// Rows whose label is `ignored` do not count. With z = softcap * tanh(logits / softcap) / temperature, p = softmax(z), t = smoothing
-// spread over all classes plus 1 - smoothing on the label, each class weighted:
+// Rows whose label is `ignored` do not count. Each class is weighted.
+//   z = softcap * tanh(logits / softcap) / temperature, p = softmax(z)
+//   t = smoothing spread over all classes plus 1 - smoothing on the label
 //   loss = sum over rows and classes of -t log p / sum of the labels' weights + z_loss
 //   z_loss = mean of lse_square_scale * (log sum exp z)^2
 struct LossSettings {
@@ -134,7 +83,7 @@ struct LossSettings {
   int64_t ignored = -1;
   Array class_weight;  // empty: all ones
   double temperature = 1;
-  Array d_entropy;  // gradient by the entropies, which dlogits is of as well; empty: 0
+  Array d_entropy;  // gradient by the entropies, included in dlogits; empty: 0
 };
 struct Loss {
   double loss = 0, z_loss = 0, accuracy = 0;
@@ -142,35 +91,12 @@ struct Loss {
 };
 Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, const LossSettings& s = {});
 
-// Of each row, over `classes` of its logits from class `first` on: their maximum m; sum of e^(logit - m) but for the
-// label's; the label's logit, or 0 where it is none of them; sum of logit - m; their number.
-Array shard_partials(View logits, std::span<const int64_t> labels, int64_t vocab, int64_t first, int64_t classes,
-                     int64_t ignored);
-
-// A divergence's term of one element, and its slope by x.
-struct Divergence {
-  double value, slope;
-};
-Divergence kl_div(double x, double p);            // p (log p - x), p > 0
-Divergence jsd(double x, double y, double beta);  // of e^y against e^x, 0 < beta < 1
-Divergence tvd(double x, double y);               // |x - y| / 2
-
-// Cross-entropy of x w^T + b, back to its arguments.
+// Cross-entropy of x w^T + b, with gradients of its arguments.
 struct LinearLoss {
   Loss loss;
   Array logits, dx, dw, db;
 };
 LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s);
-
-// The mean over rows of jsd of the softmaxes of x w^T and of y u^T by a temperature, back to x and w.
-struct LinearJsd {
-  double loss = 0;
-  Array dx, dw;
-};
-LinearJsd linear_jsd(View x, View w, View y, View u, int64_t rows, int64_t vocab, double beta, double temperature);
-
-// 1 / n, 1 / (weights of the labels), sum of all weights, n: labels that are not ignored.
-Array target_counts(std::span<const int64_t> labels, const LossSettings& s);
 
 struct AdamSettings {
   double lr, beta1, beta2, eps, weight_decay, grad_scale;

@@ -7,7 +7,8 @@
 namespace train::oracle {
 namespace {
 
-// body(where its columns begin in q, and those of the first key in k, its row of lse, weights, lse) for each token of each head.
+// Calls body(offset of the row in q, offset of the first key in k, its row of lse, weights, lse)
+// for each token and head.
 template <class Body>
 void each_token(View q, View k, const Heads& h, Body body) {
   const int64_t d = h.head_dim, keys_apart = h.kv_heads * d;

@@ -1,4 +1,4 @@
-// Cross-entropy and what surrounds it, divergences.
+// Cross-entropy with its statistics.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +12,7 @@ double weight(const LossSettings& s, int64_t label) {
 }
 
 struct Totals {
-  double rows = 0, weights = 0;  // of the labels that count
+  double rows = 0, weights = 0;  // over labels that count
 };
 
 Totals count(std::span<const int64_t> labels, const LossSettings& s) {
@@ -68,37 +68,6 @@ Loss cross_entropy(View logits, std::span<const int64_t> labels, int64_t vocab, 
   return out;
 }
 
-Array shard_partials(View logits, std::span<const int64_t> labels, int64_t vocab, int64_t first, int64_t classes,
-                     int64_t ignored) {
-  Array out;
-  for (size_t r = 0; r < labels.size(); ++r) {
-    const View x = logits.subspan(r * vocab + first, classes);
-    const int64_t label = labels[r] - first;
-    double top = *std::max_element(x.begin(), x.end()), others = 0, own = 0, below = 0, count = 0;
-    for (int64_t j = 0; j < classes; ++j) {
-      (j == label ? own : others) += j == label ? x[j] : std::exp(x[j] - top);
-      below += x[j] - top;
-      count += 1;
-    }
-    if (labels[r] == ignored) top = others = own = below = count = 0;
-    out.insert(out.end(), {top, others, own, below, count});
-  }
-  return out;
-}
-
-Divergence kl_div(double x, double p) {
-  return {p * (std::log(p) - x), -p};
-}
-
-Divergence jsd(double x, double y, double beta) {
-  const double q = std::exp(x), p = std::exp(y), log_m = std::log(beta * p + (1 - beta) * q);
-  return {beta * p * (y - log_m) + (1 - beta) * q * (x - log_m), (1 - beta) * q * (x - log_m)};
-}
-
-Divergence tvd(double x, double y) {
-  return {std::abs(x - y) / 2, x > y ? 0.5 : x < y ? -0.5 : 0};
-}
-
 LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t> labels, const LossSettings& s) {
   const int64_t rows = labels.size(), vocab = b.size(), width = w.size() / vocab;
   Array logits = matmul(x, w, rows, vocab, width, false, true);
@@ -109,50 +78,6 @@ LinearLoss linear_cross_entropy(View x, View w, View b, std::span<const int64_t>
   out.dw = matmul(d, x, vocab, width, rows, true, false);
   for (size_t i = 0; i < d.size(); ++i) out.db[i % vocab] += d[i];
   return out;
-}
-
-namespace {
-
-// Logarithms of the softmaxes of rows by a temperature.
-Array log_probabilities(Array logits, int64_t vocab, double temperature) {
-  for (auto row = logits.begin(); row != logits.end(); row += vocab) {
-    const double top = *std::max_element(row, row + vocab);
-    double sum = 0;
-    for (int64_t j = 0; j < vocab; ++j) sum += std::exp((row[j] - top) / temperature);
-    for (int64_t j = 0; j < vocab; ++j) row[j] = (row[j] - top) / temperature - std::log(sum);
-  }
-  return logits;
-}
-
-}  // namespace
-
-LinearJsd linear_jsd(View x, View w, View y, View u, int64_t rows, int64_t vocab, double beta, double temperature) {
-  const int64_t width = w.size() / vocab;
-  const Array q = log_probabilities(matmul(x, w, rows, vocab, width, false, true), vocab, temperature);
-  const Array p = log_probabilities(matmul(y, u, rows, vocab, u.size() / vocab, false, true), vocab, temperature);
-  LinearJsd out;
-  Array d(q.size());
-  for (int64_t r = 0; r < rows; ++r) {
-    double slopes = 0;
-    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i) {
-      const Divergence term = jsd(q[i], p[i], beta);
-      out.loss += term.value / rows;
-      d[i] = term.slope;
-      slopes += term.slope;
-    }
-    for (int64_t i = r * vocab; i < (r + 1) * vocab; ++i)
-      d[i] = (d[i] - std::exp(q[i]) * slopes) / (temperature * rows);
-  }
-  out.dx = matmul(d, w, rows, width, vocab, false, false);
-  out.dw = matmul(d, x, vocab, width, rows, true, false);
-  return out;
-}
-
-Array target_counts(std::span<const int64_t> labels, const LossSettings& s) {
-  const Totals totals = count(labels, s);
-  double all = 0;
-  for (double w : s.class_weight) all += w;
-  return {1 / totals.rows, 1 / totals.weights, all, totals.rows};
 }
 
 }  // namespace train::oracle

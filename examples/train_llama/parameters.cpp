@@ -12,7 +12,7 @@ namespace {
 
 // Parameters start at multiples of this many elements, so that every one is aligned for wide memory operations.
 constexpr int64_t kAlign = 64;
-constexpr int64_t kLeastOfThread = 1 << 20;  // initial weights that are worth a thread
+constexpr int64_t kLeastOfThread = 1 << 20;  // fewest initial weights per thread
 
 int add(ParameterLayout& layout, std::string name, int64_t rows, int64_t cols, double init_std) {
   layout.all.push_back({std::move(name), rows, cols, layout.total, init_std});
@@ -23,8 +23,8 @@ int add(ParameterLayout& layout, std::string name, int64_t rows, int64_t cols, d
 }  // namespace
 
 ParameterLayout::ParameterLayout(const ModelConfig& c) {
-  // Inputs of unit variance keep it through a matrix of this scale; projections back into the residual stream are
-  // smaller by the number of times that they add to it.
+  // A matrix of this scale keeps unit variance. Projections into the residual stream are smaller,
+  // because the stream adds all of them.
   auto scale = [](int64_t inputs) { return 1 / std::sqrt(static_cast<double>(inputs)); };
   double residual = 1 / std::sqrt(2.0 * c.layers);
   const double head_scale = 0.5 * scale(c.width);
@@ -50,7 +50,7 @@ ParameterLayout::ParameterLayout(const ModelConfig& c) {
 
 std::vector<float> initial_weights(const ParameterLayout& layout, uint64_t seed) {
   std::vector<float> weights(layout.total, 0.0f);
-  // Elements [from, to).
+  // Fills elements [from, to).
   auto fill = [&](int64_t from, int64_t to) {
     for (const Parameter& p : layout.all) {
       for (int64_t i = std::max(from, p.offset); i < std::min(to, p.offset + p.size()); ++i) {

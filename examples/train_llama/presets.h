@@ -1,4 +1,4 @@
-// Shapes with a name, whose training steps are timed.
+// Named shapes whose training steps are timed.
 #pragma once
 
 #include <span>

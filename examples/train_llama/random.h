@@ -1,5 +1,5 @@
-// Counter-based random numbers: every draw is a function of (seed, index), so a resumed run draws what the first would
-// have.
+// Counter-based random numbers: every draw is a function of (seed, index), so that a resumed run
+// continues the sequence.
 #pragma once
 
 #include <cmath>
@@ -16,7 +16,7 @@ inline uint64_t random_bits(uint64_t seed, uint64_t index) {
   return z ^ (z >> 31);
 }
 
-// In [0, 1).
+// Returns a number in [0, 1).
 inline double random_uniform(uint64_t seed, uint64_t index) {
   return (random_bits(seed, index) >> 11) * 0x1p-53;
 }

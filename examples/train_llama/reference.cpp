@@ -37,7 +37,7 @@ class Reference {
  private:
   View weight(int index) const { return weights_.subspan(layout_.all[index].offset, layout_.all[index].size()); }
 
-  // A tied embedding has two gradients.
+  // Adds, because a tied embedding has two gradients.
   void add(int index, const Array& gradient) {
     std::transform(gradient.begin(), gradient.end(), gradients_.begin() + layout_.all[index].offset,
                    gradients_.begin() + layout_.all[index].offset, std::plus<>());
@@ -60,7 +60,8 @@ class Reference {
     return std::move(g.dx);
   }
 
-  // Calls body(batch, query head, offset of its queries, of its keys, of its values in qkv, of its scores).
+  // Calls body(batch, query head, offsets of its queries, keys and values in qkv, offset of its
+  // scores).
   template <class Body>
   void for_each_head(Body body) const {
     int64_t d = c_.head_dim(), t = c_.context, group = c_.heads / c_.kv_heads;

@@ -1,4 +1,4 @@
-// The float64 model's gradients against central differences of its own loss.
+// Compares the float64 model's gradients with central differences of its loss.
 #include "reference.h"
 
 #include <gtest/gtest.h>

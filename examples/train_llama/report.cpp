@@ -12,7 +12,7 @@
 namespace train {
 namespace {
 
-// A terminal on which a line can be drawn anew.
+// Returns true if stdout is a terminal that can redraw a line.
 bool can_redraw() {
   const char* term = std::getenv("TERM");
   return isatty(STDOUT_FILENO) && term && std::strcmp(term, "dumb");

@@ -1,4 +1,4 @@
-// What a run shows: progress while it goes, the loss curve, memory.
+// Output of a run: progress, loss curve, memory.
 #pragma once
 
 #include <fmt/format.h>
@@ -13,8 +13,8 @@
 
 namespace train {
 
-// Prints to stdout. A reader that went away or a full disk behind it does not end the training: output_complete() says
-// at the end whether everything arrived.
+// Prints to stdout. A closed pipe or a full disk does not end the training; output_complete()
+// reports it at the end.
 template <class... Args>
 void say(fmt::format_string<Args...> format, Args&&... args) {
   const std::string text = fmt::format(format, std::forward<Args>(args)...);
@@ -25,32 +25,32 @@ bool output_complete();
 // "04:05", "3:04:05", "2 d 03:04:05".
 std::string duration(double seconds);
 
-// A bar that moves on a terminal; elsewhere nothing but the plain lines that `line` prints.
+// A progress bar on a terminal; elsewhere only the lines printed by `line`.
 class Progress {
  public:
   Progress(int64_t first_step, int64_t steps, int64_t tokens_per_step);
   bool live() const { return live_; }
-  // Time spent outside of training steps does not count for tokens/s.
+  // Excludes time outside of training steps from tokens/s.
   void pause();
   void resume();
-  double seconds() const;  // training alone
+  double seconds() const;  // of training steps
   double tokens_per_second(int64_t done) const;
   void bar(int64_t done, double bits);
-  // One lasting line. held_out may be NaN.
+  // Prints a permanent line. held_out may be NaN.
   void line(int64_t done, double bits, double held_out);
-  void clear();  // takes the bar away
+  void clear();  // removes the bar
 
  private:
   using Clock = std::chrono::steady_clock;
   const int64_t first_, steps_, tokens_;
   const bool live_;
   Clock::time_point started_ = Clock::now(), drawn_{};
-  double before_ = 0;  // seconds of earlier stretches
+  double before_ = 0;  // seconds before the last pause
   bool running_ = true;
 };
 
 enum class Plot { drawn, no_gnuplot, failed };
-// Draws an SVG with gnuplot; a message on stderr when that is not possible.
+// Draws an SVG with gnuplot; prints a message to stderr on failure.
 Plot plot_losses(const std::filesystem::path& svg, const std::vector<Point>& training,
                  const std::vector<Point>& held_out, double byte_frequency_bits);
 

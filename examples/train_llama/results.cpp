@@ -24,7 +24,7 @@ json to_json(const std::vector<Comparison>& comparisons) {
 void write_json(const Settings& s, json results) {
   if (s.json.empty()) return;
   results["build"] = library_build();
-  // A prompt may be no UTF-8.
+  // A prompt may be invalid UTF-8.
   write_whole(s.json, results.dump(1, ' ', false, json::error_handler_t::replace) + "\n");
 }
 

@@ -9,7 +9,7 @@
 namespace train {
 
 nlohmann::json to_json(const std::vector<Comparison>& comparisons);
-// To --json, if it was given, with what the library was built from.
+// Writes results and the library's build to --json, if given.
 void write_json(const Settings& settings, nlohmann::json results);
 
 }  // namespace train

@@ -26,7 +26,7 @@ json to_json(const std::vector<Point>& list) {
   return out;
 }
 
-// Control characters would move the terminal's cursor.
+// Replaces control characters, which would move the terminal's cursor.
 std::string printable(std::string text) {
   for (char& c : text) {
     if (c != '\n' && (c < ' ' || c > '~')) c = '?';
@@ -74,7 +74,7 @@ class Run {
     }
   }
 
-  // Until the end, --stop-after or a signal.
+  // Trains until the end, --stop-after or a signal.
   void steps() {
     if (trainer_.done() >= last_) {
       say("nothing to train: {} of {} steps are done\n", trainer_.done(), last_);
@@ -97,14 +97,14 @@ class Run {
     progress_->clear();
   }
 
-  // A state from which no step leads on must not replace one from which some did.
+  // A state without a valid next step must not replace a better one.
   void save() {
     if (!saver_->wanted()) return;
     trainer_.verify();
     saver_->save(trainer_.checkpoint());
   }
 
-  // By a signal, which decides the exit status.
+  // Handles a signal, which decides the exit status.
   int stopped() {
     const int64_t done = trainer_.done();
     const bool saved = saver_->good() == s_.checkpoint && saver_->good_step() == done;
@@ -144,7 +144,7 @@ class Run {
     return 1;
   }
 
-  // What stands where this run would have saved.
+  // Describes an existing file at the checkpoint's place.
   std::string untouched() const {
     std::error_code none;
     if (!saver_->wanted() || !(std::filesystem::file_size(s_.checkpoint, none) > 0) || none) return "";
@@ -157,7 +157,7 @@ class Run {
     return command_with(s_.arguments, options);
   }
 
-  // What is printed, drawn and written at the end of the training.
+  // Prints, draws and writes the results at the end of the training.
   int report() {
     const double held_out = trainer_.held_out_bits(4 * s_.eval_batches);
     json results = summary(held_out);
@@ -170,7 +170,7 @@ class Run {
       results["sample"] = s_.prompt + sample;
     }
     if (s_.table && !stop_signal()) {
-      say("\nevery operation of the library against float64, at the model's sizes\n");
+      say("\nevery operation of the model against float64, at the model's sizes\n");
       std::vector<Comparison> kernels = compare_kernels(s_.model, s_.train.batch, ops_);
       passed = print_comparisons(kernels) && passed;
       results["kernels"] = to_json(kernels);
@@ -184,7 +184,7 @@ class Run {
   json summary(double held_out) const {
     const double speed = progress_->tokens_per_second(trainer_.done()), baseline = byte_frequency_bits(text_);
     const int64_t resident = peak_resident_bytes(), allocated = ops_.allocated_bytes();
-    const int64_t device_used = matmul_.device_bytes_used();  // nothing is given back before the end: this is the peak
+    const int64_t device_used = matmul_.device_bytes_used();  // the peak: nothing is freed before the end
     say("\nheld-out loss {:.3f} bits per byte (byte frequencies alone: {:.3f})\n", held_out, baseline);
     say("{:.0f} tokens/s, {:.1f} s of training, peak memory {:.0f} MiB resident, {:.0f} MiB of tensors on {}{}\n",
         speed, progress_->seconds(), resident / 1048576.0, allocated / 1048576.0, s_.device,
@@ -213,7 +213,7 @@ class Run {
     return plot != Plot::failed;
   }
 
-  // Whether the last state is on the disk, if it should be.
+  // Returns true if the last state is saved, or need not be.
   bool print_saved() const {
     if (!saver_->failure().empty()) {
       fmt::print(stderr, "train_llama: the last state, step {}, could not be saved: {}\n", trainer_.done(),

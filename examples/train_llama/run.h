@@ -1,4 +1,4 @@
-// The course of a run: train, save, report.
+// A run: train, save, report.
 #pragma once
 
 #include "model.h"
@@ -9,7 +9,7 @@ namespace train {
 
 // Both return the exit status.
 int run_training(const Settings& settings, Model& model, Ops& ops, const Matmul& matmul, const Text& text);
-// One step against float64.
+// Compares one step with float64.
 int run_check(const Settings& settings, Model& model, Ops& ops, const Batch& batch);
 
 }  // namespace train

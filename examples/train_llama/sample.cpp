@@ -17,7 +17,7 @@ int64_t draw(const std::vector<float>& logits, double temperature, double unifor
   for (size_t i = 0; i < weight.size(); ++i) {
     if ((rest -= weight[i]) < 0) return i;
   }
-  return std::max_element(logits.begin(), logits.end()) - logits.begin();  // only by rounding of the sum
+  return std::max_element(logits.begin(), logits.end()) - logits.begin();  // only reached by rounding of the sum
 }
 
 }  // namespace
@@ -28,7 +28,8 @@ std::string generate(Model& model, const std::string& prompt, int64_t count, dou
   std::string text;
   const int64_t context = model.config().context;
   for (int64_t i = 0; i < count; ++i) {
-    // The last `context` tokens; a shorter text is padded behind, where causal attention never looks.
+    // Uses the last `context` tokens. A shorter text is padded at the end, which causal attention
+    // does not see.
     int64_t length = std::min<int64_t>(tokens.size(), context);
     std::vector<int64_t> window(tokens.end() - length, tokens.end());
     window.resize(context, 0);

@@ -1,4 +1,4 @@
-// Text that the model writes.
+// Generates text with the model.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace train {
 
-// `count` bytes after the prompt, drawn from softmax(logits / temperature); a function of the seed.
+// Returns `count` bytes after the prompt, drawn from softmax(logits / temperature); depends only on
+// the seed.
 std::string generate(Model& model, const std::string& prompt, int64_t count, double temperature, uint64_t seed);
 
 }  // namespace train

@@ -1,4 +1,4 @@
-// Keeps the last good state of a run on the disk, and knows what to tell the user about it.
+// Saves the last good state of a run, and tracks it for messages.
 #pragma once
 
 #include <filesystem>
@@ -10,18 +10,20 @@ namespace train {
 
 class Saver {
  public:
-  // path: empty = nothing is saved. resumed: the checkpoint that the run went on from, or empty.
+  // path: empty = nothing is saved. resumed: the checkpoint that the run resumed, or empty.
   Saver(std::filesystem::path path, std::filesystem::path resumed, int64_t resumed_step)
       : path_(std::move(path)), good_(std::move(resumed)), good_step_(resumed_step) {}
 
   bool wanted() const { return !path_.empty(); }
-  // Only if wanted. A disk that is full stops no training: the file of the last time stays, and one warning says why.
+  // Saves if wanted. A full disk does not stop the training: the previous file stays, and one
+  // warning gives the reason.
   void save(const Checkpoint& checkpoint);
 
-  // The newest state on the disk, of this run or the one that it went on from; an empty path if there is none.
+  // The newest saved state, of this run or of the one that it resumed; an empty path if there is
+  // none.
   const std::filesystem::path& good() const { return good_; }
   int64_t good_step() const { return good_step_; }
-  const std::string& failure() const { return failure_; }  // of the latest save; "" = it is on the disk
+  const std::string& failure() const { return failure_; }  // of the latest save; "" = success
 
  private:
   const std::filesystem::path path_;

@@ -1,4 +1,5 @@
-"""survives_test.py TRAIN_LLAMA FOLDER: what a run does when the loss, the disk, a signal or the user gets in its way."""
+"""survives_test.py TRAIN_LLAMA FOLDER: runs with diverging losses, full disks, signals and wrong
+arguments."""
 
 import json
 import os
@@ -20,7 +21,7 @@ SMALL = ["--layers", "1", "--width", "32", "--heads", "4", "--kv-heads", "2", "-
 TEXT = ["--text", str(here / "model.cpp"), str(here / "ops.cpp")]
 NO_PICTURE = ["--no-loss-svg"]
 FOREVER = ["--steps", "1000000", "--eval-every", "5"]
-LIMIT = 20000  # bytes of a file: less than a checkpoint, more than the other results
+LIMIT = 20000  # bytes per file: less than a checkpoint, more than the other results
 
 
 class Survives(unittest.TestCase):
@@ -50,7 +51,7 @@ class Survives(unittest.TestCase):
     def results(self, name):
         return json.loads((self.work / name).read_text())
 
-    # ---- What is not finite
+    # ---- Values that are not finite
 
     def test_a_diverging_run_keeps_the_good_checkpoint(self):
         self.train("--steps", 40, "--stop-after", 10, "--checkpoint", "run.ckpt", *NO_PICTURE)
@@ -64,7 +65,7 @@ class Survives(unittest.TestCase):
         self.assertEqual(self.files(), ["run.ckpt"])
 
     def test_weights_that_overflow_are_never_saved(self):
-        # The first step's gradient is finite, what the learning rate makes of it is not.
+        # The first gradient is finite, but the learning rate makes the weights overflow.
         _, errors = self.train("--steps", 5, "--warmup", 0, "--eval-every", 1, "--lr", 3e38, "--checkpoint", "run.ckpt", *NO_PICTURE,
                                status=1)
         self.assertIn("Nothing was saved", errors)
@@ -124,7 +125,7 @@ class Survives(unittest.TestCase):
         process.send_signal(number)
         return self.finish(process, 128 + number)[0]
 
-    def test_signals_save_and_say_how_to_go_on(self):
+    def test_signals_save_and_print_the_resume_command(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             name = f"{number.name}.ckpt"
             output = self.stop(number, "--checkpoint", name)
@@ -132,7 +133,7 @@ class Survives(unittest.TestCase):
             self.assertIn(f"step {step} is saved in {name}; to go on from it:\n", output)
         self.assertEqual(len(self.files()), 3)
 
-        # The command that was printed goes on as if nothing had happened.
+        # The printed command continues the run exactly.
         command = output.split("to go on from it:\n")[1].splitlines()[0].strip()
         self.assertIn("--resume", shlex.split(command))
         last = step + 7
@@ -145,7 +146,7 @@ class Survives(unittest.TestCase):
         self.assertEqual(resumed["held_out"], whole["held_out"])
         self.assertEqual(resumed["held_out_bits"], whole["held_out_bits"])
 
-    def test_a_signal_without_a_checkpoint(self):
+    def test_signal_without_a_checkpoint(self):
         output = self.stop(signal.SIGINT)
         self.assertRegex(output, r"stopped by SIGINT after step \d+")
         self.assertRegex(output, r"the \d+ steps of this run were not saved: pass --checkpoint FILE")
@@ -160,7 +161,7 @@ class Survives(unittest.TestCase):
 
     def test_a_second_signal_ends_at_once(self):
         slow = ["--batch", "1024", "--context", "64", "--steps", "3"]
-        self.environment["LIGERDSL_CACHE_DIR"] = str(self.work / "cache")  # kernels to compile: seconds before the first step
+        self.environment["LIGERDSL_CACHE_DIR"] = str(self.work / "cache")  # empty, so kernels compile for seconds before the first step
         process = self.start(*slow, *NO_PICTURE)
         self.assertIn("text:", process.stdout.readline())
         process.send_signal(signal.SIGINT)
@@ -176,7 +177,7 @@ class Survives(unittest.TestCase):
 
     # ---- A run in two parts
 
-    def test_two_halves_are_one_run(self):
+    def test_two_halves_equal_one_run(self):
         self.train("--steps", 20, "--checkpoint", "whole", "--json", "whole.json", "--loss-svg", "whole.svg")
         self.train("--steps", 20, "--checkpoint", "half", "--stop-after", 10, "--loss-svg", "half.svg")
         output, errors = self.train("--steps", 20, "--checkpoint", "half", "--resume", "half", "--json", "resumed.json",
@@ -191,12 +192,12 @@ class Survives(unittest.TestCase):
         picture = (self.work / "whole.svg").read_text()
         self.assertEqual((self.work / "resumed.svg").read_text(), picture)
         self.assertNotEqual((self.work / "half.svg").read_text(), picture)
-        # Once more: there is nothing left to train, and the report still comes.
+        # A finished run trains no more, but still reports.
         output, _ = self.train("--steps", 20, "--resume", "half", "--json", "again.json", *NO_PICTURE)
         self.assertIn("nothing to train: 20 of 20 steps are done", output)
         self.assertEqual(self.results("again.json")["training"], whole["training"])
 
-    def test_other_settings_are_named(self):
+    def test_changed_settings_are_named(self):
         self.train("--steps", 20, "--stop-after", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         _, errors = self.train("--steps", 20, "--stop-after", 3, "--batch", 2, "--lr", 1e-3, "--resume", "run.ckpt", *NO_PICTURE)
         self.assertIn("note: this run goes on with --batch 2 (was 4), --lr 0.001 (was 0.003)", errors)
@@ -210,7 +211,7 @@ class Survives(unittest.TestCase):
         self.assertNotIn("kernels ready", output, "found only after the training began")
         return errors
 
-    def test_results_that_cannot_be_written_are_found_at_the_start(self):
+    def test_unwritable_results_are_found_at_the_start(self):
         (self.work / "file").write_text("good")
         for option in ("--checkpoint", "--json", "--loss-svg"):
             for path, reason in (("none/x", "No such file or directory"), ("file/x", "Not a directory"), (".", "it is a folder")):
@@ -222,7 +223,7 @@ class Survives(unittest.TestCase):
         self.assertIn("--no-loss-svg", self.refuse("--loss-svg", "none/x"))
         self.assertEqual((self.work / "file").read_text(), "good")
 
-    def test_what_is_no_result_is_never_replaced(self):
+    def test_other_files_are_never_replaced(self):
         text = self.work / "book.txt"
         text.write_text("It was a dark and stormy night. " * 400)
         for option in ("--checkpoint", "--json", "--loss-svg"):
@@ -245,7 +246,7 @@ class Survives(unittest.TestCase):
         _, errors = self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
         self.assertIn("note: run.ckpt holds step 2 of another run", errors)
 
-    def test_checkpoints_that_cannot_be_read(self):
+    def test_unreadable_checkpoints_are_refused(self):
         os.mkfifo(self.work / "pipe")
         self.assertIn("is no regular file", self.train("--resume", "pipe", *NO_PICTURE, status=1)[1])
         self.train("--steps", 2, "--checkpoint", "run.ckpt", *NO_PICTURE)
@@ -258,7 +259,7 @@ class Survives(unittest.TestCase):
             errors = self.train("--resume", "bad", *NO_PICTURE, status=1)[1]
             self.assertRegex(errors, rf"^train_llama: checkpoint bad: .*{reason}")
 
-    def test_mistakes(self):
+    def test_mistakes_are_refused(self):
         (self.work / "one.txt").write_text("x")
         (self.work / "empty").mkdir()
         for arguments, status, words in [
@@ -284,7 +285,7 @@ class Survives(unittest.TestCase):
         ]:
             with self.subTest(arguments):
                 self.assertIn(words, self.refuse(*shlex.split(arguments), *NO_PICTURE, status=status))
-    def test_a_prompt_of_any_bytes(self):
+    def test_prompt_may_have_any_bytes(self):
         with open(os.devnull, "w") as nowhere:
             self.train("--steps", 2, "--sample", 3, "--prompt", os.fsdecode(b"\xff\xfe"), "--json", "out.json", *NO_PICTURE, stdout=nowhere)
         self.assertIn("sample", self.results("out.json"))

@@ -1,4 +1,5 @@
-// A typed, strided window into memory of the training device. Owns nothing; Ops::allocate makes the memory.
+// A typed, strided view of memory of the training device. It does not own the memory, which
+// Ops::allocate makes.
 #pragma once
 
 #include <array>
@@ -8,10 +9,10 @@
 
 namespace train {
 
-enum class Type { f32, bf16, f8e4m3, i32, i64 };
+enum class Type { f32, bf16, i32, i64 };
 
 inline int64_t size_of(Type type) {
-  return type == Type::f8e4m3 ? 1 : type == Type::bf16 ? 2 : type == Type::i64 ? 8 : 4;
+  return type == Type::bf16 ? 2 : type == Type::i64 ? 8 : 4;
 }
 
 struct Tensor {
@@ -21,7 +22,7 @@ struct Tensor {
   std::array<int64_t, 4> shape{}, stride{};  // strides in elements
 
   Tensor() = default;
-  // Contiguous, last dimension fastest.
+  // Contiguous; the last dimension varies fastest.
   Tensor(void* data, Type type, std::initializer_list<int64_t> dims) : data(data), type(type) {
     for (int64_t dim : dims) shape[rank++] = dim;
     int64_t step = 1;
@@ -35,18 +36,18 @@ struct Tensor {
   }
   int64_t bytes() const { return size() * size_of(type); }
 
-  // The same memory from element `offset` on, with other dimensions; contiguous.
+  // Returns a contiguous view of the same memory from element `offset` on, with other dimensions.
   Tensor view(std::initializer_list<int64_t> dims, int64_t offset = 0) const {
     return Tensor(static_cast<std::byte*>(data) + offset * size_of(type), type, dims);
   }
-  // The same with strides of its own.
+  // The same with explicit strides.
   Tensor strided(std::initializer_list<int64_t> dims, std::initializer_list<int64_t> strides, int64_t offset) const {
     Tensor t = view(dims, offset);
     int i = 0;
     for (int64_t s : strides) t.stride[i++] = s;
     return t;
   }
-  // The first `rows` rows.
+  // Returns the first `count` rows.
   Tensor rows(int64_t count) const {
     Tensor t = *this;
     t.shape[0] = count;

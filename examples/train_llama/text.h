@@ -1,4 +1,4 @@
-// Text as byte tokens: where it comes from, what is held out, and which windows a step sees.
+// Text as byte tokens: sources, held-out part, and the windows of a step.
 #pragma once
 
 #include <filesystem>
@@ -12,26 +12,27 @@ namespace train {
 struct Text {
   std::vector<uint8_t> training, held_out;  // the last tenth of every file is held out
   size_t files = 0;
-  uint64_t digest() const;  // of all of it: whether a resumed run reads what the first read
+  uint64_t digest() const;  // of all text, to compare runs
 };
 
-// The sources and documents under a folder, in a fixed order. Hidden folders, build folders and large files are left
-// out. Throws when there are none.
+// Returns the sources and documents under a folder, in a fixed order. Omits hidden folders, build
+// folders and large files. Throws if there are none.
 std::vector<std::filesystem::path> find_sources(const std::filesystem::path& root);
-// Throws when a file cannot be read or is no text (text_kind.h), or when there is less text than a few windows of
-// `context` need.
+// Throws if a file cannot be read or is not text (text_kind.h), or if the text has less than a few
+// windows of `context` tokens.
 Text load_text(const std::vector<std::filesystem::path>& files, int64_t context);
 
 // Tokens and labels of `count` windows: label i is the token after token i.
 struct Batch {
   std::vector<int64_t> tokens, labels;
 };
-// Windows drawn at random; a function of seed and step alone.
+// Draws random windows; depends only on seed and step.
 Batch training_batch(const Text& text, int64_t count, int64_t context, uint64_t seed, int64_t step);
-// Windows spread evenly over the held-out text; batch `index` of `batches`, the same at every call.
+// Returns batch `index` of `batches` of windows spread evenly over the held-out text; the same at
+// every call.
 Batch held_out_batch(const Text& text, int64_t count, int64_t context, int64_t index, int64_t batches);
 
-// Bits per byte of a model that knows only how often each byte occurs in the training text, on the held-out text.
+// Returns bits per byte on the held-out text for a model of byte frequencies in the training text.
 double byte_frequency_bits(const Text& text);
 
 }  // namespace train

@@ -21,7 +21,7 @@ struct Signature {
   const char *what, *advice;
 };
 
-// Literals are split where a hexadecimal escape would take the next letter.
+// Literals are split before letters that would extend a hexadecimal escape.
 constexpr std::array kSignatures = {
     Signature{"\x93NUMPY", "a NumPy array (.npy)", kTokens},
     Signature{"GGUF", "model weights (GGUF)", kWeights},
@@ -52,7 +52,8 @@ uint64_t little_endian(Bytes bytes, size_t at, size_t size) {
   return value;
 }
 
-// llm.c begins its files with a date as a number, 20240520 for tokens of two bytes, and a version, in a header of 1 KiB.
+// Files of llm.c begin with a magic number, 20240520 for two-byte tokens, and a version, in a
+// header of 1 KiB.
 std::optional<NotText> llm_c(Bytes bytes) {
   constexpr size_t kHeader = 1024;
   if (bytes.size() < kHeader) return std::nullopt;
@@ -64,14 +65,14 @@ std::optional<NotText> llm_c(Bytes bytes) {
   return NotText{(tokens ? "a file of tokens" : "a file of tokens or weights") + magic, kTokens};
 }
 
-// The size of a JSON object, the object, and then the numbers.
+// Detects the size of a JSON object, the object, and then numbers.
 bool is_safetensors(Bytes bytes) {
   if (bytes.size() < 10) return false;
   const uint64_t header = little_endian(bytes, 0, 8);
   return header >= 2 && header <= bytes.size() - 8 && bytes[8] == '{';
 }
 
-// Bytes that belong to no character of UTF-8.
+// Counts bytes that belong to no UTF-8 character.
 size_t not_utf8(Bytes bytes) {
   size_t wrong = 0;
   for (size_t i = 0; i < bytes.size();) {

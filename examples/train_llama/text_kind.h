@@ -1,4 +1,4 @@
-// Files that are no text although somebody passed them as text: token files, weights, archives.
+// Detects files that were passed as text but are not: token files, weights, archives.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@ struct NotText {
   std::string advice;  // "unpack it first: gzip -dc FILE > TEXT"
 };
 
-// Recognises the bytes of a whole file that is no text; returns nothing for text. A model learns from such bytes without an
-// error, so they are refused. Text is UTF-8, except for one byte in ten at most.
+// Recognises a file that is not text by its bytes; returns nothing for text. Such files are
+// refused, because a model would train on them without an error. Text is UTF-8 with at most one
+// invalid byte in ten.
 std::optional<NotText> not_text(std::span<const uint8_t> bytes);
 
 }  // namespace train

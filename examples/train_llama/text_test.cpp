@@ -30,7 +30,7 @@ class TextFiles : public ::testing::Test {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
     return folder_ / name;
   }
-  // The error of load_text for such a file; "" if it takes the file.
+  // Returns the error of load_text for such a file, or "".
   std::string refusal(const std::string& name, const std::string& bytes) const {
     try {
       load_text({write(name, bytes)}, 16);
@@ -55,7 +55,7 @@ std::string number(uint64_t value, int bytes) {
   return text;
 }
 
-// Tokens as tokenizers give them: small numbers are frequent.
+// Tokens with the distribution of tokenizers: small numbers are frequent.
 std::string tokens(int count, int bytes, uint32_t vocabulary) {
   std::mt19937 random(1);
   std::uniform_real_distribution<double> share(0, 1);
@@ -140,13 +140,13 @@ TEST_F(TextFiles, TextIsTaken) {
   std::string cyrillic;
   for (int i = 0; i < 1000; ++i) cyrillic += "Привет, мир ";
   EXPECT_EQ(refusal("cyrillic.txt", cyrillic), "");
-  // A few bytes of another encoding, as old sources have them.
+  // A few bytes of another encoding, as in old sources.
   std::string latin = prose(8000);
   for (size_t i = 0; i < latin.size(); i += 40) latin[i] = '\xe4';
   EXPECT_EQ(refusal("latin.txt", latin), "");
 }
 
-// A file of digits is text, whatever number its first bytes make.
+// A file of digits is text, whatever number its first bytes form.
 TEST_F(TextFiles, DigitsAndBracesAreText) {
   std::string digits;
   for (int i = 0; i < 4000; ++i) digits += std::to_string(i) + " {\n";

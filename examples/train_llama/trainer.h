@@ -1,4 +1,4 @@
-// The optimiser around the model: one step at a time.
+// Trains the model step by step.
 #pragma once
 
 #include "checkpoint.h"
@@ -12,17 +12,20 @@ class Trainer {
   Trainer(Model& model, Ops& ops, const TrainConfig& config, const Text& text);
 
   int64_t done() const { return done_; }
-  // One gradient and one held-out loss, thrown away: compiles the kernels, or finds them in the cache.
+  // Computes one gradient and one held-out loss and drops them: compiles the kernels or loads them
+  // from the cache.
   void warm_up();
-  // Forward, backward, clip, AdamW. Throws Diverged when the loss or the gradients' norm is not finite. With such a norm the device
-  // leaves AdamW out, so that the host waits for the loss only when all of the step is under way.
+  // Forward, backward, clip, AdamW. Throws Diverged if the loss or the gradients' norm is not
+  // finite. With such a norm the device skips AdamW, so that the host waits for the loss only after
+  // it has enqueued the whole step.
   void step();
-  // Throws Diverged when the next step could not be done: what a state that is worth saving must pass.
+  // Throws Diverged if the next step would fail; only a state that passes is worth saving.
   void verify();
   double latest_bits() const;  // bits per byte of the last step's batch
-  // Bits per byte on `batches` batches of held-out text. Throws Diverged when it is not finite.
+  // Returns bits per byte on `batches` batches of held-out text. Throws Diverged if it is not
+  // finite.
   double held_out_bits(int64_t batches);
-  // The same, and a point of the history.
+  // The same, and appends a point to the history.
   double evaluate(int64_t batches);
   const History& history() const { return history_; }
 
@@ -30,8 +33,8 @@ class Trainer {
   void resume(const Checkpoint& checkpoint);
 
  private:
-  void start_gradient();  // of the next step's batch: its loss, its gradient, and the gradient's norm
-  float loss_of_step();   // waits for it; throws Diverged
+  void start_gradient();  // computes loss, gradient and gradient norm of the next step's batch
+  float loss_of_step();   // waits for the loss; throws Diverged
 
   Model& model_;
   Ops& ops_;

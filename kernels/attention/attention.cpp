@@ -1,13 +1,19 @@
-// Attention and its gradients, block by block (Dao, "FlashAttention-2", 2023, algorithms 1 and 2). Of a head, with z_ij =
-// scale q_i . k_j, or cap tanh(scale q_i . k_j / cap), where query i sees key j:
+// Attention and its gradients, block by block (Dao, "FlashAttention-2", 2023, algorithms 1 and 2).
+// For one head, with z_ij = scale q_i . k_j, or cap tanh(scale q_i . k_j / cap), if query i sees
+// key j:
 //
-//   p_ij = e^(z_ij - lse_i),  lse_i = log sum_j e^z_ij,  o_i = sum_j p_ij v_j;  lse_i = -inf, o_i = 0 where i sees none
+//   p_ij = e^(z_ij - lse_i),  lse_i = log sum_j e^z_ij,  o_i = sum_j p_ij v_j
+//   lse_i = -inf and o_i = 0 if query i sees no key
+//
 //   delta_i = o_i . d_o_i,  d_v_j = sum_i p_ij d_o_i,  d_s_ij = p_ij (d_o_i . v_j - delta_i) dz/ds
 //   d_k_j = scale sum_i d_s_ij q_i,  d_q_i = scale sum_j d_s_ij k_j
 //
-// Products of factors of `type`, p and d_s rounded to it, sums in f32. Flop, of what is seen of S T pairs: 4 D forward, 14 D or,
-// where d_k and d_v are made one after the other, 16 D backward: scores are made again for each of the programs. Nothing is
-// added by atomics, so bits do not depend on the order of programs.
+// Matmul operands have the dtype `type`; p and d_s are rounded to it. Accumulators are f32.
+//
+// Flop per visible pair of query and key: 4 D forward, 14 D backward. The backward pass takes 16 D
+// if separate programs compute d_k and d_v, because each of them recomputes the scores.
+//
+// No kernel uses floating-point atomics, so the bits do not depend on the order of programs.
 #include "kernels/attention/attention.h"
 
 #include <numbers>
@@ -30,7 +36,7 @@ View numbers_of(KernelBuilder& k, const AttentionMeta& m, const char* name) {
   return k.view(name, f32, {dyn, m.heads, dyn}, {.strides = {dyn, dyn, 1}});
 }
 
-// A block of rows of one head: [rows, width].
+// Blocks of `rows` rows of one head, as tiles [rows, width].
 class HeadRows {
  public:
   HeadRows(const View& view, const AttentionMeta& m, int64_t rows)
@@ -49,14 +55,14 @@ class HeadRows {
     return of_batch_ ? Indices{batch, block, head, 0} : Indices{block, head, 0};
   }
 
-  bool of_batch_;  // else the view is one sequence's
+  bool of_batch_;  // false: the view is one sequence's
   Partition rows_;
 };
 
-// A number of each of a block of rows of one head.
-class HeadNumbers {
+// Blocks of tile_q f32 values of one head, one value per query (lse, delta).
+class HeadScalars {
  public:
-  HeadNumbers(const View& view, const AttentionMeta& m)
+  HeadScalars(const View& view, const AttentionMeta& m)
       : of_batch_(m.sequences == 0),
         numbers_(view.partition(of_batch_ ? Shape{squeeze, squeeze, m.tile_q} : Shape{squeeze, m.tile_q})) {}
 
@@ -76,7 +82,8 @@ class HeadNumbers {
   Partition numbers_;
 };
 
-// From products q k^T to powers of 2. Nothing is divided: a call, as exact division is one, keeps wgmma waiting.
+// Converts scores q k^T to powers of 2. It multiplies by reciprocals, because an exact division is
+// a call, and wgmma waits for calls.
 class Scores {
  public:
   Scores(KernelBuilder& k, const AttentionMeta& m, const Scalar& scale) : scale_(scale), to_log2_(scale * kLog2E) {
@@ -86,39 +93,41 @@ class Scores {
     to_log2_ = k.constant(kLog2E, f32);
   }
 
-  // What scores are compared by: products as they are, or z.
-  Tile capped(const Tile& products) const {
-    return cap_.empty() ? products : cap_ * tanh(products * (scale_ * inverse_cap_));
+  // Returns the values whose maximum a row takes: q k^T itself, or z if there is a softcap.
+  Tile capped(const Tile& raw_scores) const {
+    return cap_.empty() ? raw_scores : cap_ * tanh(raw_scores * (scale_ * inverse_cap_));
   }
-  // d_s, of what would be it without a cap.
-  Tile through_cap(const Tile& d_z, const Tile& capped) const {
+  // Returns d_s, given the gradient with respect to z and the capped scores.
+  Tile cap_gradient(const Tile& d_z, const Tile& capped) const {
     if (cap_.empty()) return d_z;
     const Tile t = capped * inverse_cap_;
     return d_z * fma(-t, t, 1.0f);
   }
-  // log2(e) z, and 2^(log2(e) z - base).
+  // log2 returns log2(e) z; power returns 2^(log2(e) z - base).
   Tile log2(const Tile& capped) const { return capped * to_log2_; }
   Tile power(const Tile& capped, const Tile& base) const { return fast_exp2(fma(capped, to_log2_, -base)); }
 
  private:
   Scalar scale_, to_log2_;
-  Scalar cap_, inverse_cap_;  // with softcap, else empty
+  Scalar cap_, inverse_cap_;  // empty without softcap
 };
 
-// What a program is for. Heads that share keys follow each other. One block of each of as many heads as the second-level cache holds what
-// they read, then the next block of each: where the blocks that see most come first, those that see least come last for many heads.
+// Batch, head and block of a program. Programs of heads that share keys are consecutive. Heads form
+// groups whose keys and values fit in L2 together. Within a group the block index varies slowest:
+// all heads run one block, then all run the next one. So if the blocks with most work come first,
+// the ones with least work end the group.
 struct Place {
   Scalar batch, head, block;
 
-  // Of `blocks` blocks of each of a batch's heads; a sequence may have fewer. Programs of `together` heads read the same `read` rows of two
-  // arrays.
+  // Each head of a batch has `blocks` blocks; a sequence may have fewer. The programs of `together`
+  // heads read the same `read` rows of two arrays.
   Place(KernelBuilder& k, const AttentionMeta& m, const Scalar& batches, const Scalar& blocks, int64_t heads,
         int64_t together, const Scalar& read) {
     const Scalar program = k.program_id(0), bytes = read.to(i64) * (2 * m.width * size_of(m.type));
     const Scalar count = blocks.to(i32), all = batches.to(i32) * static_cast<int32_t>(heads);
-    const Scalar turn = min(max(k.constant(m.cached_bytes, i64) / max(bytes, 1), 1) * together, all.to(i64)).to(i32);
-    const Scalar first = program / (turn * count) * turn, rest = program - first * count;
-    const Scalar now = min(turn, all - first);
+    const Scalar at_once = min(max(k.constant(m.cached_bytes, i64) / max(bytes, 1), 1) * together, all.to(i64)).to(i32);
+    const Scalar first = program / (at_once * count) * at_once, rest = program - first * count;
+    const Scalar now = min(at_once, all - first);
     block = rest / now;
     const Scalar at = first + (rest - block * now);
     batch = at / static_cast<int32_t>(heads);
@@ -130,7 +139,8 @@ Scalar group_of(const AttentionMeta& m, const Scalar& head) {
   return head / static_cast<int32_t>(m.group());
 }
 
-// Tokens of a batch, or of one program's sequence: what grids count, and views that end where the sequence does.
+// Numbers of tokens of a batch, or of one program's sequence. Grids are computed from them, and
+// slice ends the views where the program's sequence ends.
 class Tokens {
  public:
   Tokens(KernelBuilder& k, const AttentionMeta& m, const View& q, const View& keys) : k_(k), q_(q), all_keys_(keys) {
@@ -143,8 +153,8 @@ class Tokens {
   void check(const Scalar& batch) const {
     if (sequences_) sequences_->check(k_, batch, q_.dim(0), all_keys_.dim(0));
   }
-  void cut(const Scalar& batch, AttentionBand* band, std::initializer_list<View*> of_queries,
-           std::initializer_list<View*> of_keys, std::initializer_list<View*> numbers) const {
+  void slice_to_sequence(const Scalar& batch, AttentionBand* band, std::initializer_list<View*> of_queries,
+                         std::initializer_list<View*> of_keys, std::initializer_list<View*> numbers) const {
     if (!sequences_) return;
     for (View* view : of_queries) *view = sequences_->queries_of(batch, *view);
     for (View* view : of_keys)
@@ -153,15 +163,16 @@ class Tokens {
       if (!view->empty()) *view = sequences_->queries_of(batch, *view, 1);
     band->measure(**of_queries.begin(), **of_keys.begin());
   }
-  // body() where the sequence has a block that begins at `place` of the `count` that it has.
+  // Runs body() if the sequence has a block that begins at `place`; it has `count` tokens.
   template <class Body>
-  void where_any(const Scalar& place, const Scalar& count, Body body) const {
+  void if_block_exists(const Scalar& place, const Scalar& count, Body body) const {
     if (sequences_) return k_.if_(place < count, body);
     body();
   }
 
  private:
-  // The bound by which the host makes grids: at least 1, so that one program checks the bounds of empty tensors.
+  // Returns the bound that the host uses for grids. It is at least 1, so that one program checks
+  // the sequence bounds of empty tensors.
   Scalar longest(const Scalar& promised) const { return max(min(promised, max(q_.dim(0), all_keys_.dim(0))), 1); }
 
   KernelBuilder& k_;
@@ -182,17 +193,17 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
 
   const Scalar blocks = cdiv(tokens.queries(), m.tile_q).to(i32);
   Place at(k, m, tokens.batches(), blocks, m.heads, m.group(), tokens.keys());
-  if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
+  if (m.right) at.block = blocks - 1 - at.block;  // blocks with most keys first
   tokens.check(at.batch);
-  tokens.cut(at.batch, &band, {&o, &q}, {&keys, &values}, {&lse});
-  tokens.where_any(at.block.to(i64) * m.tile_q, band.queries(), [&] {
+  tokens.slice_to_sequence(at.batch, &band, {&o, &q}, {&keys, &values}, {&lse});
+  tokens.if_block_exists(at.block.to(i64) * m.tile_q, band.queries(), [&] {
     const Scalar shared = group_of(m, at.head);
     const HeadRows rows(q, m, m.tile_q), key_rows(keys, m, m.tile_k), value_rows(values, m, m.tile_k);
     std::optional<Tile> held;
     if (!m.reload) held = rows.load(at.batch, at.block, at.head);
 
     const auto queries = [&] { return held ? *held : rows.load(at.batch, at.block, at.head); };
-    const auto products = [&](const Scalar& block) {
+    const auto block_scores = [&](const Scalar& block) {
       return scores.capped(
           dot(queries(), key_rows.load(at.batch, block, shared).permute({1, 0}), k.zeros({m.tile_q, m.tile_k}, f32)));
     };
@@ -203,29 +214,31 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
     const auto add_values = [&](const Tile& p, const Scalar& block, const Tile& weighted) {
       return dot(p, value_rows.load(at.batch, block, shared), weighted);
     };
-    // By how much what has been added up counts less from here on, and what scores count.
+    // Updates the row maximum and sum, and returns the block's weights p and the factor that
+    // rescales older values.
     const auto weights = [&](const Tile& s, bool masked, const Tile& top, const Tile& sum) {
       const Tile highest = max(top, scores.log2(reduce_max(s, 1)));
       const Tile base = masked ? finite_maximum(highest) : highest;
-      const Tile p = scores.power(s, base.expand_dims(1)), faded = fast_exp2(top - base);
-      return std::tuple(highest, fma(sum, faded, ligerdsl::sum(p, 1)), p, faded.expand_dims(1));
+      const Tile p = scores.power(s, base.expand_dims(1)), rescale = fast_exp2(top - base);
+      return std::tuple(highest, fma(sum, rescale, ligerdsl::sum(p, 1)), p, rescale.expand_dims(1));
     };
     const auto keys_seen = band.keys_of(at.block);
     const Tile nothing = k.full({m.tile_q}, -INFINITY, f32), zeros = k.zeros({m.tile_q}, f32);
     const Tile no_values = k.zeros({m.tile_q, m.width}, f32);
     std::optional<Tile> top, sum, weighted;
     if (m.ahead) {
-      // A turn multiplies its scores and the values of the block before, which is under way while the scores become weights. The first one
-      // has no block before, the last one no scores: both are zeros.
+      // Software pipeline: an iteration computes the scores of its block and multiplies the
+      // previous block's weights by V. That matmul runs while the scores become weights. The first
+      // iteration has no previous block and the last one has no scores; both use zeros.
       const auto [most, total, values_of_all, last] = k.for_range(
           keys_seen.begin, keys_seen.end + 1, 1, LoopOptions{.num_stages = m.stages, .tensor_copies = m.tensor_copies},
           carry(nothing, zeros, no_values, k.zeros({m.tile_q, m.tile_k}, m.type)),
           [&](const Scalar& block, const Tile& top, const Tile& sum, const Tile& weighted, const Tile& before) {
-            Tile s = products(block);
+            Tile s = block_scores(block);
             const Tile more = add_values(before, max(block - 1, keys_seen.begin), weighted);
             s = hidden({.may = true, .here = AttentionBand::at_edge(keys_seen, m.left, true, block)}, s, block);
-            const auto [highest, all, p, faded] = weights(s, true, top, sum);
-            return carry(highest, all, more * faded, p.to(m.type));
+            const auto [highest, all, p, rescale] = weights(s, true, top, sum);
+            return carry(highest, all, more * rescale, p.to(m.type));
           });
       top = most, sum = total, weighted = values_of_all;
     } else {
@@ -233,32 +246,32 @@ void attention_forward(KernelBuilder& k, const AttentionMeta& m) {
           band.each(keys_seen, m.left, true, carry(nothing, zeros, no_values),
                     [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& top, const Tile& sum,
                         const Tile& weighted) {
-                      Tile s = products(block);
+                      Tile s = block_scores(block);
                       s = hidden(masked, s, block);
-                      const auto [highest, all, p, faded] = weights(s, masked.may, top, sum);
-                      return carry(highest, all, add_values(p.to(m.type), block, weighted * faded));
+                      const auto [highest, all, p, rescale] = weights(s, masked.may, top, sum);
+                      return carry(highest, all, add_values(p.to(m.type), block, weighted * rescale));
                     });
       top = most, sum = total, weighted = values_of_all;
     }
     const Tile none = *sum == 0.0f;
     const Tile inverse = where(none, 0.0f, fast_div(1.0f, *sum));
-    // Whatever values a row was multiplied with that has seen no key.
+    // A row that saw no key is 0, whatever values it was multiplied by.
     HeadRows(o, m, m.tile_q)
         .store(at.batch, at.block, at.head, where(none.expand_dims(1), 0.0f, *weighted * inverse.expand_dims(1)));
     if (m.with_lse)
-      HeadNumbers(lse, m).store(at.batch, at.block, at.head, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
+      HeadScalars(lse, m).store(at.batch, at.block, at.head, where(none, -INFINITY, (*top + log2(*sum)) * kLn2));
   });
 }
 
 void attention_delta(KernelBuilder& k, const AttentionMeta& m) {
   const View delta = numbers_of(k, m, "delta");
   const View o = heads_of(k, m, "o", m.heads), d_o = heads_of(k, m, "d_o", m.heads);
-  // The workspace may have more tokens than o: loads behind o's end give zeros.
+  // The workspace may have more tokens than o. Loads past the end of o return zeros.
   const Scalar batches = m.sequences ? k.constant(1, i64) : o.dim(0), rows = delta.dim(m.tokens_axis() + 1);
   const Place at(k, m, batches, cdiv(rows, m.tile_q), m.heads, 1, rows);
   const Tile value = HeadRows(o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
   const Tile gradient = HeadRows(d_o, m, m.tile_q).load(at.batch, at.block, at.head).to(f32);
-  HeadNumbers(delta, m).store(at.batch, at.block, at.head, ligerdsl::sum(value * gradient, 1));
+  HeadScalars(delta, m).store(at.batch, at.block, at.head, ligerdsl::sum(value * gradient, 1));
 }
 
 void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
@@ -276,18 +289,20 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
   const Tokens tokens(k, m, q, keys);
 
   const Place at(k, m, tokens.batches(), cdiv(tokens.keys(), m.tile_k), m.kv_heads, 1, tokens.queries() * m.group());
-  tokens.cut(at.batch, &band, {&q, &d_o}, {&keys, &values, &d_k, &d_v}, {&lse, &delta});
-  tokens.where_any(at.block.to(i64) * m.tile_k, band.keys(), [&] {
+  tokens.slice_to_sequence(at.batch, &band, {&q, &d_o}, {&keys, &values, &d_k, &d_v}, {&lse, &delta});
+  tokens.if_block_exists(at.block.to(i64) * m.tile_k, band.keys(), [&] {
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k);
     const HeadRows value_rows(m.d_k ? values : keys, m, m.tile_k);
-    // Loads by pointer: the loads of a partition would be issued an iteration ahead, to registers that sums take. Within a
-    // block places have 32 bits, so that the 64-bit address is computed once for all elements of a thread.
+    // These loads use pointers. Loads of a partition would be issued one iteration ahead, into
+    // registers that the accumulators need. Offsets within a block are 32-bit, so that each thread
+    // computes the 64-bit address once.
     const Tile query = k.arange(m.tile_q);
     const auto numbers = [&](const View& view, const Scalar& head, const Scalar& block) {
       const Scalar first = block.to(i64) * m.tile_q;
       const Scalar row = m.sequences ? head.to(i64) * view.stride(0)
                                      : at.batch.to(i64) * view.stride(0) + head.to(i64) * view.stride(1);
-      // All views of a sequence have the same number of queries. One register for it leaves more to the coordinates of TMA.
+      // All views of a sequence have the same number of queries. Keeping it in one register leaves
+      // more registers for TMA coordinates.
       const Scalar count = m.sequences ? m.tensor_copies ? band.queries() : view.dim(1) : view.dim(2);
       const Scalar left = min(count - first, m.tile_q).to(i32);
       return ligerdsl::load(view.ptr() + (first + row) + query, query < left, 0.0f).expand_dims(0);
@@ -297,55 +312,56 @@ void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m) {
     if (!m.reload && m.d_k) held_values = value_rows.load(at.batch, at.block, at.head);
 
     const Shape block_shape{m.tile_k, m.tile_q};
-    const auto turn = [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
-                          std::optional<Tile> sums_k, std::optional<Tile> sums_v) {
+    const auto step = [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
+                          std::optional<Tile> acc_k, std::optional<Tile> acc_v) {
       const Scalar head = at.head * static_cast<int32_t>(m.group()) + member;
       const Tile key = held_keys ? *held_keys : key_rows.load(at.batch, at.block, at.head);
       const Tile queries = rows.load(at.batch, block, head), gradients = gradient_rows.load(at.batch, block, head);
       const Tile base = numbers(lse, head, block) * kLog2E;
       Tile mean;
-      if (sums_k) mean = numbers(delta, head, block);
-      Tile products = dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)), d_p;
-      if (sums_k) {  // under way beside what becomes of the scores
+      if (acc_k) mean = numbers(delta, head, block);
+      Tile raw_scores = dot(key, queries.permute({1, 0}), k.zeros(block_shape, f32)), d_p;
+      // This matmul runs while the scores become weights.
+      if (acc_k) {
         const Tile value = held_values ? *held_values : value_rows.load(at.batch, at.block, at.head);
         d_p = dot(value, gradients.permute({1, 0}), k.zeros(block_shape, f32));
       }
-      const Tile s = scores.capped(products);
+      const Tile s = scores.capped(raw_scores);
       Tile p = scores.power(s, base);
       p = band.hidden(
           masked, p, [&] { return band.seen_transposed(block, at.block); }, 0.0f);
-      if (sums_v) sums_v = dot(p.to(m.type), gradients, *sums_v);
-      if (sums_k) {
+      if (acc_v) acc_v = dot(p.to(m.type), gradients, *acc_v);
+      if (acc_k) {
         const Tile d_s = p * (d_p - mean);
-        sums_k = dot(scores.through_cap(d_s, s).to(m.type), queries, *sums_k);
+        acc_k = dot(scores.cap_gradient(d_s, s).to(m.type), queries, *acc_k);
       }
-      return std::pair(sums_k, sums_v);
+      return std::pair(acc_k, acc_v);
     };
     const auto blocks = band.queries_of(at.block);
     const Tile zeros = k.zeros({m.tile_k, m.width}, f32);
-    const auto store = [&](const View& view, const Tile& sums) {
-      HeadRows(view, m, m.tile_k).store(at.batch, at.block, at.head, sums);
+    const auto store = [&](const View& view, const Tile& acc) {
+      HeadRows(view, m, m.tile_k).store(at.batch, at.block, at.head, acc);
     };
     if (m.d_k && m.d_v) {
-      auto [sums_k, sums_v] =
+      auto [acc_k, acc_v] =
           band.each_of_heads(m.group(), blocks, m.right, m.left, carry(zeros, zeros),
                              [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked,
-                                 const Tile& sums_k, const Tile& sums_v) {
-                               const auto [more_k, more_v] = turn(block, member, masked, sums_k, sums_v);
-                               return carry(*more_k, *more_v);
+                                 const Tile& acc_k, const Tile& acc_v) {
+                               const auto [next_k, next_v] = step(block, member, masked, acc_k, acc_v);
+                               return carry(*next_k, *next_v);
                              });
-      store(d_k, sums_k * scale);
-      store(d_v, sums_v);
+      store(d_k, acc_k * scale);
+      store(d_v, acc_v);
       return;
     }
-    auto [sums] = band.each_of_heads(
+    auto [acc] = band.each_of_heads(
         m.group(), blocks, m.right, m.left, carry(zeros),
-        [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked, const Tile& sums) {
-          const auto one = [&](bool wanted) { return wanted ? std::optional(sums) : std::nullopt; };
-          const auto [more_k, more_v] = turn(block, member, masked, one(m.d_k), one(m.d_v));
-          return carry(m.d_k ? *more_k : *more_v);
+        [&](const Scalar& block, const Scalar& member, const AttentionBand::Masked& masked, const Tile& acc) {
+          const auto one = [&](bool wanted) { return wanted ? std::optional(acc) : std::nullopt; };
+          const auto [next_k, next_v] = step(block, member, masked, one(m.d_k), one(m.d_v));
+          return carry(m.d_k ? *next_k : *next_v);
         });
-    m.d_k ? store(d_k, sums * scale) : store(d_v, sums);
+    m.d_k ? store(d_k, acc * scale) : store(d_v, acc);
   });
 }
 
@@ -361,15 +377,15 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
 
   const Scalar blocks = cdiv(tokens.queries(), m.tile_q).to(i32);
   Place at(k, m, tokens.batches(), blocks, m.heads, m.group(), tokens.keys());
-  if (m.right) at.block = blocks - 1 - at.block;  // those that see most first
+  if (m.right) at.block = blocks - 1 - at.block;  // blocks with most keys first
   tokens.check(at.batch);
-  tokens.cut(at.batch, &band, {&d_q, &q, &d_o}, {&keys, &values}, {&lse, &delta});
-  tokens.where_any(at.block.to(i64) * m.tile_q, band.queries(), [&] {
+  tokens.slice_to_sequence(at.batch, &band, {&d_q, &q, &d_o}, {&keys, &values}, {&lse, &delta});
+  tokens.if_block_exists(at.block.to(i64) * m.tile_q, band.queries(), [&] {
     const Scalar shared = group_of(m, at.head);
     const HeadRows rows(q, m, m.tile_q), gradient_rows(d_o, m, m.tile_q), key_rows(keys, m, m.tile_k),
         value_rows(values, m, m.tile_k);
     const auto numbers = [&](const View& view) {
-      return HeadNumbers(view, m).load(at.batch, at.block, at.head).expand_dims(1);
+      return HeadScalars(view, m).load(at.batch, at.block, at.head).expand_dims(1);
     };
     const Tile base = numbers(lse) * kLog2E, mean = numbers(delta);
     std::optional<Tile> held_queries, held_gradients;
@@ -377,23 +393,23 @@ void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m) {
     if (!m.reload) held_gradients = gradient_rows.load(at.batch, at.block, at.head);
 
     const Shape block_shape{m.tile_q, m.tile_k};
-    auto [sums] = band.each(
-        band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
-        [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& sums) {
-          const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
-          const Tile key = key_rows.load(at.batch, block, shared);
-          const Tile products = dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32));
-          const Tile gradients = held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
-          const Tile value = value_rows.load(at.batch, block, shared);
-          const Tile d_p = dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32));
-          const Tile s = scores.capped(products);
-          Tile p = scores.power(s, base);
-          p = band.hidden(
-              masked, p, [&] { return band.seen(at.block, block); }, 0.0f);
-          const Tile d_s = p * (d_p - mean);
-          return carry(dot(scores.through_cap(d_s, s).to(m.type), key, sums));
-        });
-    HeadRows(d_q, m, m.tile_q).store(at.batch, at.block, at.head, sums * scale);
+    auto [acc] = band.each(band.keys_of(at.block), m.left, true, carry(k.zeros({m.tile_q, m.width}, f32)),
+                           [&](const Scalar& block, const AttentionBand::Masked& masked, const Tile& acc) {
+                             const Tile queries = held_queries ? *held_queries : rows.load(at.batch, at.block, at.head);
+                             const Tile key = key_rows.load(at.batch, block, shared);
+                             const Tile raw_scores = dot(queries, key.permute({1, 0}), k.zeros(block_shape, f32));
+                             const Tile gradients =
+                                 held_gradients ? *held_gradients : gradient_rows.load(at.batch, at.block, at.head);
+                             const Tile value = value_rows.load(at.batch, block, shared);
+                             const Tile d_p = dot(gradients, value.permute({1, 0}), k.zeros(block_shape, f32));
+                             const Tile s = scores.capped(raw_scores);
+                             Tile p = scores.power(s, base);
+                             p = band.hidden(
+                                 masked, p, [&] { return band.seen(at.block, block); }, 0.0f);
+                             const Tile d_s = p * (d_p - mean);
+                             return carry(dot(scores.cap_gradient(d_s, s).to(m.type), key, acc));
+                           });
+    HeadRows(d_q, m, m.tile_q).store(at.batch, at.block, at.head, acc * scale);
   });
 }
 

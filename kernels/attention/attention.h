@@ -1,4 +1,4 @@
-// Attention that stores no scores, forward and backward.
+// Attention, forward and backward, without storing the scores.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -12,14 +12,14 @@ struct AttentionOptions {
   int64_t dim = 128;       // D: columns of a head, at most kMostAttentionDim
   int64_t heads = 32;      // A: of q and o
   int64_t kv_heads = 8;    // K, a divisor of A: of k and v
-  int64_t queries = 4096;  // S, for grids alone
-  int64_t keys = 4096;     // T, for grids alone
-  bool left = false;       // keys further to the left than the window are not seen
-  bool right = true;       // keys further to the right than the window are not seen; causal: a window of 0
+  int64_t queries = 4096;  // S, for grids only
+  int64_t keys = 4096;     // T, for grids only
+  bool left = false;       // hides keys further to the left than the window
+  bool right = true;       // hides keys further to the right than the window; causal: a window of 0
   bool softcap = false;
-  bool with_lse = false;   // forward: lse is wanted
-  int64_t sequences = 0;   // of several lengths in one call, for grids alone; 0: of one length, a batch
-  DType index_type = i32;  // of their bounds
+  bool with_lse = false;   // forward: also store lse
+  int64_t sequences = 0;   // sequences of different lengths in one call, for grids only; 0: a batch
+  DType index_type = i32;  // dtype of the sequences' bounds
 
   int64_t group() const { return heads / kv_heads; }
 
@@ -43,50 +43,61 @@ struct AttentionOptions {
 constexpr int64_t kMostAttentionDim = 256;
 
 struct AttentionMeta : AttentionOptions {
-  int64_t tile_q = 64, tile_k = 64;  // queries and keys of a block of scores
+  int64_t tile_q = 64, tile_k = 64;  // queries and keys per block of scores
   int64_t width = 128;               // columns of a head's tile, at least dim
   int stages = 1;                    // loads in flight
-  bool reload = false;               // what all turns of a loop share is loaded in it, not held in registers
-  bool ahead = false;                // forward: a block's scores are multiplied beside the values of the one before
-  bool tensor_copies = false;        // what loops load comes in whole tiles; forward with `ahead`
-  int64_t cached_bytes = 1;          // of what programs of several heads read at the same time
-  bool d_k = true, d_v = true;       // what attention_backward_keys makes
+  bool reload = false;               // load loop-invariant operands in each iteration
+  bool ahead = false;                // forward: overlap a block's scores with the previous block's values
+  bool tensor_copies = false;        // loads in loops are TMA copies; forward needs `ahead`
+  int64_t cached_bytes = 1;          // L2 bytes for the keys and values of concurrent heads
+  bool d_k = true, d_v = true;       // gradients that attention_backward_keys computes
 
   int tokens_axis() const { return sequences ? 0 : 1; }
 };
 
-// Arguments of all: q, o, d_o, d_q [batch, S, A, D], k, v, d_k, d_v [batch, T, K, D] type; lse, delta [batch, A, S] f32;
-// strides are any but the last, 1. scale f32, more than 0. With softcap f32 cap and inverse_cap, 1 / cap; with `left` and `right`
-// i64 window_left and window_right, 0 or more. Nothing overlaps.
+// Arguments of all kernels:
+// - `type`: q, o, d_o, d_q [batch, S, A, D] and k, v, d_k, d_v [batch, T, K, D]. Any strides, but
+//   the last one is 1.
+// - f32: lse and delta [batch, A, S], with the same rule for strides.
+// - f32 scalars: scale > 0; with softcap also cap and inverse_cap = 1 / cap.
+// - i64 scalars: window_left with `left`, window_right with `right`; both are 0 or more.
 //
-// With `sequences` tensors have no batch: [S, A, D], [T, K, D] and [A, S], the tokens of all sequences one behind the other. Sequence n has queries
-// [cu_seqlens_q[n], cu_seqlens_q[n + 1]) and so keys by cu_seqlens_k, both [sequences + 1] index_type of any stride; i64 max_queries and max_keys:
-// as many as one has at most, by which grids are made. error [1] i64: where the first sequence is reported of which this does not hold, or whose
-// neighbours leave tokens that no sequence has (kErrorBase). Then every access stays within the arguments, and results are not defined.
+// The arguments do not overlap.
+//
+// With `sequences`, tensors have no batch dimension: [S, A, D], [T, K, D] and [A, S] hold the
+// tokens of all sequences, one sequence after the other. Further arguments:
+// - cu_seqlens_q, cu_seqlens_k [sequences + 1] index_type, any stride: sequence n has the queries
+//   [cu_seqlens_q[n], cu_seqlens_q[n + 1]), and likewise its keys.
+// - i64 max_queries, max_keys: upper bounds of a sequence's length, from which grids are computed.
+// - error [1] i64: reports the first sequence that breaks these rules, or that leaves tokens
+//   without a sequence (kErrorBase). Then accesses stay within the arguments, and results are
+//   undefined.
 
-// o, [lse], q, k, v.
+// Arguments: o, [lse], q, k, v.
 void attention_forward(KernelBuilder& k, const AttentionMeta& m);
 
-// delta, o, d_o: sums of o d_o; without scale, cap, windows and bounds.
+// Computes delta = row sums of o * d_o. Arguments: delta, o, d_o; no scale, cap, windows or bounds.
 void attention_delta(KernelBuilder& k, const AttentionMeta& m);
 
-// [d_k], [d_v], q, k, [v], d_o, lse, [delta]; v and delta where d_k is made. Of a block of keys, over all queries that see them.
+// Computes d_k and d_v of a block of keys from all queries that see it. Arguments: [d_k], [d_v], q,
+// k, [v], d_o, lse, [delta]; v and delta only if d_k is computed.
 void attention_backward_keys(KernelBuilder& k, const AttentionMeta& m);
 
-// d_q, q, k, v, d_o, lse, delta. Of a block of queries, over all keys that they see.
+// Computes d_q of a block of queries from all keys that it sees. Arguments: d_q, q, k, v, d_o, lse,
+// delta.
 void attention_backward_queries(KernelBuilder& k, const AttentionMeta& m);
 
-// Rows: batches; with `sequences` all queries or all keys, whichever are more.
+// Rows: batches; with `sequences` the number of queries or of keys, whichever is larger.
 Operation attention_forward(const Machine& machine, const AttentionOptions& options);
 Operation attention_backward(const Machine& machine, const AttentionOptions& options);
 
 struct AttentionConfig {
-  int queries = 64, keys = 64;  // of a block of scores
+  int queries = 64, keys = 64;  // per block of scores
   int stages = 2;               // loads of keys and values in flight
   int num_warps = 4;
-  bool reload = false;         // queries wait in shared memory, not in registers
-  bool ahead = false;          // a block's scores and the values of the one before are multiplied under the weights
-  bool tensor_copies = false;  // with ahead: keys and values come in whole tiles
+  bool reload = false;         // queries stay in shared memory, not in registers
+  bool ahead = false;          // overlap a block's scores with the previous block's values
+  bool tensor_copies = false;  // keys and values are loaded by TMA copies; needs `ahead`
 
   template <class V>
   void visit(V&& v) {
@@ -100,14 +111,15 @@ struct AttentionConfig {
   }
 };
 
-// k_: of the programs of a block of keys, which make d_k and d_v; q_: of those of a block of queries, which make d_q.
+// Fields k_*: programs that own a block of keys and compute d_k and d_v. Fields q_*: programs that
+// own a block of queries and compute d_q.
 struct AttentionBackwardConfig {
   int k_queries = 64, k_keys = 64, k_stages = 2, k_warps = 4;
   bool k_reload = false;
-  bool apart = false;  // d_k and d_v are made by a program each: fewer sums at once, scores once more
+  bool apart = false;  // separate programs for d_k and d_v: fewer accumulators, scores twice
   int q_queries = 64, q_keys = 64, q_stages = 2, q_warps = 4;
   bool q_reload = false;
-  bool k_tensor_copies = false, q_tensor_copies = false;  // what loops load comes in whole tiles
+  bool k_tensor_copies = false, q_tensor_copies = false;  // loads in loops are TMA copies
 
   template <class V>
   void visit(V&& v) {

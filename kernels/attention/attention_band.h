@@ -1,8 +1,10 @@
-// Which keys a query sees: those of a band along the diagonal that ends in the last query's last key,
+// Keys that a query sees. They form a band along the diagonal that ends at the last query's last
+// key:
 //
 //   query i of S sees key j of T  <=>  i + T - S - left <= j <= i + T - S + right,  0 <= j < T
 //
-// and which blocks of scores that leaves: none of whom nothing is seen, and masks only for those that the band's edges cross.
+// Blocks of scores outside the band are skipped. Only blocks that an edge of the band crosses need
+// a mask.
 #pragma once
 
 #include <algorithm>
@@ -19,33 +21,36 @@ class AttentionBand {
     if (m.right) right_ = k.scalar("window_right", i64);
   }
 
-  // Of these tokens alone, where the views were those of all.
+  // Restricts the band to the tokens of one sequence, given its slices of q and k.
   void measure(const View& q, const View& keys) {
     queries_ = q.dim(m_.tokens_axis()), keys_ = keys.dim(m_.tokens_axis()), shift_ = keys_ - queries_;
   }
   const Scalar& queries() const { return queries_; }
   const Scalar& keys() const { return keys_; }
 
-  // Blocks [begin, end) of which something is seen, and among them [whole, edge), all of which is seen.
+  // Blocks [begin, end) have at least one visible score. All scores of blocks [whole, edge) are
+  // visible.
   struct Blocks {
     Scalar begin, whole, edge, end;
   };
 
-  // Of keys, for a block of queries. What the padded rows of the last one see is stored nowhere.
+  // Returns the blocks of keys for a block of queries. The last block of queries may have padded
+  // rows; their results are not stored.
   Blocks keys_of(const Scalar& block) const {
     const Scalar first = block.to(i64) * m_.tile_q + shift_, last = first + (m_.tile_q - 1);
     return blocks(m_.tile_k, keys_, m_.left ? first - left_ : none(), m_.left ? last - left_ : none(),
                   m_.right ? first + right_ : keys_, m_.right ? last + right_ : keys_, /*ragged=*/true);
   }
-  // Of queries, for a block of keys. A padded query has neither a gradient nor, from zeros, a part in any; a padded key none
-  // that is stored.
+  // Returns the blocks of queries for a block of keys. A padded query is loaded as zeros, so that
+  // it contributes to no gradient. Gradients of padded keys are not stored.
   Blocks queries_of(const Scalar& block) const {
     const Scalar first = block.to(i64) * m_.tile_k - shift_, last = first + (m_.tile_k - 1);
     return blocks(m_.tile_q, queries_, m_.right ? first - right_ : none(), m_.right ? last - right_ : none(),
                   m_.left ? first + left_ : queries_, m_.left ? last + left_ : queries_, /*ragged=*/false);
   }
 
-  // i1 [tile_q, tile_k]: what is seen of a block. Each row's first and last key, so that a thread compares its few columns with as few.
+  // Returns i1 [tile_q, tile_k], true for visible scores. Each row has a first and a last key, so
+  // that a thread compares its few columns with few bounds.
   Tile seen(const Scalar& query_block, const Scalar& key_block) const {
     const Scalar last_key = near(keys_ - key_block.to(i64) * m_.tile_k) - 1;
     const Scalar diagonal = diagonal_of(query_block, key_block);
@@ -55,7 +60,7 @@ class AttentionBand {
     if (m_.left) seen = seen && key >= (query + near(diagonal - left_)).expand_dims(1);
     return seen;
   }
-  // i1 [tile_k, tile_q]; rows of keys that there are not may hold anything.
+  // Returns i1 [tile_k, tile_q], true for visible scores; rows of padded keys are undefined.
   Tile seen_transposed(const Scalar& query_block, const Scalar& key_block) const {
     const Scalar diagonal = diagonal_of(query_block, key_block);
     const Tile key = k_.arange(m_.tile_k), query = k_.arange(m_.tile_q).expand_dims(0);
@@ -68,12 +73,12 @@ class AttentionBand {
     return seen;
   }
 
-  // Whether a block wants its mask: known for all blocks of a loop, or for each when its turn comes.
+  // Blocks that need a mask: none of a loop, all of it (`may`), or those for which `here` is true.
   struct Masked {
     bool may = false;
-    std::optional<Scalar> here;  // empty: all or none
+    std::optional<Scalar> here;  // empty: all blocks of the loop, or none
   };
-  // Values, where `seen` gives what is seen and the block wants it: else `unseen`.
+  // Returns `values` with `unseen` in place of hidden scores, if the block needs its mask.
   template <class Seen>
   Tile hidden(const Masked& masked, const Tile& values, Seen seen, float unseen) const {
     if (!masked.may) return values;
@@ -82,52 +87,57 @@ class AttentionBand {
         *masked.here, [&] { return where(seen(), values, unseen); }, [&] { return values; });
   }
 
-  // body(block, masked, state) for each block, in loops of their own by whether they want masks; with tensor copies, whose slots a loop does
-  // not leave to the next one, in one loop.
+  // Runs body(block, masked, state) for each block. Blocks with and without masks have loops of
+  // their own. TMA loops do not pass their slots on to the next loop, so with tensor_copies there
+  // is one loop.
   template <class... T, class Body>
-  Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_behind, Carry<T...> state, Body body) const {
-    return each_of_heads(1, blocks, mask_before, mask_behind, state,
+  Carry<T...> each(const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state, Body body) const {
+    return each_of_heads(1, blocks, mask_before, mask_after, state,
                          [&](const Scalar& block, const Scalar&, const Masked& masked, const T&... now) {
                            return body(block, masked, now...);
                          });
   }
-  // body(block, head, masked, state) for each block of each of so many heads, those of a block behind each other.
+  // Runs body(block, head, masked, state) for each block and head; the heads of a block are
+  // consecutive.
   template <class... T, class Body>
-  Carry<T...> each_of_heads(int64_t heads, const Blocks& blocks, bool mask_before, bool mask_behind, Carry<T...> state,
+  Carry<T...> each_of_heads(int64_t heads, const Blocks& blocks, bool mask_before, bool mask_after, Carry<T...> state,
                             Body body) const {
     const auto loop = [&](const Scalar& from, const Scalar& to, bool masked) {
-      // One loop, heads in turn: what it loads ahead goes on from block to block.
+      // One loop over blocks and heads, so that loads continue ahead from one block to the next.
       const auto each_head = static_cast<int32_t>(heads);
       const LoopOptions options{.num_stages = m_.stages, .tensor_copies = m_.tensor_copies};
-      state = k_.for_range(0, (to - from) * each_head, 1, options, state, [&](const Scalar& turn, const T&... now) {
-        const Scalar block = from + turn / each_head;
-        Masked wanted{.may = masked};
-        if (masked && m_.tensor_copies) wanted.here = at_edge(blocks, mask_before, mask_behind, block);
-        return body(block, turn % each_head, wanted, now...);
-      });
+      state =
+          k_.for_range(0, (to - from) * each_head, 1, options, state, [&](const Scalar& iteration, const T&... now) {
+            const Scalar block = from + iteration / each_head;
+            Masked wanted{.may = masked};
+            if (masked && m_.tensor_copies) wanted.here = at_edge(blocks, mask_before, mask_after, block);
+            return body(block, iteration % each_head, wanted, now...);
+          });
     };
     if (m_.tensor_copies) {
-      loop(blocks.begin, blocks.end, mask_before || mask_behind);
+      loop(blocks.begin, blocks.end, mask_before || mask_after);
       return state;
     }
     if (mask_before) loop(blocks.begin, blocks.whole, true);
-    loop(mask_before ? blocks.whole : blocks.begin, mask_behind ? blocks.edge : blocks.end, false);
-    if (mask_behind) loop(blocks.edge, blocks.end, true);
+    loop(mask_before ? blocks.whole : blocks.begin, mask_after ? blocks.edge : blocks.end, false);
+    if (mask_after) loop(blocks.edge, blocks.end, true);
     return state;
   }
-  static Scalar at_edge(const Blocks& blocks, bool before, bool behind, const Scalar& block) {
+  static Scalar at_edge(const Blocks& blocks, bool before, bool after, const Scalar& block) {
     if (!before) return block >= blocks.edge;
-    return behind ? block < blocks.whole || block >= blocks.edge : block < blocks.whole;
+    return after ? block < blocks.whole || block >= blocks.edge : block < blocks.whole;
   }
 
  private:
   Scalar none() const { return k_.constant(0, i64); }
 
-  // Of tiles of `tile` of `count` places: the first and the last place of the band for the first and for the last row.
+  // Returns the blocks of `tile` places among `count` places. low_* and high_* are the band's first
+  // and last places for the first and the last row of the other operand's block.
   Blocks blocks(int64_t tile, const Scalar& count, const Scalar& low_first, const Scalar& low_last,
                 const Scalar& high_first, const Scalar& high_last, bool ragged) const {
     const auto clamped = [&](const Scalar& place) { return min(max(place, 0), count); };
-    const Scalar past_all = ragged ? count : cdiv(count, tile) * tile;  // behind what a whole block may have
+    // End of the last block that can be whole.
+    const Scalar past_all = ragged ? count : cdiv(count, tile) * tile;
     const Scalar high = high_first + 1;
     Scalar end = cdiv(clamped(high_last + 1), tile), begin = min(clamped(low_first) / tile, end);
     Scalar whole = max(begin, min(cdiv(clamped(low_last), tile), end));
@@ -135,12 +145,13 @@ class AttentionBand {
     return {begin.to(i32), whole.to(i32), edge.to(i32), end.to(i32)};
   }
 
-  // Distances from block to block have 64 bits; those within a block, and what is compared with them, 32.
+  // Distances between blocks are 64-bit. Distances within a block, and bounds compared with them,
+  // are 32-bit.
   Scalar near(const Scalar& distance) const {
     const int64_t most = 2 * (m_.tile_q + m_.tile_k);
     return min(max(distance, -most), most).to(i32);
   }
-  // Of blocks: by how many keys the first query's diagonal is behind the first key.
+  // Returns by how many keys the diagonal of the first query is after the first key of the block.
   Scalar diagonal_of(const Scalar& query_block, const Scalar& key_block) const {
     return query_block.to(i64) * m_.tile_q + shift_ - key_block.to(i64) * m_.tile_k;
   }

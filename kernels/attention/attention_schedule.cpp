@@ -8,117 +8,127 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// One of the launches that multiply tiles: rows of sums and of scores are its own block's, columns of scores the loop's.
+// Tile shape of one launch of matmuls. A program owns one block, which gives the rows of its
+// accumulators and scores; its loop streams other blocks, which give the columns of the scores.
 struct Blocks {
-  int own = 64, turned = 64, stages = 2, warps = 4;
+  int own = 64, streamed = 64, stages = 2, warps = 4;
   bool reload = false;
-  int sums = 1;         // tiles [own, width] of f32 that the loop carries
-  int held = 1;         // tiles [own, width] that all turns share
-  int scores = 1;       // tiles [own, turned] of f32 at once
-  bool copies = false;  // loops load by tensor copies; forward ahead
-  bool ahead = false;   // the loop carries the weights of a block
+  int accs = 1;         // accumulators [own, width] f32 that the loop carries
+  int held = 1;         // tiles [own, width] that all iterations share
+  int scores = 1;       // tiles [own, streamed] f32 that are live at once
+  bool copies = false;  // loads in loops are TMA copies; forward also sets `ahead`
+  bool ahead = false;   // the loop carries a block's weights
 };
 
-// Columns of a head's tile: whole vectors, and rows that a tensor core takes.
+// Columns of a head's tile: a multiple of 16, as tensor cores need.
 int64_t width_of(const AttentionOptions& o) {
   return round_up(o.dim, 16);
 }
 
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
-  constexpr int64_t kBeside = 2048;     // slots begin at multiples of what a swizzle repeats after
-  constexpr int64_t kExchanges = 4096;  // bytes that loops by TMA leave to exchanges between threads
+  constexpr int64_t kAlignment = 2048;  // slots are aligned to the period of the swizzle
+  constexpr int64_t kExchanges = 4096;  // bytes that TMA loops leave for exchanges
   const int64_t row = width_of(o) * size_of(o.type);
-  const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;  // threads that multiply f32 exchange a tile
-  return (b.stages > 1 ? b.stages * 2 * b.turned * row : 0) + kept * b.own * row + kBeside +
+  // Threads that multiply f32 without tensor cores exchange a tile.
+  const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;
+  return (b.stages > 1 ? b.stages * 2 * b.streamed * row : 0) + kept * b.own * row + kAlignment +
          (b.copies ? kExchanges : 0);
 }
 
-constexpr int64_t kMostSums = 192;  // of a thread, with its scores
+constexpr int64_t kMaxRegisters = 192;  // accumulator and score registers per thread
 
 std::string refused(const Machine& machine, const AttentionOptions& o, const Blocks& b, const char* prefix) {
   const auto name = [&](const char* field) { return std::string(prefix) + field; };
   if (!machine.is_gpu())
-    return b.stages > 1 ? "a CPU has no loads in flight; use " + name("stages") + "=1"
+    return b.stages > 1 ? "a CPU has no pipelined loads; use " + name("stages") + "=1"
            : b.reload   ? "a CPU has no shared memory; use " + name("reload") + "=false"
                         : "";
   const int64_t threads = int64_t{program::kWarpThreads} * b.warps;
-  const int64_t sums = int64_t{b.own} * (b.sums * width_of(o) + b.scores * b.turned) / threads;
-  if (sums > kMostSums)
-    return "a thread would have " + std::to_string(sums) + " sums and scores, at most " + std::to_string(kMostSums) +
-           " fit its registers; use more " + name("warps") + " or smaller tiles";
-  if (int64_t{b.own} * b.turned < 2 * threads)
-    return "a thread would have fewer than two scores; use fewer " + name("warps") + " or larger tiles";
+  const int64_t accs = int64_t{b.own} * (b.accs * width_of(o) + b.scores * b.streamed) / threads;
+  if (accs > kMaxRegisters)
+    return "accumulators and scores take " + std::to_string(accs) + " registers per thread, at most " +
+           std::to_string(kMaxRegisters) + " fit; use more " + name("warps") + " or smaller tiles";
+  if (int64_t{b.own} * b.streamed < 2 * threads)
+    return "each thread needs at least two scores; use fewer " + name("warps") + " or larger tiles";
   if (b.reload && b.stages < 2)
-    return "what is loaded in every turn waits in shared memory for loops of two stages or more; use " +
-           name("stages") + "=2 or " + name("reload") + "=false";
+    return "reload stages its operands in shared memory, which needs two stages or more; use " + name("stages") +
+           "=2 or " + name("reload") + "=false";
   if (shared_bytes(o, b) > machine.shared_per_cta)
-    return std::to_string(shared_bytes(o, b)) + " bytes of tiles do not fit the " +
+    return std::to_string(shared_bytes(o, b)) + " bytes of tiles do not fit in the " +
            std::to_string(machine.shared_per_cta) + " bytes of shared memory of a CTA; use fewer " + name("stages") +
            " or smaller tiles";
   return "";
 }
 
-// Smaller until it can be: tiles of the turns first.
+// Shrinks tiles until they are valid, beginning with the streamed ones.
 Blocks fitting(const Machine& machine, const AttentionOptions& o, Blocks b) {
   while (!refused(machine, o, b, "").empty()) {
-    if (b.turned > 16 && b.turned >= b.own / 2)
-      b.turned /= 2;
+    if (b.streamed > 16 && b.streamed >= b.own / 2)
+      b.streamed /= 2;
     else if (b.own > 16)
       b.own /= 2;
     else
       break;
-    constexpr int kRowsOfWarp = 16;  // what a tensor core takes at least
+    constexpr int kRowsOfWarp = 16;  // rows of the smallest tensor-core instruction
     while (b.warps > 1 && b.own < kRowsOfWarp * b.warps) b.warps /= 2;
   }
   return b;
 }
 
-Blocks chosen(const Machine& machine, const AttentionOptions& o, Blocks b) {
+Blocks with_plain_loads(const Machine& machine, const AttentionOptions& o, Blocks b) {
   if (!machine.is_gpu()) {
-    b.own = b.turned = 64, b.stages = 1, b.warps = 4, b.reload = b.copies = false;  // factors stay in the first caches
+    // Operands stay in L1.
+    b.own = b.streamed = 64, b.stages = 1, b.warps = 4, b.reload = b.copies = false;
     return b;
   }
-  // Threads multiply f32, each with whole rows and columns of its scores.
-  if (size_of(o.type) == 4) b.own = b.turned = 32, b.warps = 2, b.reload = true, b.copies = false;
+  // f32 is multiplied without tensor cores: each thread has whole rows and columns of its scores.
+  if (size_of(o.type) == 4) b.own = b.streamed = 32, b.warps = 2, b.reload = true, b.copies = false;
   return fitting(machine, o, b);
 }
 
-// Tiles of 16-bit numbers for which ptxas needs no memory beside 255 registers of sm_90a: forward, d_k with d_v or alone, d_q.
+// Tiles of 16-bit elements for which ptxas spills nothing within 255 registers (sm_90a): forward,
+// d_k with or without d_v, d_q.
 struct Tiles {
   int64_t most_width;
   Blocks forward, keys, queries;
 };
-constexpr Tiles kTiles[] = {
-    {64, {.own = 64, .turned = 64}, {.own = 128, .turned = 64, .warps = 8, .reload = true}, {.own = 64, .turned = 64}},
-    {128,
-     {.own = 64, .turned = 64},
-     {.own = 128, .turned = 32, .warps = 8, .reload = true},
-     {.own = 128, .turned = 64, .warps = 8, .reload = true}},
-    {kMostAttentionDim,
-     {.own = 64, .turned = 32, .reload = true},
-     {.own = 128, .turned = 16, .warps = 8, .reload = true},
-     {.own = 128, .turned = 32, .warps = 8, .reload = true}}};
+constexpr Tiles kTiles[] = {{64,
+                             {.own = 64, .streamed = 64},
+                             {.own = 128, .streamed = 64, .warps = 8, .reload = true},
+                             {.own = 64, .streamed = 64}},
+                            {128,
+                             {.own = 64, .streamed = 64},
+                             {.own = 128, .streamed = 32, .warps = 8, .reload = true},
+                             {.own = 128, .streamed = 64, .warps = 8, .reload = true}},
+                            {kMostAttentionDim,
+                             {.own = 64, .streamed = 32, .reload = true},
+                             {.own = 128, .streamed = 16, .warps = 8, .reload = true},
+                             {.own = 128, .streamed = 32, .warps = 8, .reload = true}}};
 
-// TMA and wgmma serve heads of whole 16-byte vectors: two warpgroups own 128 rows.
+// Returns true if loads are TMA copies and matmuls are wgmma: rows of a head are whole 16-byte
+// vectors, and two warp groups own 128 rows.
 bool has_copies(const Machine& machine, const AttentionOptions& o) {
   const program::GpuArch* arch = program::find_gpu_arch(machine.name);
   return arch && arch->wgmma && size_of(o.type) == 2 && o.dim % 8 == 0;
 }
 
-// Registers of a thread for sums, scores and carried weights with which ptxas for sm_90a spills nothing.
+// Registers per thread for accumulators, scores and carried weights, up to which ptxas spills
+// nothing (sm_90a).
 constexpr int64_t kMostForward = 176, kMostKeys = 192, kMostQueries = 176;
 
 int64_t registers_of(const AttentionOptions& o, const Blocks& b) {
-  const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);  // in quarters
-  const int64_t weights = b.ahead ? b.turned / 2 : 0;
-  return rows_of_thread * (b.sums * width_of(o) + b.scores * b.turned + weights) / 4;
+  // Times 4, because it may be a fraction.
+  const int64_t rows_of_thread = b.own * 4 / (program::kWarpThreads * b.warps);
+  const int64_t weights = b.ahead ? b.streamed / 2 : 0;
+  return rows_of_thread * (b.accs * width_of(o) + b.scores * b.streamed + weights) / 4;
 }
 
-// The most columns of scores that registers and shared memory leave room for: each iteration has its own waits.
-Blocks copied(const Machine& machine, const AttentionOptions& o, Blocks b, int64_t most_registers) {
+// Uses all score columns that registers and shared memory allow, because each iteration has a
+// fixed cost of waits.
+Blocks with_tensor_copies(const Machine& machine, const AttentionOptions& o, Blocks b, int64_t most_registers) {
   b.own = 128, b.warps = 8, b.reload = b.copies = true;
-  while (b.turned > 16 && (registers_of(o, b) > most_registers || shared_bytes(o, b) > machine.shared_per_cta))
-    b.turned /= 2;
+  while (b.streamed > 16 && (registers_of(o, b) > most_registers || shared_bytes(o, b) > machine.shared_per_cta))
+    b.streamed /= 2;
   return b;
 }
 
@@ -127,23 +137,23 @@ const Tiles& tiles_of(const AttentionOptions& o) {
                        [&](const Tiles& tiles) { return width_of(o) <= tiles.most_width; });
 }
 
-// The launches by what the Configs say.
+// Tile shapes of the launches that a config describes.
 Blocks forward_blocks(const AttentionConfig& c) {
-  return {.own = c.queries, .turned = c.keys, .stages = c.stages, .warps = c.num_warps, .reload = c.reload};
+  return {.own = c.queries, .streamed = c.keys, .stages = c.stages, .warps = c.num_warps, .reload = c.reload};
 }
 Blocks key_blocks(const AttentionBackwardConfig& c) {
   return {.own = c.k_keys,
-          .turned = c.k_queries,
+          .streamed = c.k_queries,
           .stages = c.k_stages,
           .warps = c.k_warps,
           .reload = c.k_reload,
-          .sums = c.apart ? 1 : 2,
+          .accs = c.apart ? 1 : 2,
           .held = 2,
           .scores = 2};
 }
 Blocks query_blocks(const AttentionBackwardConfig& c) {
   return {.own = c.q_queries,
-          .turned = c.q_keys,
+          .streamed = c.q_keys,
           .stages = c.q_stages,
           .warps = c.q_warps,
           .reload = c.q_reload,
@@ -153,14 +163,14 @@ Blocks query_blocks(const AttentionBackwardConfig& c) {
 
 std::string unsupported(const AttentionOptions& o) {
   if (o.dim < 1 || o.dim > kMostAttentionDim)
-    return "a program holds whole heads of 1 to " + std::to_string(kMostAttentionDim) + " columns, not of " +
+    return "dim: expected 1 to " + std::to_string(kMostAttentionDim) + " columns per head, got " +
            std::to_string(o.dim);
   if (o.kv_heads < 1 || o.heads % o.kv_heads != 0)
-    return std::to_string(o.heads) + " heads do not share " + std::to_string(o.kv_heads) + " evenly; use a divisor";
+    return "kv_heads: expected a divisor of " + std::to_string(o.heads) + " heads, got " + std::to_string(o.kv_heads);
   return "";
 }
 
-// Half of the second-level cache; of a core's.
+// Half of L2; on a CPU, half of a core's cache.
 int64_t cached_bytes(const Machine& machine) {
   return machine.is_gpu() ? machine.l2_bytes / 2 : 256 << 10;
 }
@@ -169,24 +179,25 @@ AttentionMeta meta_of(const Machine& machine, const AttentionOptions& o, const B
   AttentionMeta meta{o};
   meta.cached_bytes = cached_bytes(machine);
   meta.width = width_of(o);
-  meta.tile_q = own_queries ? b.own : b.turned;
-  meta.tile_k = own_queries ? b.turned : b.own;
+  meta.tile_q = own_queries ? b.own : b.streamed;
+  meta.tile_k = own_queries ? b.streamed : b.own;
   meta.stages = b.stages;
   meta.reload = b.reload;
   return meta;
 }
 
-// Programs of a launch that cuts `places` queries or keys into tiles. No sequence has more tokens than all have together,
-// so a grid is bounded by them, however long the caller says that a sequence may be (Tokens in attention.cpp).
+// Returns the number of programs of a launch that divides `places` queries or keys into tiles. No
+// sequence has more tokens than all sequences together. So that sum bounds the grid, whatever
+// maximum length the caller gives (Tokens in attention.cpp).
 Size programs(const AttentionOptions& o, int64_t heads, int64_t places, int64_t tile) {
   if (!o.sequences) return Size::rows() * heads * ceil_div(Size(places), tile);
   return Size(o.sequences) * heads * ceil_div(max(min(Size(places), Size::rows()), 1), tile);
 }
 
-// Loops that load by tensor copies: of a GPU, two stages or more.
-std::string refused_copies(const Machine& machine, int stages, const std::string& prefix) {
+// Returns a reason if loops cannot load by TMA copies.
+std::string reason_no_tensor_copies(const Machine& machine, int stages, const std::string& prefix) {
   if (!machine.is_gpu() || stages < 2)
-    return "tensor copies are a GPU's, of two stages or more; use " + prefix + "stages=2 or " + prefix +
+    return "TMA copies need a GPU and two stages or more; use " + prefix + "stages=2 or " + prefix +
            "tensor_copies=false";
   return "";
 }
@@ -194,10 +205,11 @@ std::string refused_copies(const Machine& machine, int stages, const std::string
 // ---- forward ----
 
 AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions& o) {
-  const Blocks b = has_copies(machine, o) ? copied(machine, o, {.turned = 128, .ahead = true}, kMostForward)
-                                          : chosen(machine, o, tiles_of(o).forward);
+  const Blocks b = has_copies(machine, o)
+                       ? with_tensor_copies(machine, o, {.streamed = 128, .ahead = true}, kMostForward)
+                       : with_plain_loads(machine, o, tiles_of(o).forward);
   return {.queries = b.own,
-          .keys = b.turned,
+          .keys = b.streamed,
           .stages = b.stages,
           .num_warps = b.warps,
           .reload = b.reload,
@@ -207,9 +219,9 @@ AttentionConfig forward_heuristic(const Machine& machine, const AttentionOptions
 
 std::string forward_valid(const Machine& machine, const AttentionOptions& o, const AttentionConfig& config) {
   std::string reason = unsupported(o);
-  if (reason.empty() && config.tensor_copies) reason = refused_copies(machine, config.stages, "");
+  if (reason.empty() && config.tensor_copies) reason = reason_no_tensor_copies(machine, config.stages, "");
   if (reason.empty() && config.tensor_copies && !config.ahead)
-    reason = "tensor copies are of one loop that loads ahead; use ahead=true or tensor_copies=false";
+    reason = "TMA copies need the single loop of ahead=true; use ahead=true or tensor_copies=false";
   return reason.empty() ? refused(machine, o, forward_blocks(config), "") : reason;
 }
 
@@ -218,8 +230,9 @@ Operation forward(const Machine& machine, const AttentionOptions& o, const Atten
   meta.ahead = config.ahead, meta.tensor_copies = config.tensor_copies;
   Launch launch = library_launch(programs(o, o.heads, o.queries, meta.tile_q), config.num_warps);
   Operation op{.steps = {record_step("attention_forward", o.type, &attention_forward, meta, std::move(launch))}};
-  // No grid depends on how many queries all sequences have. More than a tensor can hold need more memory than there can be, so that the number
-  // is refused before there are tensors; any other needs none.
+  // No grid depends on the total number of queries. If it exceeds what a tensor can hold, this
+  // workspace is larger than any memory, so that the call fails before it allocates; otherwise it
+  // is empty.
   constexpr int64_t kMostElements = int64_t{1} << 56, kTooMuch = int64_t{1} << 61;
   if (o.sequences)
     op.workspace = {{.name = "beyond",
@@ -228,7 +241,7 @@ Operation forward(const Machine& machine, const AttentionOptions& o, const Atten
   return op;
 }
 
-// Of each row, which is a batch or, of sequences, a query.
+// Queries per row. A row is a batch, or one query with `sequences`.
 double queries_of(const AttentionOptions& o) {
   return o.sequences ? 1 : static_cast<double>(o.queries);
 }
@@ -237,7 +250,7 @@ double pairs_of(const AttentionOptions& o, int64_t rows) {
   return static_cast<double>(rows * o.heads) * queries_of(o);
 }
 
-// Of arrays of queries and of keys, of which sequences are taken to have as many.
+// Bytes of arrays of queries and of keys. With `sequences` both are assumed to have `rows` tokens.
 double bytes_of(const AttentionOptions& o, int64_t rows, int queries, int keys) {
   const double of_keys = o.sequences ? 1 : static_cast<double>(o.keys);
   return static_cast<double>(rows) * static_cast<double>(o.dim * size_of(o.type)) *
@@ -254,14 +267,15 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
   AttentionBackwardConfig config;
   config.apart = machine.is_gpu() && width_of(o) > 128;
   const bool copies = has_copies(machine, o);
-  Blocks k = copies ? Blocks{.turned = 64} : tiles_of(o).keys, q = copies ? Blocks{.turned = 128} : tiles_of(o).queries;
-  k.sums = config.apart ? 1 : 2;
+  Blocks k = copies ? Blocks{.streamed = 64} : tiles_of(o).keys,
+         q = copies ? Blocks{.streamed = 128} : tiles_of(o).queries;
+  k.accs = config.apart ? 1 : 2;
   k.held = q.held = 2;
-  k.scores = q.scores = copies && o.softcap ? 3 : 2;  // a softcap keeps the products and the capped scores
-  k = copies ? copied(machine, o, k, kMostKeys) : chosen(machine, o, k);
-  q = copies ? copied(machine, o, q, kMostQueries) : chosen(machine, o, q);
-  config.k_queries = k.turned, config.k_keys = k.own, config.k_stages = k.stages, config.k_warps = k.warps;
-  config.q_queries = q.own, config.q_keys = q.turned, config.q_stages = q.stages, config.q_warps = q.warps;
+  k.scores = q.scores = copies && o.softcap ? 3 : 2;  // a softcap keeps both raw and capped scores
+  k = copies ? with_tensor_copies(machine, o, k, kMostKeys) : with_plain_loads(machine, o, k);
+  q = copies ? with_tensor_copies(machine, o, q, kMostQueries) : with_plain_loads(machine, o, q);
+  config.k_queries = k.streamed, config.k_keys = k.own, config.k_stages = k.stages, config.k_warps = k.warps;
+  config.q_queries = q.own, config.q_keys = q.streamed, config.q_stages = q.stages, config.q_warps = q.warps;
   config.k_reload = k.reload, config.q_reload = q.reload;
   config.k_tensor_copies = k.copies, config.q_tensor_copies = q.copies;
   return config;
@@ -269,8 +283,8 @@ AttentionBackwardConfig backward_heuristic(const Machine& machine, const Attenti
 
 std::string backward_valid(const Machine& machine, const AttentionOptions& o, const AttentionBackwardConfig& config) {
   std::string reason = unsupported(o);
-  if (reason.empty() && config.k_tensor_copies) reason = refused_copies(machine, config.k_stages, "k_");
-  if (reason.empty() && config.q_tensor_copies) reason = refused_copies(machine, config.q_stages, "q_");
+  if (reason.empty() && config.k_tensor_copies) reason = reason_no_tensor_copies(machine, config.k_stages, "k_");
+  if (reason.empty() && config.q_tensor_copies) reason = reason_no_tensor_copies(machine, config.q_stages, "q_");
   if (reason.empty()) reason = refused(machine, o, key_blocks(config), "k_");
   return reason.empty() ? refused(machine, o, query_blocks(config), "q_") : reason;
 }
@@ -308,7 +322,7 @@ Cost backward_cost(const AttentionOptions& o, int64_t rows) {
 }  // namespace
 
 const AttentionForward attention_forward_kernel{"attention_forward",
-                                                "softmax(scale q k^T) v of every head, without the scores",
+                                                "softmax(scale q k^T) v of each head, without storing the scores",
                                                 &forward_valid,
                                                 &forward_heuristic,
                                                 &forward,

@@ -1,4 +1,4 @@
-// The sequences of attention's `sequences`: whose tokens lie where, from bounds that are read on the device.
+// Ranges of tokens of the sequences in one attention call, from bounds that the device reads.
 #pragma once
 
 #include "kernels/attention/attention.h"
@@ -18,13 +18,15 @@ class AttentionSequences {
   const Scalar& max_queries() const { return max_queries_; }
   const Scalar& max_keys() const { return max_keys_; }
 
-  // Of a view of all tokens, along `axis`, those of one sequence: within the view, whatever the bounds are.
+  // Returns one sequence's part of `all` along `axis`. It is within the view, whatever the bounds
+  // are.
   View queries_of(const Scalar& sequence, const View& all, int axis = 0) const {
     return of(queries_, sequence, all, axis);
   }
   View keys_of(const Scalar& sequence, const View& all) const { return of(keys_, sequence, all, 0); }
 
-  // Reports the sequence if its bounds are none of so many queries and keys.
+  // Reports the sequence in the error flag unless its bounds are valid for `queries` queries and
+  // `keys` keys.
   void check(KernelBuilder& k, const Scalar& sequence, const Scalar& queries, const Scalar& keys) const {
     const View error = k.view("error", i64, {1});
     atomic_max(error.ptr(), kErrorBase - sequence.to(i64),
@@ -39,7 +41,8 @@ class AttentionSequences {
   static View of(const View& bounds, const Scalar& sequence, const View& all, int axis) {
     return all.slice(axis, at(bounds, sequence), at(bounds, sequence + 1));
   }
-  // The first sequence begins with the first token, the last one ends with the last: none is left out.
+  // The first sequence begins with the first token and the last one ends with the last token, so
+  // that each token belongs to a sequence.
   Scalar wrong(const View& bounds, const Scalar& sequence, const Scalar& tokens, const Scalar& most) const {
     const Scalar begin = at(bounds, sequence), end = at(bounds, sequence + 1);
     const Scalar first = sequence == 0, last = sequence.to(i64) + 1 == count();

@@ -1,14 +1,15 @@
 // sigma = logistic function, Phi and phi = distribution and density of the normal distribution.
 //
 //   silu           f = u sigma(w), w = u
-//   gelu_tanh      f = u sigma(w), w = 2 k (u + 0.044715 u^3), k = sqrt(2 / pi): it is u/2 (1 + tanh(w / 2)), because
-//                  (1 + tanh z) / 2 = sigma(2 z)
+//   gelu_tanh      f = u sigma(w) = u/2 (1 + tanh(w / 2)), w = 2 k (u + 0.044715 u^3),
+//                  k = sqrt(2 / pi), because (1 + tanh z) / 2 = sigma(2 z)
 //   gelu_erf       f = u Phi(u)
 //   relu           f = max(u, 0)
 //   relu_squared   f = max(u, 0)^2
 //
-// f' is s + u s (1 - s) w'(u) with s = sigma(w), or Phi(u) + u phi(u). Written so, nothing cancels where f is small. What
-// is not above 0 gives ReLU no gradient, whatever reaches it, and a NaN is above, as in PyTorch.
+// f' is s + u s (1 - s) w'(u) with s = sigma(w), or Phi(u) + u phi(u). In these forms nothing
+// cancels where f is small. ReLU has a gradient of 0 for u <= 0, even if the upstream gradient is
+// infinite or NaN. A NaN u counts as positive, as in PyTorch.
 #include "kernels/core/activation_function.h"
 
 namespace ligerdsl::kernels {
@@ -17,12 +18,13 @@ namespace {
 constexpr double kTanhOuter = 2 * 0.7978845608028654;  // 2 sqrt(2 / pi)
 constexpr double kTanhInner = 0.044715;
 
-// u^2 for gelu_tanh. From |u| = 16 on sigma is 0 or 1: a larger square would only overflow, and infinity times 0 is NaN.
+// Returns u^2 for gelu_tanh, at most 16^2: sigma is 0 or 1 for |u| >= 16. An unbounded square could
+// overflow, and infinity times 0 is NaN.
 Tile bounded_square(const Tile& u) {
   return min(u * u, 256.0f);
 }
 
-// |u| for gelu_erf: Phi(-13) is less than the least normal number.
+// Returns |u| for gelu_erf, at most 13: Phi(-13) is below the smallest normal f32.
 Tile bounded_magnitude(const Tile& u) {
   return min(abs(u), 13.0f);
 }
@@ -33,8 +35,8 @@ Tile bell(const Tile& v) {
   return fast_exp2(v * v * -kHalfLog2E);
 }
 
-// Phi(-v) = bell(v) t P(t), t = 1 / (1 + c v). Of all P of this degree its largest relative error, 8e-7 for v in [0, 13],
-// is the least.
+// Returns Phi(-v) = bell(v) t P(t), t = 1 / (1 + c v). P minimises the largest relative error for v
+// in [0, 13], which is 8e-7.
 Tile normal_tail(const Tile& v, const Tile& bell) {
   constexpr double kScale = 0.36;
   constexpr double kPolynomial[] = {0.143717423081398,   0.14171086251735687, 0.14005638659000397, 0.02562667801976204,
@@ -45,7 +47,8 @@ Tile normal_tail(const Tile& v, const Tile& bell) {
   return bell * t * p;
 }
 
-// Phi(u) + u phi(u). Of -v it is Phi(-v) - v phi(v), of v what is left of 1.
+// Returns f'(u) = Phi(u) + u phi(u), computed from f'(-|u|) = Phi(-|u|) - |u| phi(u) and
+// f'(|u|) = 1 - f'(-|u|).
 Tile gelu_erf_slope(const Tile& u, const Tile& bell, const Tile& tail) {
   constexpr double kInverseRootTwoPi = 0.3989422804014327;
   Tile below = fma(bounded_magnitude(u) * -kInverseRootTwoPi, bell, tail);

@@ -12,7 +12,7 @@ using program::OpCode;
 
 constexpr int64_t kVector = 16;  // bytes of the widest access
 
-// The largest tile that the program moves through each argument.
+// Size of the largest tile that the program loads from or stores to each argument.
 class LargestTiles {
  public:
   explicit LargestTiles(const program::Program& program)
@@ -24,11 +24,12 @@ class LargestTiles {
     for (size_t i = 0; i < elements_.size(); ++i) argument_of_[program.arguments[i].value] = static_cast<int>(i);
     collect(program.body);
   }
-  // Elements of the argument's largest tile. A column counts as one element, because its elements are not contiguous. An
-  // argument whose address is taken has two or more.
+  // Elements of the argument's largest tile. A column counts as one element, because its elements
+  // are not contiguous. An argument whose address is taken counts two or more.
   int64_t of(size_t argument) const { return elements_[argument]; }
   int64_t of_all() const { return elements_.empty() ? 1 : *std::max_element(elements_.begin(), elements_.end()); }
-  // True if the argument's tiles hold so few of the bytes that vectors there save next to nothing.
+  // Returns true if the argument's tiles are so small that vector accesses to them save little
+  // time.
   bool is_small(size_t argument) const {
     constexpr int64_t kShare = 8;
     return !escapes_[argument] && bytes_[argument] * kShare < *std::max_element(bytes_.begin(), bytes_.end());
@@ -45,7 +46,7 @@ class LargestTiles {
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // Views are arguments or slices of them: control flow does not carry them.
+  // Control flow carries no views, so every view is an argument or a slice of one.
   void meet(const Op& op, int64_t elements) {
     int64_t& most = elements_[static_cast<size_t>(argument_of_[op.operands[0]])];
     most = std::max(most, elements);
@@ -62,7 +63,7 @@ class LargestTiles {
     return elements;
   }
 
-  // Follows views and pointers to what is moved through them.
+  // Follows slices and pointers from each argument to its loads and stores.
   void count_bytes(const Op& op) {
     switch (op.code) {
       case OpCode::slice:
@@ -102,13 +103,13 @@ class LargestTiles {
   }
 
   const program::Program& program_;
-  std::vector<int> argument_of_;  // of a view, a pointer or a tile of pointers
+  std::vector<int> argument_of_;  // argument of each view, pointer or tile of pointers
   std::vector<int64_t> elements_, bytes_;
-  std::vector<bool> escapes_;  // control flow carries a pointer to it, which is not followed
+  std::vector<bool> escapes_;  // control flow carries a pointer to the argument; it is not followed
 };
 
-// True for each argument whose tiles become an operand of a matmul, as they are or after arithmetic. A tile that is
-// enlarged on the way, like the statistics of rows, has few of the operand's bytes and does not count.
+// Arguments whose tiles become an operand of a matmul, directly or after arithmetic. A tile that is
+// broadcast first, like the statistics of rows, does not count: it has few of the operand's bytes.
 class Factors {
  public:
   explicit Factors(const program::Program& program)
@@ -128,14 +129,14 @@ class Factors {
       for (const program::Region& inner : op.regions) collect(inner);
     }
   }
-  // Not through what control flow carries.
+  // Marks what `value` is computed from, except values that control flow carries.
   void trace(program::ValueId value) {
     if (is_factor_[value]) return;
     is_factor_[value] = true;
     const Op* const op = defined_by_[value];
     if (!op || !op->regions.empty() || op->code == OpCode::dot) return;
     if (op->code == OpCode::broadcast || op->code == OpCode::expand_dims) return;
-    // The other operands of a load are places, those of a slice numbers.
+    // The other operands of a load are indices, and those of a slice are bounds.
     const bool reads = op->find(program::AttrKey::tile_shape) != nullptr || op->code == OpCode::slice;
     for (size_t i = 0; i < (reads ? 1 : op->operands.size()); ++i)
       if (reads || program_.values[op->operands[i]].kind == program::TypeKind::tile) trace(op->operands[i]);
@@ -146,7 +147,7 @@ class Factors {
   std::vector<bool> is_factor_, of_argument_;
 };
 
-// Whether the facts ask for the alignment of an argument.
+// Arguments whose alignment the facts require.
 class Asked {
  public:
   explicit Asked(const program::Program& program) : program_(program), tiles_(program) {}
@@ -157,7 +158,7 @@ class Asked {
     const bool has_open_rows = type.shape.size() > 1 && type.shape.back() == program::kDynamic;
     return !has_open_rows || !tiles_.is_small(argument);
   }
-  // True if the program has no larger tiles.
+  // Returns true if no argument of the program has larger tiles.
   bool is_largest(size_t argument) const { return tiles_.of(argument) == tiles_.of_all(); }
 
  private:
@@ -165,12 +166,13 @@ class Asked {
   LargestTiles tiles_;
 };
 
-// Labels and indices: nearly always contiguous, and what little they take of a kernel's time is less then.
+// Returns true for vectors of labels or indices with any stride. Nearly all calls pass contiguous
+// ones, which take less time.
 bool is_list_of_integers(const program::Type& type) {
   return type.shape.size() == 1 && is_integer(type.dtype) && type.strides[0] == program::kDynamic;
 }
 
-// Whether a stride says what the facts do. None is stepped along a single element.
+// Returns true if a stride agrees with its fact. The stride of a dimension of size 1 is never used.
 bool has_stride(const program::SizeFact& fact, int64_t stride, int64_t size) {
   return fact.exact < 0 || stride == fact.exact || size <= 1;
 }
@@ -179,7 +181,7 @@ bool is_multiple(uint64_t value, int64_t divisor) {
   return (value & static_cast<uint64_t>(divisor - 1)) == 0;
 }
 
-// Whether the program multiplies tiles that are read through some of its arguments, and moves others in tiles too.
+// Returns true if some aligned arguments are operands of a matmul and others are not.
 bool has_variant_of_factors(const program::Program& program) {
   const Asked asked(program);
   const Factors factors(program);
@@ -203,7 +205,7 @@ std::vector<program::ArgFacts> argument_facts(const program::Program& program, V
     const size_t rank = type.shape.size();
     facts.dims.resize(rank);
     facts.strides.resize(rank);
-    // Any other last stride that the program leaves open says nothing about neighbours in memory.
+    // Any other last stride that the program leaves open need not be 1.
     const bool listed = variant == Variant::aligned && is_list_of_integers(type);
     const bool neighbours = rank > 0 && (type.strides[rank - 1] == 1 || listed);
     if (neighbours) facts.strides[rank - 1].exact = 1;

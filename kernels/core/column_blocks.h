@@ -1,4 +1,5 @@
-// Matrices whose columns lie in blocks of 2^block_shift, [blocks, n, 2^block_shift], so that memory becomes free block by block.
+// Matrices whose columns are stored in blocks of 2^block_shift: [blocks, n, 2^block_shift]. The
+// memory of one block can be reused as soon as that block is no longer needed.
 #pragma once
 
 #include <bit>
@@ -7,12 +8,13 @@
 
 namespace ligerdsl::kernels {
 
-// Blocks are told apart by the bits of a column's number. Tiles are as wide as a power of two, and no wider than a block.
+// The upper bits of a column's number select the block. Tile widths are powers of two and at most a
+// block.
 class ColumnBlocks {
  public:
   explicit ColumnBlocks(KernelBuilder& k) : k_(k), shift_(k.scalar("block_shift", i32).to(i64)) {}
 
-  // Of tile (row, column), of so many columns, in a view of blocks.
+  // Returns the indices, in a view of blocks, of tile (row, column) with `columns` columns.
   Indices at(const Scalar& row, const Scalar& column, int64_t columns = 1) const {
     const Scalar number = column.to(i64), shift = shift_ - std::countr_zero(static_cast<uint64_t>(columns));
     return {number >> shift, row, number & ((k_.constant(1, i64) << shift) - 1)};

@@ -7,7 +7,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// No store of this launch reaches the argument's memory: neither through it nor through one that may overlap it.
+// Returns true if no store of this launch reaches the argument's memory, neither through the
+// argument nor through one that may overlap it.
 bool read_only(size_t arg, const std::vector<ArgPromise>& promises, const std::vector<bool>& written) {
   if (written[arg]) return false;
   for (size_t i = 0; i < promises.size(); ++i) {

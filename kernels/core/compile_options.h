@@ -1,5 +1,5 @@
-// What a launch, and what its caller promises about the arguments, tell the compiler: one rule for the launcher and for
-// whatever else compiles a kernel.
+// Compile options of a launch and of its caller's promises about the arguments. The launcher and
+// all other users of the compiler share this rule.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,19 @@
 
 namespace ligerdsl::kernels {
 
-// What the caller promises about one argument of a program.
+// Promise of the caller about one argument of a program.
 struct ArgPromise {
-  uint32_t alias_class = 0;    // as program::ArgFacts
-  std::vector<int64_t> exact;  // views: per dimension, the size or -1; empty = what the program says
+  uint32_t alias_class = 0;    // as in program::ArgFacts
+  std::vector<int64_t> exact;  // views: size of each dimension, or -1; empty: the program's sizes
 
   bool operator==(const ArgPromise&) const = default;
 };
 
-// That no two arguments share memory.
+// Returns the promise that no two arguments share memory.
 std::vector<ArgPromise> all_apart(const program::Program& program);
 
-// base: the device and what else a launch does not decide. promises: one per argument of the program, or none.
+// `base`: the device, and all options that a launch does not decide. `promises`: one per argument
+// of the program, or none.
 program::CompileOptions compile_options(program::CompileOptions base, const program::Program& program,
                                         const Launch& launch, Variant variant, std::vector<ArgPromise> promises = {});
 

@@ -1,12 +1,17 @@
-// The form of a kernel whose schedule is data: a Config of named choices, which of them can be, which one is taken where
-// nothing else says so, and the Operation that they make.
+// Kernels whose schedule is data. A kernel has:
 //
-// A Config is a plain struct whose fields are visited like those of options (ligerdsl/dsl/meta.h), each with its choices
-// and with what another choice changes in the results (Bits). It holds choices, not their consequences: build derives
-// tiles and grids. Its space is every combination of choices that valid() takes.
+//   Config       struct of named choices, such as rows per tile, warps and stages
+//   valid        returns the reason why a Config cannot be built
+//   heuristic    returns the default Config
+//   build        returns the Operation of a Config
 //
-// A CPU has no use for min_ctas_per_sm. There its values are valid, so that a GPU's Config can be tried, and change
-// nothing but the Launch: whoever looks through the space of a CPU takes one of them (what is compiled is equal).
+// A Config is a plain struct. Its fields are visited like those of options (ligerdsl/dsl/meta.h),
+// each with its possible values and with the effect of another value on the results (Bits). It
+// holds choices only: `build` derives tiles and grids. The search space is every combination that
+// `valid` accepts.
+//
+// A CPU ignores min_ctas_per_sm. All its values are valid there, so that a GPU's Config can be
+// tried, and they change the Launch only. A search on a CPU therefore needs only one of them.
 #pragma once
 
 #include <cstdint>
@@ -22,18 +27,19 @@
 
 namespace ligerdsl::kernels {
 
-// What a call must do at least, whatever the Config.
+// Least work of a call, for any Config.
 struct Cost {
   double bytes = 0;  // inputs read once, results written once
 };
 
-// "keep=registers rows=4 num_warps=8": what `config.NAME=VALUE` settings of the command and tables of tuned kernels hold.
+// Returns text like "keep=registers rows=4 num_warps=8". Tuned tables and the `config.NAME=VALUE`
+// arguments of the command hold the same names and values.
 std::string config_text(const std::vector<MetaField>& fields);
 
 namespace detail {
 
-// An option that is false, 0 or the first of its names is left out: one that is added later, and then means what there
-// was before, changes no text.
+// Writes options as text, without those that are false, 0 or the first name of an enum. So a new
+// option whose default means the old behaviour does not change existing texts.
 struct MetaTextWriter {
   std::string text;
 
@@ -64,7 +70,7 @@ struct MetaTextWriter {
 
 }  // namespace detail
 
-// The same of a struct's fields, at once.
+// Returns the text of all options of a struct.
 template <class Meta>
 std::string meta_text(Meta meta) {
   detail::MetaTextWriter writer;
@@ -72,7 +78,7 @@ std::string meta_text(Meta meta) {
   return std::move(writer.text);
 }
 
-// A kernel without a choice of schedules.
+// Kernel with a single schedule.
 template <class Options>
 struct FixedKernel {
   const char* name;
@@ -86,11 +92,11 @@ template <class Options, class Config>
 struct ConfiguredKernel {
   const char* name;
   const char* description;
-  // The reason why this Config cannot be; empty: it can be built, and every GPU of the machine's
-  // architecture runs it.
+  // Returns the reason why this Config cannot be built. Empty if it can; every GPU of the machine's
+  // architecture then runs it.
   std::string (*valid)(const Machine&, const Options&, const Config&);
   Config (*heuristic)(const Machine&, const Options&);
-  Operation (*build)(const Machine&, const Options&, const Config&);  // of a Config that is valid
+  Operation (*build)(const Machine&, const Options&, const Config&);  // the Config must be valid
   Cost (*cost)(const Options&, int64_t rows);
   int version = 1;  // raised when a field changes its meaning
 
@@ -98,8 +104,8 @@ struct ConfiguredKernel {
     return build(machine, options, heuristic(machine, options));
   }
 
-  // The heuristic's choice with these fields changed. Throws ligerdsl::Error for a name or value that there is not and
-  // for what is not valid.
+  // Returns the heuristic's Config with these fields changed. Throws ligerdsl::Error for an unknown
+  // name or value, and for a Config that is not valid.
   Config chosen(const Machine& machine, const Options& options, const MetaValues& changed) const {
     const Config config = meta_from<Config>(name, changed, heuristic(machine, options));
     if (const std::string reason = valid(machine, options, config); !reason.empty())

@@ -1,8 +1,8 @@
-// A number of rows, programs, elements or bytes, computed from sizes that a caller chose.
+// Number of rows, programs, elements or bytes, computed from sizes that a caller chose.
 //
-// Sums and products stop at the largest number instead of wrapping, and every limit refuses that number. So a launch
-// rule is plain arithmetic, and whoever compares its result with a limit has seen all overflows. There is no way from a
-// Count to int64_t but value(): arithmetic that is not checked does not compile.
+// Additions and multiplications saturate at the largest int64_t, which every limit rejects. So
+// launch rules are plain arithmetic, and one comparison with a limit finds all overflows. Only
+// value() converts a Count to int64_t, so unchecked arithmetic does not compile.
 #pragma once
 
 #include <compare>
@@ -16,10 +16,10 @@ class Count {
   constexpr Count(int64_t value) : value_(value) {}  // NOLINT(google-explicit-constructor): numbers are counts
 
   constexpr int64_t value() const { return value_; }
-  // Too large to be told apart from larger ones.
+  // Returns true if the value is the largest one, which stands for all larger values too.
   constexpr bool saturated() const { return value_ == std::numeric_limits<int64_t>::max(); }
 
-  // Of counts that are not negative.
+  // Both counts are non-negative.
   friend constexpr Count operator+(Count a, Count b) {
     int64_t sum = 0;
     return __builtin_add_overflow(a.value_, b.value_, &sum) ? std::numeric_limits<int64_t>::max() : sum;
@@ -35,7 +35,7 @@ class Count {
   int64_t value_;
 };
 
-// a / b, rounded up; b > 0. Exact for every a.
+// Returns a / b, rounded up; b > 0. Exact for every a.
 constexpr Count ceil_div(Count a, Count b) {
   return a.value() / b.value() + (a.value() % b.value() != 0);
 }

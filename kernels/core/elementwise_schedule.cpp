@@ -3,7 +3,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kMostHeld = 16;  // vectors of a thread, of each array
+constexpr int64_t kMostHeld = 16;  // vectors per thread and array
 
 }  // namespace
 
@@ -18,16 +18,17 @@ ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t
 std::string refused(DType type, int64_t cols, const ElementwiseConfig& config) {
   const int64_t width = config.columns(type, cols), threads = program::kWarpThreads * config.num_warps;
   if (config.vectors > 0 && width < vector_width(type))
-    return "a block of less than a vector; use fewer rows, more vectors or warps, or vectors=0";
+    return "a block has less than one vector; use fewer rows, more vectors or warps, or vectors=0";
   if (config.vectors > 0 && width >= tile_width(cols))
     return "a block of " + std::to_string(width) +
            " columns holds whole rows; use fewer vectors or warps, or vectors=0";
   const int64_t vectors = config.rows * width / vector_width(type);
   if (config.num_warps > 1 && vectors < threads)
-    return "a tile of " + std::to_string(vectors) + " vectors leaves threads without one; use fewer warps or more rows";
+    return "vectors per tile: expected at least " + std::to_string(threads) + ", got " + std::to_string(vectors) +
+           "; use fewer warps or more rows";
   if (vectors > kMostHeld * threads)
-    return "a thread would hold " + std::to_string(vectors / threads) + " vectors of each array, at most " +
-           std::to_string(kMostHeld) + " are possible; use more warps, fewer rows, or blocks (vectors of 1 or more)";
+    return "vectors per thread and array: expected at most " + std::to_string(kMostHeld) + ", got " +
+           std::to_string(vectors / threads) + "; use more warps, fewer rows, or blocks (vectors of 1 or more)";
   return "";
 }
 
@@ -38,7 +39,7 @@ int work_vectors(const Machine& machine, DType type) {
 }
 
 std::string refused_flat(DType type, const ElementwiseConfig& config) {
-  if (config.rows != 1 || config.vectors == 0) return "the array is flat; use rows=1 and vectors of 1 or more";
+  if (config.rows != 1 || config.vectors == 0) return "a flat array has no rows; use rows=1 and vectors of 1 or more";
   return refused(type, kFlat, config);
 }
 

@@ -1,4 +1,4 @@
-// The schedules of kernels that work element by element.
+// Schedules of elementwise kernels.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 namespace ligerdsl::kernels {
 
 struct ElementwiseConfig {
-  int rows = 1;  // of a tile
+  int rows = 1;  // rows per tile
   int num_warps = 4;
-  int vectors = 1;  // of 16 bytes that a thread has of a tile of blocks; 0: tiles are of whole rows
+  int vectors = 1;  // 16-byte vectors per thread of a tile of column blocks; 0: a tile has whole rows
 
   int64_t columns(DType type, int64_t cols) const {
     return vectors == 0 ? tile_width(cols) : program::kWarpThreads * num_warps * vector_width(type) * vectors / rows;
@@ -30,19 +30,21 @@ struct ElementwiseConfig {
   }
 };
 
-// In blocks that divide wide rows where that is possible (tile_shape.h).
+// Returns the default schedule. Wide rows are split into blocks that divide them, if possible
+// (tile_shape.h).
 ElementwiseConfig elementwise_config(const Machine& machine, DType type, int64_t cols, ElementwiseWork work = {});
-// Why rows of so many elements cannot be taken so; empty: they can.
+// Returns the reason why rows of `cols` elements cannot have this schedule; empty if they can.
 std::string refused(DType type, int64_t cols, const ElementwiseConfig& config);
 
 // Schedules of kernels whose programs each own one tile of rows, or one block of a flat array.
 namespace elementwise_rule {
 
-// Columns of the rows by which a flat array is scheduled.
+// A flat array is scheduled as rows of this many columns.
 inline constexpr int64_t kFlat = kResidentWidth;
 
-// Returns the vectors per thread of kernels that compute for as long as they read and write. On an H200, 16384x14336 in bf16,
-// GELU's erf form takes 220 us with four vectors and 254 with one, dropout 233 and 259. A vector of f32 is half the work.
+// Returns the vectors per thread of kernels whose arithmetic takes as long as their memory
+// accesses. On an H200, 16384x14336 in bf16, the erf form of GELU takes 220 us with four vectors
+// and 254 us with one; dropout takes 233 and 259 us. A vector of f32 has half the work.
 int work_vectors(const Machine& machine, DType type);
 
 // Returns the reason why blocks of a flat array cannot have this schedule; empty if they can.
@@ -53,7 +55,7 @@ std::string valid(const Machine&, const Options& o, const ElementwiseConfig& con
   return refused(o.type, o.cols, config);
 }
 
-// `arrays`: number of arrays of rows that the kernel reads or writes.
+// `arrays`: number of arrays that the kernel reads or writes.
 template <int arrays, class Options>
 ElementwiseConfig heuristic(const Machine& machine, const Options& o) {
   return elementwise_config(machine, o.type, o.cols, {.arrays = arrays});

@@ -1,4 +1,4 @@
-// Labels and indices, as kernels take them.
+// Views of labels and indices.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace ligerdsl::kernels {
 
-// A vector of any stride that is not negative: labels may be a column of a larger tensor. Aligned variants take them to be contiguous
-// (argument_facts.h).
+// Returns a vector argument with any non-negative stride: labels may be a column of a larger
+// tensor. Aligned variants assume that it is contiguous (argument_facts.h).
 inline View index_view(KernelBuilder& k, const std::string& name, DType type) {
   return k.view(name, type, {dyn}, {.strides = {dyn}});
 }

@@ -1,12 +1,14 @@
-// What every kernel family hands to its caller: an Operation, which is a list of kernels in order plus the scratch
-// buffers that connect them.
+// Operations: the result of every kernel family. An Operation is a list of kernels in order, plus
+// the scratch buffers that connect them.
 //
-// The caller binds arguments by name. An argument of a kernel is one of
-//   * a tensor or scalar of the operation's interface (the family's header lists names, shapes and types),
-//   * a scratch buffer of Operation::workspace, as a tensor of the shape given there with padded rows (workspace.h).
-// Row counts are run-time values: grids and workspace sizes are arithmetic over the number of rows (Size; the family's
-// header says what a row is), so one Operation serves every number of rows. The number and order of partial results
-// depend on shape, machine and options only, never on how many threads a CPU runs.
+// The caller binds arguments by name. An argument of a kernel is either
+//   * a tensor or scalar of the operation's interface, listed in the family's header, or
+//   * a scratch buffer of Operation::workspace, with padded rows (workspace.h).
+//
+// The number of rows is known at run time only. Grids and workspace sizes are formulas of it
+// (Size), so one Operation serves every number of rows; the family's header defines a row. The
+// number and order of partial results depend on shape, machine and options, never on the number of
+// a CPU's threads.
 #pragma once
 
 #include <array>
@@ -22,31 +24,32 @@
 
 namespace ligerdsl::kernels {
 
-// What launch rules may depend on beside the shape: what authors outside are given, too.
+// Device that a launch rule may depend on. Authors' kernels receive the same struct.
 using Machine = Target;
 
-// A GPU, by the architecture that code is compiled for ("sm_90a") and the PTX version that its driver takes, times ten.
-// 0 SMs: as many as its usual chip has. Throws if there is no such architecture.
+// Returns a GPU. `arch` is the architecture that code is compiled for ("sm_90a"). `ptx_version` is
+// ten times the PTX version that its driver accepts. If `sms` is 0, the GPU has the SMs of the
+// usual chip. Throws if the architecture is unknown.
 Machine gpu(const std::string& arch, int sms, int ptx_version);
 
-using Grid = std::array<int64_t, 3>;  // programs along x, y and z; a 0 anywhere means: nothing to launch
+using Grid = std::array<int64_t, 3>;  // programs along x, y and z; if any is 0, nothing is launched
 
-// A recorded kernel and how it is launched. The grid is one of rows.
+// Recorded kernel and its launch. The grid is a formula of the number of rows.
 struct Step {
   program::Program program;
   Launch launch;
 };
 
-// A launch of the library's: a loop is pipelined where the kernel says so, not by default (num_stages is 1 here, 2 for
-// authors).
+// Returns a launch of a library kernel. num_stages is 1 here and 2 for authors: library kernels
+// pipeline only the loops that they mark.
 Launch library_launch(Size programs, int num_warps);
 
 struct Scratch {
   std::string name;
   DType dtype = DType::f32;
   std::vector<Size> shape;
-  // What is reserved, where more rows may need less than fewer do: a workspace for many rows serves fewer. Empty: the
-  // shape.
+  // Shape that is reserved; empty: `shape`. It may be larger than `shape`, because fewer rows may
+  // need more memory, and a workspace for many rows must serve fewer rows too.
   std::vector<Size> room;
 };
 
@@ -55,12 +58,13 @@ struct Operation {
   std::vector<Scratch> workspace;
 };
 
-// Adds a step. If its program was recorded as dynamic persistent (record.h), what it counts with is scratch
-// ("next_program"), set to 0 by a step before it; the caller binds "programs", which is the grid's number.
+// Appends a step. A program that was recorded as dynamic persistent (record.h) also gets a counter,
+// "next_program", as scratch, and a step before it that sets the counter to 0. The caller binds
+// "programs", the number of programs of the grid.
 void add_step(Operation& operation, Step step);
 Operation operation_of(Step step);
 
-using ligerdsl::ceil_div;  // beside those of this namespace
+using ligerdsl::ceil_div;  // overloads next to those of this namespace
 constexpr int64_t round_up(int64_t a, int64_t b) {
   return ceil_div(a, b) * b;
 }

@@ -1,5 +1,5 @@
-// The tile of an elementwise kernel over rows: program p owns `rows` rows and `block` columns of every view, and blocks
-// of columns are numbered fastest (elementwise_launch).
+// Tile of an elementwise kernel over rows. A program owns `rows` rows and `block` columns of every
+// view. Consecutive programs own consecutive blocks of columns (elementwise_launch).
 #pragma once
 
 #include "ligerdsl/dsl.h"
@@ -8,7 +8,7 @@ namespace ligerdsl::kernels {
 
 class ProgramTile {
  public:
-  // Of views as wide as this one; m has the tile's `rows` and `block`.
+  // All views are as wide as `view`. `m` has the `rows` and `block` of the tile.
   template <class Meta>
   ProgramTile(KernelBuilder& k, const View& view, const Meta& m) : rows_(m.rows), block_(m.block) {
     Scalar blocks = cdiv(view.dim(1), m.block).to(i32);

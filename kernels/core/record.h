@@ -1,4 +1,4 @@
-// Records a kernel by the library's conventions.
+// Recording of library kernels.
 #pragma once
 
 #include <string>
@@ -10,18 +10,19 @@
 
 namespace ligerdsl::kernels {
 
-// How the programs of a kernel come to CTAs: one each, or as KernelBuilder::dynamic_persistent says. No kernel's code
-// depends on it.
+// Assignment of programs to CTAs: one program per CTA, or KernelBuilder::dynamic_persistent. The
+// code of a kernel does not depend on it.
 enum class Schedule { grid, dynamic_persistent };
 
-// CTAs that share rows take them from a counter.
+// Clusters that share rows take their programs from a counter.
 inline Schedule schedule_of(const RowConfig& config) {
   return config.keep == Keep::cluster ? Schedule::dynamic_persistent : Schedule::grid;
 }
 
-// The kernel's name carries the data type, so profiles tell the variants apart. Products and sums are contracted only
-// where a kernel says fma: the compiler's choice could differ between the in-place and the out-of-place variant of one
-// kernel, and their results are to have the same bits.
+// Records a step. The name of the kernel ends with the dtype, so that profiles show it. The
+// compiler contracts no multiplication and addition unless the kernel calls fma. Otherwise the
+// in-place and the out-of-place compile of a kernel could differ, and their results must have the
+// same bits.
 template <class Meta>
 Step record_step(const std::string& name, DType type, void (*build)(KernelBuilder&, const Meta&), const Meta& meta,
                  Launch launch, Schedule schedule = Schedule::grid) {

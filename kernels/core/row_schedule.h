@@ -1,4 +1,4 @@
-// Choices that kernels over rows share, and what makes them possible.
+// Schedule of row kernels: its fields, its default and its conditions.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,38 @@
 
 namespace ligerdsl::kernels {
 
-// Where a row waits that is read for its statistics and again for the result.
+// Place of a row between its two uses: a row kernel reads each row for its statistics and again for
+// the result.
 enum class Keep {
-  registers,  // a CTA has whole rows in one tile
-  shared,     // a CTA goes through blocks of a row twice; shared memory keeps what fits (docs/architecture.md)
-  cluster,    // the same by the CTAs of a cluster, each with its part of every block
+  registers,  // a CTA holds whole rows in one tile
+  shared,     // a CTA reads blocks of a row twice; shared memory caches what fits (docs/architecture.md)
+  cluster,    // like shared, but each CTA of a cluster has a part of every block
 };
 
 struct RowConfig {
   Keep keep = Keep::registers;
-  int rows = 1;  // of a tile; 1 unless keep is registers
+  int rows = 1;  // rows per tile; 1 unless keep is registers
   int num_warps = 4;
-  int vectors = 0;  // of 16 bytes that a thread has of a block; 0 where keep is registers: what the row makes it
+  int vectors = 0;  // 16-byte vectors per thread and block; 0 if keep is registers: the row decides
   int num_ctas = 1;
-  int min_ctas_per_sm = 0;  // 0: no floor
+  int min_ctas_per_sm = 0;  // 0: no minimum
 
+  // Returns true if a tile has whole rows.
   bool whole() const { return keep == Keep::registers; }
-  // Columns of a tile, or of the block of all CTAs of a cluster.
+  // Columns per tile, or per block of all CTAs of a cluster.
   int64_t columns(DType type, int64_t cols) const {
     return whole() ? tile_width(cols)
                    : int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors;
   }
-  // Vectors of a tile that a thread holds.
+  // Vectors per thread of a tile.
   int64_t held(DType type, int64_t cols) const {
     return rows * columns(type, cols) / (int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type));
   }
-  // For so many rows, without the program.
+  // Returns a launch with one program per tile of rows.
   Launch launch() const;
 
-  // `bits`: what differs where it is taken otherwise; more than a row where rows of a tile are added up.
+  // `bits`: effect of another value on the results; larger than Bits::row if a kernel adds up the
+  // rows of a tile.
   template <class V>
   void visit(V&& v, Bits bits = Bits::row) {
     v("keep", keep, {"registers", "shared", "cluster"}, bits);
@@ -52,27 +55,31 @@ struct RowConfig {
   }
 };
 
-// Rows of `cols` elements as tiles of whole rows, with about so many vectors per thread.
+// Returns a schedule with tiles of whole rows and about `vectors` vectors per thread.
 RowConfig whole_rows(const Machine& machine, DType type, int64_t cols, int64_t vectors);
-// In blocks of so many columns that a CTA reads.
+// Returns a schedule in which a CTA reads blocks of `block` columns, with `vectors` vectors per
+// thread.
 RowConfig rows_in_blocks(DType type, int64_t block, int64_t vectors);
-// Rows below so many bytes are shared by four CTAs, others by eight, or sixteen of the longest.
+// Row bytes below which a cluster has 4 CTAs. Longer rows have 8, and the longest 16.
 inline constexpr int64_t kSharedByEight = 128 * 1024;
-// Bytes from which on the norms' rows are shared.
+// Row bytes from which on the CTAs of a cluster share the rows of norms.
 inline constexpr int64_t kSharedRow = kSharedByEight;
 
-// Shared by a cluster. `of` says num_warps, min_ctas_per_sm (how many of these CTAs an SM is to have room for) and the
-// most vectors; rows are of `streams` arrays that are read twice. None where the machine or the rows do not allow it.
+// Returns a schedule in which a cluster shares each row; none if the machine or the rows do not
+// allow it. `of` gives num_warps and the largest number of vectors. Its min_ctas_per_sm is the
+// number of these CTAs that must fit on an SM. `streams`: number of arrays whose rows are read
+// twice.
 std::optional<RowConfig> rows_in_cluster(const Machine& machine, DType type, int64_t cols, RowConfig of,
                                          int64_t streams = 1);
-// Whether so many CTAs, one of each SM's, have about room for a row of this many bytes. An SM has room for the parts of
-// its CTAs and for what of the next rows' and of what all rows share keeps memory busy.
+// Returns true if an SM has shared memory for the parts of `ctas_per_sm` CTAs. Each CTA has one of
+// `num_ctas` parts of a row of `bytes` bytes. The limit leaves room for loads of the next rows and
+// for data that all rows share.
 bool kept_by_cluster(const Machine& machine, int num_ctas, int64_t bytes, int ctas_per_sm);
 
-// Why rows of this kind cannot be taken so; empty: they can.
+// Returns the reason why rows of `cols` elements cannot have this schedule; empty if they can.
 std::string refused(const Machine& machine, DType type, int64_t cols, const RowConfig& config);
 
-// Why blocks cannot be dealt to lanes (block_lanes); empty: they can.
+// Returns the reason why blocks cannot be distributed over lanes (block_lanes); empty if they can.
 std::string refused_lanes(const RowConfig& config);
 
 }  // namespace ligerdsl::kernels

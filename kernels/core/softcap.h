@@ -5,8 +5,8 @@
 
 namespace ligerdsl::kernels {
 
-// Whether tiles of 16-bit logits may be capped by the form that is off by up to 3e-7 of the cap. Among few classes a
-// row's loss would show it.
+// Returns true if tiles of 16-bit logits may use the quick form, whose error is up to 3e-7 of the
+// cap. With few classes the loss of a row would show this error.
 inline bool allows_quick_softcap(double cap, int64_t classes) {
   constexpr double kLargestCap = 64;
   constexpr int64_t kFewestClasses = 4096;
@@ -17,8 +17,8 @@ class Softcap {
  public:
   Softcap() = default;
   explicit Softcap(const Scalar& cap) : cap_(cap), inverse_(1.0f / cap) {}
-  // Of logits in `type`. Quick tiles are cap - 2 cap / (1 + e^(2 |x| / cap)) with the sign of x: seven instructions and
-  // no branch, where tanh has 10 to 16.
+  // For logits in `type`. The quick form of a tile is cap - 2 cap / (1 + e^(2 |x| / cap)) with the
+  // sign of x. It takes seven instructions and no branch; tanh takes 10 to 16.
   Softcap(const Scalar& cap, bool quick, DType type) : Softcap(cap) {
     if (!quick || size_of(type) != 2) return;
     constexpr double kTwiceLog2E = 2.8853900817779268;
@@ -40,7 +40,7 @@ class Softcap {
 
  private:
   Scalar cap_, inverse_;
-  Scalar rate_, minus_range_;  // of the quick form, else empty
+  Scalar rate_, minus_range_;  // coefficients of the quick form; empty without it
 };
 
 }  // namespace ligerdsl::kernels

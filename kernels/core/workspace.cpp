@@ -10,7 +10,7 @@ int64_t row_pitch(DType type, int64_t size) {
   return round_up(size, (size * size_of(type) < kLine ? kVector : kLine) / size_of(type));
 }
 
-// The same for any size. A row whose length depends on the call is given whole lines.
+// Overload for any size. A row whose length depends on the call is padded to whole cache lines.
 Size row_pitch(DType type, const Size& size) {
   if (size.nodes().size() == 1 && size.nodes()[0].kind == Size::Kind::number) return row_pitch(type, size.number());
   const int64_t unit = kLine / size_of(type);

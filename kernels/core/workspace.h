@@ -1,7 +1,9 @@
-// Memory layout of an operation's scratch buffers. Plans make views by it, and so do the tests' backends.
+// Memory layout of an operation's scratch buffers. Plans and the backends of tests create views
+// with it.
 //
-// Rows are padded so that each begins where 16-byte accesses and TMA copies may begin: to whole vectors, and to whole
-// cache lines if a row fills one or more. A buffer of one dimension has no padding.
+// Rows are padded to whole 16-byte vectors, so that vector accesses and TMA copies can start at
+// each row. Rows of a cache line or more are padded to whole lines. A one-dimensional buffer has no
+// padding.
 #pragma once
 
 #include <span>

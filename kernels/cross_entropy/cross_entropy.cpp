@@ -1,22 +1,25 @@
-// Cross-entropy of logits x [n, V] and labels y [n]; arithmetic in f32. For a row that is not ignored:
+// Cross-entropy of logits x [n, V] and labels y [n]. Arithmetic is f32. For a row that is not
+// ignored:
 //
-//   x += bias, where there is one;  z = softcap tanh(x / softcap) or x;  z /= temperature
+//   x += bias, if there is one;  z = softcap tanh(x / softcap), or x;  z /= temperature
 //   lse = log sum_c e^z_c;  p_c = e^(z_c - lse);  a = label_smoothing, e = a / V
 //   loss = (1-a) (lse - z_y) + a lse - e sum_c z_c
 //        = (1-a) w_y (lse - z_y) + e (W lse - sum_c w_c z_c)  with class weights w, W = sum_c w_c
 //   zeta = lse_square_scale lse^2
 //   mean: loss / S + zeta / n;  sum and none: loss + zeta
-//   d_c = p_c (1 + 2 lse_square_scale lse) - e - (1-a) [c = y]                                          (mean: / n)
-//       = w_y (1-a) (p_c - [c = y]) + e (W p_c - w_c)  (mean: / S)  + 2 lse_square_scale lse p_c        (mean: / n)
-//   entropy = lse - sum_c p_c z_c, and with h, its upstream gradient, d_c -= h p_c (log p_c + entropy)
-//   d_c *= 1 - (z_c / softcap)^2, by the z before temperature divides it;  d_c /= temperature
-//   token scaling: loss, zeta and d times p_y, but not what comes from h
+//   d_c = p_c (1 + 2 lse_square_scale lse) - e - (1-a) [c = y]                          (mean: / n)
+//       = w_y (1-a) (p_c - [c = y]) + e (W p_c - w_c)                                   (mean: / S)
+//         + 2 lse_square_scale lse p_c                                                  (mean: / n)
+//   entropy = lse - sum_c p_c z_c;  with its upstream gradient h: d_c -= h p_c (log p_c + entropy)
+//   d_c *= 1 - (z_c / softcap)^2, with z before the division by temperature;  d_c /= temperature
+//   token scaling: multiplies loss, zeta and d by p_y, except for the terms of h
 //
-// Large logits cancel in lse - z_c, so that difference is formed from z_c - max and log(sum), never from lse itself;
-// the sum over c of lse - z_c is taken relative to z_y for the same reason.
+// Large logits cancel in lse - z_c. So the kernels compute it from z_c - max and log(sum), never
+// from lse itself. For the same reason the sum over c of lse - z_c is computed relative to z_y.
 //
-// Bytes, s = sizeof(type): loss only n V s; with the gradient 2 n V s, and another n V s where a row does not fit a
-// tile (the second pass runs backwards, so it begins with what the caches hold). One exponential per element and pass.
+// Bytes, s = sizeof(type): n V s for the loss, 2 n V s with the gradient. A row that does not fit
+// in a tile takes another n V s; its second pass runs backwards, to begin with what the caches
+// hold. Each element takes one exponential per pass.
 #include "kernels/cross_entropy/cross_entropy.h"
 
 #include <numbers>
@@ -30,7 +33,7 @@ using Arguments = CrossEntropyArguments;
 using Row = CrossEntropyRow;
 using Coefficients = CrossEntropyResults::Coefficients;
 
-// A row whose label counts.
+// A row whose label is a class and not ignore_index.
 class CountedRow {
  public:
   CountedRow(KernelBuilder& k, const CrossEntropyMeta& m, const Arguments& args, const Row& row, const Scalar& index,
@@ -61,7 +64,7 @@ class CountedRow {
 
  private:
   Tile gradient(const Tile& z, const Coefficients& c, const Scalar& b) const {
-    // Explicit fma: the same bits wherever the compiler would or would not contract.
+    // Explicit fma, so that the bits do not depend on whether the compiler contracts.
     const Tile u = base_2(z, -sums_.base);
     Tile d = fast_exp2(u);
     const auto scaled = [&](const auto& power) {

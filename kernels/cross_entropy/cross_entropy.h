@@ -1,4 +1,5 @@
-// Cross-entropy of rows of logits with all its options: loss, z-loss, accuracy, predictions, gradient.
+// Cross-entropy of rows of logits with all its options: loss, z-loss, accuracy, predictions,
+// gradient.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ struct CrossEntropyOptions {
   DType type = f32;         // of logits and d_logits
   DType label_type = i64;
   Reduction reduction = Reduction::mean;
-  bool has_bias = false;  // bias [V] is added to every row before anything else
+  bool has_bias = false;  // bias [V] is added to each row first
   DType bias_type = f32;
   bool has_weight = false;  // class weights
   DType weight_type = f32;
@@ -31,10 +32,10 @@ struct CrossEntropyOptions {
   bool with_z_loss = false, with_accuracy = false, with_predictions = false, with_lse = false;
   bool with_entropy = false;
   bool with_gradient = false;
-  bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
+  bool with_d_loss = false;  // multiply the gradient by the upstream gradient d_loss
   DType d_loss_type = f32;
-  bool with_d_entropy = false;  // the gradient is that of the entropies, times d_entropy, as well
-  bool token_scaling = false;   // loss, z loss and gradient of a row times p_y, taken as a constant
+  bool with_d_entropy = false;  // also add the gradient of the entropies, times d_entropy
+  bool token_scaling = false;   // multiply a row's loss, z-loss and gradient by the constant p_y
   bool part = false;            // the rows are part of a batch whose first row is `first_row`
 
   bool entropies() const { return with_entropy || with_d_entropy; }
@@ -71,59 +72,69 @@ struct CrossEntropyOptions {
 };
 
 struct CrossEntropyMeta : CrossEntropyOptions {
-  int64_t block = 1024;           // columns of a tile: the whole row unless `looped`
-  bool looped = false;            // wider rows: two passes over blocks of the row
-  bool aligned_blocks = false;    // blocks begin at whole vectors wherever rows do (View::alignment_offset)
-  bool prefetched = true;         // the first pass loads a block ahead
-  BlockLanes lanes;               // how a block is dealt
+  int64_t block = 1024;           // columns per tile: the whole row unless `looped`
+  bool looped = false;            // rows wider than a tile: two passes over blocks of the row
+  bool aligned_blocks = false;    // blocks begin at 16-byte boundaries (View::alignment_offset)
+  bool prefetched = true;         // the first pass is pipelined with two stages
+  BlockLanes lanes;               // distribution of a block's columns over lanes
   bool several_rows = false;      // program p takes rows p, p + programs, p + 2 programs ...
-  bool without_logits = false;    // nothing of a row is read but what others found out about it
-  bool without_d_logits = false;  // a gradient is made, and stored elsewhere
-  bool totals_in_parts = false;   // partial results of many rows come from a launch before (cross_entropy_totals.h)
+  bool without_logits = false;    // the kernel reads only precomputed statistics of a row
+  bool without_d_logits = false;  // compute a gradient, but store it elsewhere
+  bool totals_in_parts = false;   // an earlier launch leaves partial sums (cross_entropy_totals.h)
 };
 
-// Whether the last launch counts the rows and divides by their number. The others need no number of rows then, so no
-// launch has to count them first.
+// Returns true if the last launch counts the rows and divides by their number. Then no other launch
+// needs the number, so no launch counts the rows first.
 inline bool divides_at_the_end(const CrossEntropyOptions& m) {
   return m.reduction == Reduction::mean && !m.with_gradient && !m.has_weight && !m.part;
 }
 
-// Whether rows need what cross_entropy_count counts.
+// Returns true if the rows need the results of cross_entropy_count.
 bool needs_counts(const CrossEntropyOptions& m);
 
-// Counts the rows on the device, as the options ask. Arguments: counts [4] f32 (out), labels [n] label_type,
-// [weight [V] weight_type], ignore_index i64; with totals_in_parts also the scratch of add_count. One program.
-// counts = 1/n, 1/S, W, n: n rows that are not ignored, S the sum of their weights (n without weights), W the sum of
-// all weights; 1/n and 1/S are 0 when n is 0.
+// Counts the rows on the device, as the options ask. One program. Arguments: counts [4] f32 (out),
+// labels [n] label_type, [weight [V] weight_type], ignore_index i64. With totals_in_parts also the
+// scratch of add_count.
+//
+// counts = 1/n, 1/S, W, n: n is the number of rows that are not ignored, and S the sum of their
+// weights (n without weights). W is the sum of all weights. 1/n and 1/S are 0 if n is 0.
 void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// One program per row, or any number of programs with several_rows. Arguments, those in brackets as the options say:
-//   [row_loss], [row_z_loss], [row_accuracy], [entropy], [lse] [n] f32; loss and z_loss [n] loss_type and accuracy [n] f32 stand
-//   in their place when reduction is none; [predictions] [n] i64; [d_logits] [n, V] type; logits [n, V] type; labels
-//   [n]; [bias], [weight] [V]; [d_loss] [1], or [n] when reduction is none; [d_entropy] [n] f32; [counts]; error [1] i64;
-//   ignore_index i64; [first_row] i64; [label_smoothing], [lse_square_scale], [softcap], [temperature] f32. counts are
-//   of the whole batch.
-// d_logits may be exactly logits. Without a gradient logits are not written.
+// One program per row, or any number of programs with several_rows. Arguments; the options select
+// those in brackets:
+// - outputs, reduction none: [loss], [z_loss] [n] loss_type, [accuracy] [n] f32
+// - outputs, other reductions: [row_loss], [row_z_loss], [row_accuracy] [n] f32
+// - outputs: [entropy], [lse] [n] f32; [predictions] [n] i64; [d_logits] [n, V] type
+// - inputs: logits [n, V] type; labels [n]; [bias], [weight] [V]; [d_loss] [1], or [n] if reduction
+//   is none; [d_entropy] [n] f32; [counts] of the whole batch
+// - error [1] i64
+// - scalars: ignore_index i64; [first_row] i64; [label_smoothing], [lse_square_scale], [softcap],
+//   [temperature] f32
+//
+// d_logits may be the same memory as logits. Without a gradient the kernel does not write logits.
 void cross_entropy_rows(KernelBuilder& k, const CrossEntropyMeta& m);
 
-// loss, z_loss = sums of the rows, or means if it divides; accuracy = sum / n. Arguments: [loss [1], row_loss],
-// [z_loss [1], row_z_loss], [accuracy [1] f32, row_accuracy], [counts], or if it divides labels and ignore_index; with
-// totals_in_parts also the scratch of add_finish. One program.
+// Computes loss and z_loss as sums over rows, or as means if divides_at_the_end, and accuracy as a
+// mean. One program. Arguments: [loss [1], row_loss], [z_loss [1], row_z_loss], [accuracy [1] f32,
+// row_accuracy], [counts], or labels and ignore_index if divides_at_the_end. With totals_in_parts
+// also the scratch of add_finish.
 void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m);
 
 // Rows: rows of logits. Scratch: counts, row_loss, row_z_loss, row_accuracy, as needed.
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options);
 
 struct CrossEntropyConfig : RowConfig {
-  // Programs of an SM that start in 45 us on an H200, where a program for each of 10^6 rows takes 1.35 ms. They are some
-  // ten times what runs there together, so that the last ones leave an SM idle for a tenth of the time at most.
+  // Programs per SM for short rows. An H200 starts this many in 45 us. It is about ten times the
+  // number that run at once, so that the last ones leave an SM idle for at most a tenth of the
+  // time.
   static constexpr int kProgramsOfShortRows = 256;
 
-  bool prefetched = false;  // rows in blocks: the first pass loads a block ahead
-  int programs_per_sm =
-      0;  // whole rows: most programs per SM, each of which takes several rows; 0: one program per row
+  bool prefetched = false;  // looped rows: the first pass loads a block ahead
+  // Whole rows: maximum of programs per SM, each of which takes several rows; 0: one program per
+  // row.
+  int programs_per_sm = 0;
 
-  // Without the program.
+  // Returns the launch; the caller sets its program.
   Launch launch(const Machine& machine) const;
 
   template <class V>
@@ -137,10 +148,10 @@ struct CrossEntropyConfig : RowConfig {
 using CrossEntropy = ConfiguredKernel<CrossEntropyOptions, CrossEntropyConfig>;
 extern const CrossEntropy cross_entropy_kernel;
 
-// What a Config makes of the options.
+// Returns the compile-time parameters that a config gives to the options.
 CrossEntropyMeta cross_entropy_meta(const Machine& machine, const CrossEntropyOptions& o,
                                     const CrossEntropyConfig& config);
-// `rows`, after what counts for it and before what adds up its results; with their scratch.
+// Returns `rows` with the steps that count before it and sum after it, and their scratch.
 Operation with_totals(const CrossEntropyMeta& meta, Step rows);
 
 }  // namespace ligerdsl::kernels

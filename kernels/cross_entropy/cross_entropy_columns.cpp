@@ -1,13 +1,20 @@
-// With p_c = e^(z_c - lse), formulas and names as in cross_entropy.cpp, the gradient of one element of a row is
+// With p_c = e^(z_c - lse), and formulas and names as in cross_entropy.cpp, the gradient of one
+// element of a row is
 //
 //   d_c = p_c (t + r) - e [w_c] - [c = y] t
 //
-//   t = (1-a) [w_y] / S, e = a / V / S, r = 2 lse_square_scale lse / n + e W (e V without class weights), and
-//   with h, the upstream gradient of the entropy E, d_c -= h p_c (z_c - lse + E), and
-//   d_c *= (1 - (z_c / softcap)^2) / temperature; everything but what comes from h times d_loss and, with token scaling, p_y. 1/S and 1/n are 1 unless mean.
+//   t = (1-a) [w_y] / S,  e = a / V / S
+//   r = 2 lse_square_scale lse / n + e W (e V without class weights)
+//   with the upstream gradient h of the entropy E:  d_c -= h p_c (z_c - lse + E)
+//   d_c *= (1 - (z_c / softcap)^2) / temperature
 //
-// Here lse is one f32 number, so p_c is right to about |lse| 2^-23: enough for gradients that products of rounded
-// operands follow. Bytes: 2 n columns s, one exponential per element.
+// All terms but those of h are multiplied by d_loss and, with token scaling, by p_y. 1/S and 1/n
+// are 1 unless the reduction is mean.
+//
+// lse is one f32 number here, so p_c has a relative error of about |lse| 2^-23. This is enough for
+// gradients that become rounded operands of matmuls.
+//
+// Bytes: 2 n columns s. One exponential per element.
 #include "kernels/cross_entropy/cross_entropy_columns.h"
 
 #include <numbers>
@@ -47,15 +54,16 @@ struct ColumnArguments {
   }
 };
 
-constexpr double kLeastLogarithm = -104;  // of a probability that f32 holds: what is 0 has a product of 0
+// Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
+constexpr double kLeastLogarithm = -104;
 
-// What multiplies p_c, [w_c] and the label's one.
-struct Factors {
+// Coefficients of p_c, of [w_c] and of the label's indicator.
+struct Coefficients {
   Scalar power, smooth, target;
 };
 
-Factors factors_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const ColumnArguments& args, const Scalar& row,
-                   const Scalar& label, const Scalar& lse) {
+Coefficients coefficients_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const ColumnArguments& args,
+                             const Scalar& row, const Scalar& label, const Scalar& lse) {
   const bool mean = m.reduction == Reduction::mean;
   Scalar loss_scale = mean ? args.counts.load({1}) : k.constant(1.0f, f32);
   Scalar zeta_scale = mean ? args.counts.load({0}) : k.constant(1.0f, f32);
@@ -69,7 +77,7 @@ Factors factors_of(KernelBuilder& k, const CrossEntropyColumnsMeta& m, const Col
     loss_scale = loss_scale * p;
     zeta_scale = zeta_scale * p;
   }
-  Factors f;
+  Coefficients f;
   f.target = m.smoothing ? (1.0f - args.label_smoothing) * loss_scale : loss_scale;
   if (m.has_weight) f.target = f.target * args.weight.load({label}).to(f32);
   f.power = f.target;
@@ -97,7 +105,7 @@ void cross_entropy_columns(KernelBuilder& k, const CrossEntropyColumnsMeta& m) {
     atomic_max(args.error.ptr(), kErrorBase - row_of_batch, !ignored && !is_class && b == 0);
   }
   Scalar lse = args.lse.load({row});
-  const Factors f = factors_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
+  const Coefficients f = coefficients_of(k, m, args, row, where(counted, label, k.constant(0, i64)), lse);
 
   auto tiles = args.logits.partition({squeeze, m.block});
   Tile z = tiles.load({row, b}).to(f32);

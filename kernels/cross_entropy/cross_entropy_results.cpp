@@ -23,7 +23,7 @@ Scalar CrossEntropyResults::lse_minus(const Scalar& z) const {
   return (log_total_ - fma(z, std::numbers::log2e, -sums_.base)) * std::numbers::ln2;
 }
 
-// What multiplies the loss and the z-loss of this row in the reduced result.
+// Sets the scales of the row's loss and z-loss in the reduced result.
 void CrossEntropyResults::set_scales() {
   const bool mean = m_.reduction == Reduction::mean && !divides_at_the_end(m_);
   zeta_scale_ = mean ? args_.counts.load({0}) : k_.constant(1.0f, f32);
@@ -69,7 +69,7 @@ void CrossEntropyResults::store() const {
     Scalar right = sums_.best.to(i64) == place_.label;
     args_.accuracy.store({place_.index}, where(right, k_.constant(1.0f, f32), 0.0f));
   }
-  // In a row with NaN no element may be the largest, but what is stored is a class.
+  // In a row with NaN there may be no maximum. min() makes the stored prediction a class anyway.
   if (m_.with_predictions) args_.predictions.store({place_.index}, min(sums_.best, place_.classes - 1).to(i64));
 }
 

@@ -1,23 +1,24 @@
-// What a row's sums make of its label: results, and the coefficients of its gradient.
+// Results of a row from its row sums and its label, and the coefficients of its gradient.
 #pragma once
 
 #include "kernels/cross_entropy/cross_entropy_row.h"
 
 namespace ligerdsl::kernels {
 
-// Where a row's logits are read: what its results take beside the sums.
+// A row's place and its values that do not come from the row sums.
 struct CrossEntropyPlace {
-  Scalar index;      // of the row
-  Scalar label;      // that counts
-  Scalar classes;    // i32
+  Scalar index;      // row
+  Scalar label;      // a valid class
+  Scalar classes;    // number of classes, i32
   Scalar z_label;    // z of the label
-  Scalar reference;  // what `deviation` is relative to
-  Scalar rate;       // 1 / temperature, where there is one
+  Scalar reference;  // subtracted from each z in `deviation`
+  Scalar rate;       // 1 / temperature; empty without temperature
 };
 
 class CrossEntropyResults {
  public:
-  // d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth, and the finished d_y of the label.
+  // d_c = 2^u_c * (power + u_c * entropy) - [w_c] * smooth; `label` is the final gradient of the
+  // label.
   struct Coefficients {
     Scalar power, entropy, smooth, label;
   };
@@ -29,7 +30,7 @@ class CrossEntropyResults {
   Coefficients coefficients() const;
 
  private:
-  // lse - z without the loss of accuracy of large values.
+  // Returns lse - z without the cancellation of large values.
   Scalar lse_minus(const Scalar& z) const;
   void set_scales();
   Scalar target_weight() const;  // (1 - a) w_y
@@ -42,8 +43,10 @@ class CrossEntropyResults {
   CrossEntropyPlace place_;
   CrossEntropyRowSums sums_;
   Scalar label_power_, total_, log_total_, lse_;
-  Scalar zeta_scale_, loss_scale_, label_weight_, per_class_, rest_;  // of the loss in the reduced result, and options
-  Scalar label_exponent_, mean_exponent_;  // entropy: u of the label, and the mean of u by the probabilities
+  // Scales of the row's loss and z-loss in the reduced result, and values of options.
+  Scalar zeta_scale_, loss_scale_, label_weight_, per_class_, rest_;
+  // With entropies: u of the label, and the mean of u weighted by p.
+  Scalar label_exponent_, mean_exponent_;
 };
 
 }  // namespace ligerdsl::kernels

@@ -10,7 +10,8 @@ namespace {
 
 using Sums = CrossEntropyRowSums;
 
-// The name of a per-row result: the caller's tensor, or the scratch that the last launch adds up.
+// Returns the name of a per-row result: the caller's tensor, or scratch that the last launch adds
+// up.
 std::string row_name(const CrossEntropyOptions& m, const std::string& name) {
   return m.reduction == Reduction::none ? name : "row_" + name;
 }
@@ -19,19 +20,21 @@ DType row_type(const CrossEntropyOptions& m) {
   return m.reduction == Reduction::none ? m.loss_type : f32;
 }
 
-// Lanes' (largest exponent, sum of powers, sum of exponents times powers), the powers relative to the largest.
+// Result of combine(): largest exponent, sum of powers relative to it, sum of exponents times
+// powers.
 struct Moments {
   Scalar top, total, moment;
 };
 
-// `moment` of terms whose largest exponent is `from` when it is `to`: (u + from - to) 2^(u + from - to), summed.
+// Changes the base of a moment: with the largest exponent `to` instead of `from`, the sum becomes
+// that of (u + from - to) 2^(u + from - to).
 template <class T>
 T rescaled_moment(const T& from, const T& to, const T& total, const T& moment) {
-  const T shift = where(from > -INFINITY, from - to, 0.0f);  // nothing was added to what is empty
+  const T shift = where(from > -INFINITY, from - to, 0.0f);  // an empty sum has nothing to shift
   return fast_exp2(from - to) * fma(total, shift, moment);
 }
 
-// All lanes together: as combine(OnlineSums), with the moments.
+// Combines all lanes, as combine(OnlineSums) does, with the moments.
 Moments combine(const Tile& top, const Tile& total, const Tile& moment) {
   auto [m, s, t] = reduce({top, total, moment}, [](Scalar am, Scalar as, Scalar at, Scalar bm, Scalar bs, Scalar bt) {
     const OnlineSum both = ligerdsl::combine(OnlineSum{am, as}, OnlineSum{bm, bs});
@@ -71,7 +74,7 @@ Tile base_2(const Tile& z, TileArg minus_base) {
   return fma(z, std::numbers::log2e, minus_base);
 }
 
-constexpr double kLeastExponent = -150;  // of a power that f32 holds
+constexpr double kLeastExponent = -150;  // below the exponent of any f32 power
 
 Tile finite_exponent(const Tile& u) {
   return max(u, kLeastExponent);
@@ -85,7 +88,7 @@ CrossEntropyRow::CrossEntropyRow(KernelBuilder& k, const CrossEntropyMeta& m, co
   classes_ = args.logits.dim(1).to(i32);
   if (m.aligned_blocks) offset_ = args.logits.alignment_offset({row});
   offset_number_ = m.aligned_blocks ? offset_ : k.constant(0, i32);
-  assume(row < args.logits.dim(0));  // a program for each row
+  assume(row < args.logits.dim(0));  // one program per row
   logits_ = args.logits.partition({squeeze, m.block}).resident({row}, {.pad = -INFINITY, .alignment_offset = offset_});
   if (m.softcap) softcap_ = Softcap(args.softcap, m.quick_softcap, m.type);
   if (m.tempered) rate_ = 1.0f / args.temperature;
@@ -144,7 +147,7 @@ Sums CrossEntropyRow::sums(const Tile& z, const Scalar& label, const Scalar& ref
 }
 
 Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) const {
-  // Values that the options do not ask for are not carried far: they stay constant.
+  // Carried values that no option asks for stay constant, so that the compiler removes them.
   const Shape lanes = m_.lanes.carried();
   auto [lane_max, lane_sum, lane_label, lane_deviation, lane_moment, lane_best, lane_index] = k_.for_range(
       0, blocks(), 1, pipelined(m_.prefetched ? 2 : 1),
@@ -152,12 +155,13 @@ Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) 
             k_.zeros(lanes, f32), k_.full(lanes, -INFINITY, f32), k_.full(lanes, INT32_MAX, i32)),
       [&](Scalar b, Tile top, Tile total, Tile found, Tile deviation, Tile moment, Tile best, Tile index) {
         Tile z = load(b);
-        if (finds_label()) {  // in front of the powers: none of z outlives them
+        // Before the powers, so that z need not stay in registers after them.
+        if (finds_label()) {
           const auto look = [&] { return m_.lanes.sum(where(columns(b) == label.to(i32), z, 0.0f)); };
           found = k_.if_(b == block_of(label), look, [&] { return found; });
         }
         if (m_.smoothing) deviation = deviation + m_.lanes.sum(deviations(z, reference, b));
-        Tile added;  // to the moment
+        Tile added;  // part of the moment in this block
         const auto terms = [&](const Tile& base) {
           const Tile u = base_2(z, -base);
           const Tile powers = at_label(b, label, 0.0f, fast_exp2(u));
@@ -188,7 +192,8 @@ Sums CrossEntropyRow::looped_sums(const Scalar& label, const Scalar& reference) 
   out.base = finite_maximum(top);
   if (finds_label()) out.label = sum(lane_label);
   if (m_.smoothing) out.deviation = sum(lane_deviation);
-  // Columns before the row tie with others that are -inf.
+  // Columns before the row hold -inf and can tie with columns that are -inf; max() clamps their
+  // index to 0.
   if (wants_best()) out.best = max(reduce_min(where(lane_best == reduce_max(lane_best), lane_index, INT32_MAX)), 0);
   return out;
 }

@@ -1,4 +1,5 @@
-// A row of logits in blocks, as every kernel of cross-entropy reads it, and what a pass over it finds out.
+// Row of logits in blocks, as all kernels of cross-entropy read it, and the row sums that a pass
+// computes.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace ligerdsl::kernels {
 
-// The tensors and numbers that the options ask for.
+// Tensors and scalars that the options ask for.
 struct CrossEntropyArguments {
   View loss, z_loss, accuracy, entropy, lse, predictions, d_logits, logits, labels, bias, weight, d_loss, d_entropy,
       counts, error;
@@ -18,13 +19,14 @@ struct CrossEntropyArguments {
   CrossEntropyArguments(KernelBuilder& k, const CrossEntropyMeta& m);
 };
 
-// Runs body(row, label) for the rows of a program: its own row, or with several_rows one after the other. Labels are i64.
+// Runs body(row, label) for each row of a program: one row, or several one after the other with
+// several_rows. Labels are i64.
 template <class Body>
 void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& labels, const Body& body) {
   const Scalar first = k.program_id(0);
   const auto label_of = [&](const Scalar& row) { return labels.load({row}).to(i64); };
   if (!m.several_rows) return body(first, label_of(first));
-  // The next row's label arrives while this row is computed.
+  // Loads the next row's label while this row is computed.
   const Scalar programs = k.num_programs(0).to(i64);
   k.for_range(first.to(i64), labels.dim(0), programs, carry(label_of(first)), [&](Scalar row, Scalar label) {
     const Scalar next = label_of(row + programs);
@@ -33,23 +35,26 @@ void for_each_row(KernelBuilder& k, const CrossEntropyMeta& m, const View& label
   });
 }
 
-// Base 2: an element is the power 2^u with u = z log2(e) - base.
+// Sums over a row. An element is the power 2^u with u = z log2(e) - base.
 struct CrossEntropyRowSums {
-  Scalar base;       // the maximum, in base 2
-  Scalar others;     // sum of the powers without the label's: as p_y nears 1, 1 - p_y keeps its digits only here
+  Scalar base;  // the maximum, times log2(e)
+  // Sum of the powers except the label's. Only this sum keeps the digits of 1 - p_y as p_y
+  // approaches 1.
+  Scalar others;
   Scalar deviation;  // smoothing: sum of [w_c] (z_c - reference)
-  Scalar moment;     // entropy: sum of u 2^u, without the label's
+  Scalar moment;     // entropy: sum of u 2^u, without the label's term
   Scalar best;       // accuracy, predictions: lowest index of the largest z, i32
-  Scalar label;      // z of the label, where it was not loaded (CrossEntropyRow::finds_label)
+  Scalar label;      // z of the label, if the pass finds it (CrossEntropyRow::finds_label)
 };
 
-// Exponents of 0 or less: the approximate exponential is as good, but for what it flushes to 0 below 2^-126.
+// Returns u = z log2(e) - base. The exponents are 0 or less, for which the approximate exponential
+// is accurate, except that it flushes to 0 below 2^-126.
 Tile base_2(const Tile& z, TileArg minus_base);
-// u of what is 2^u: where that is 0, a number, so that their product is 0.
+// Replaces u = -inf by a finite number, so that u * 2^u is 0.
 Tile finite_exponent(const Tile& u);
 Scalar finite_exponent(const Scalar& u);
 
-// The first block begins `alignment_offset` columns early.
+// Reads a row in blocks. The first block begins `alignment_offset` columns before the row.
 class CrossEntropyRow {
  public:
   using Arguments = CrossEntropyArguments;
@@ -63,13 +68,13 @@ class CrossEntropyRow {
   Scalar block_of(const Scalar& column) const { return (column.to(i32) + offset_number_) / m_.block; }
   Tile columns(const Scalar& b) const { return (first_column(b) + k_.arange(m_.block)).reshape(shape_); }
 
-  // z of a block; -inf beyond the row.
+  // Returns z of a block; -inf outside the row.
   Tile load(const Scalar& b) const;
   Scalar load_one(const Scalar& column) const;
   Tile weights(const Scalar& b) const { return along_row(args_.weight, b); }
-  // What the softcap multiplies gradients with, given its z.
+  // Returns the derivative of the softcap, given its z.
   Tile cap_slope(const Tile& z) const { return softcap_.slope(m_.tempered ? z * args_.temperature : z); }
-  const Scalar& rate() const { return rate_; }  // dz/dx apart from the softcap, where there is a temperature
+  const Scalar& rate() const { return rate_; }  // dz/dx without softcap; empty without temperature
   void store_gradient(const Scalar& b, TileArg d) const {
     args_.d_logits.partition({squeeze, m_.block}).store({row_, b}, d, {.alignment_offset = offset_});
   }
@@ -77,26 +82,28 @@ class CrossEntropyRow {
     store_gradient(b, TileArg(d.to(m_.type).reshape({m_.block})));
   }
 
-  // Whether the first pass finds the label's z. If CTAs share a row in place, one that loaded it would have to meet the
-  // others before they overwrite it.
+  // Returns true if the first pass finds the label's z, because CTAs share the row. A CTA that
+  // loaded it by its index would have to synchronise with the others before they overwrite the row
+  // in place.
   bool finds_label() const { return m_.lanes.ctas > 1 && !m_.smoothing; }
 
-  // `t`, but `other` where the label is. Only one block of a row looks for it.
+  // Returns `t` with `other` at the label's column. Only one block of a row compares columns.
   Tile at_label(const Scalar& b, const Scalar& label, const TileArg& other, const Tile& t) const;
 
-  // One pass over the row, or over `z` where the row is one block. `reference` is what deviations are relative to.
+  // Returns the row sums: of `z` if the row is one block, otherwise of one pass over its blocks.
+  // `reference` is subtracted from z in deviations.
   Sums sums(const Tile& z, const Scalar& label, const Scalar& reference) const;
   Sums looped_sums(const Scalar& label, const Scalar& reference) const;
 
  private:
   bool wants_best() const { return m_.with_accuracy || m_.with_predictions; }
-  // The part of `deviation` in a block.
+  // Returns the terms of `deviation` in a block.
   Tile deviations(const Tile& z, const Scalar& reference, const Scalar& b) const;
   Tile along_row(const View& view, const Scalar& b) const {
     return view.partition({m_.block}).load({b}, {.alignment_offset = offset_}).to(f32).reshape(shape_);
   }
-  // Only the first and the last blocks have columns that are not inside, and without an alignment offset the first has
-  // none.
+  // Returns `t` with `otherwise` outside the row. Only the last block has such columns, and the
+  // first block if there is an alignment offset.
   Tile where_inside(const Scalar& b, const Tile& t, double otherwise) const;
 
   KernelBuilder& k_;
@@ -105,14 +112,15 @@ class CrossEntropyRow {
   Scalar row_, classes_;
   Softcap softcap_;
   Scalar rate_;           // 1 / temperature
-  Scalar offset_;         // columns by which blocks begin early; empty in tiles that have no room for it
-  Scalar offset_number_;  // the same as a number
+  Scalar offset_;         // columns by which blocks begin early; empty if tiles have no room for it
+  Scalar offset_number_;  // offset_, or 0
   Resident logits_;
   Shape shape_;
 };
 
-// A row that is ignored (all results 0) or whose label is no class (NaN, and its number in the error word); its results
-// are the number that is returned. `row` is needed for a gradient alone.
+// Stores the results of a row without a valid label, and returns their value. It is 0 if the label
+// is ignore_index. If the label is not a class, it is NaN, and the error flag gets the row's
+// number. `row` is needed only with a gradient.
 Scalar fill_row(KernelBuilder& k, const CrossEntropyMeta& m, const CrossEntropyArguments& args,
                 const CrossEntropyRow* row, const Scalar& index, const Scalar& ignored);
 

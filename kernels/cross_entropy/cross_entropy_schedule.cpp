@@ -5,16 +5,16 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// CTAs of a cluster that share a row.
+// Schedule of the CTAs of a cluster that share a row.
 constexpr RowConfig kSharers{.keep = Keep::shared, .num_warps = 4, .vectors = 4};
 
-// CTAs of an SM that share rows with others, on clusters of eight rather than sixteen where that leaves five.
-// Measured on Hopper, us for 8192 x 128256 of bf16: six 1019, five 1027, and for 4096 x 163840 662 on clusters of eight
-// and 703 with six on clusters of sixteen. A softcap, smoothing and entropies need the registers that six or five do not
-// have: with smoothing 1194, 1407 with five; 4096 x 256000 1219 with three, 1506 with five.
+// Returns the number of CTAs per SM for rows shared by clusters. It prefers six, or five if five
+// allow clusters of eight where six need sixteen (Hopper, bf16, 4096 x 163840: 662 us, six 703 us).
+// Softcap, smoothing and entropies need more registers: 4 or 3 CTAs (8192 x 128256 with smoothing:
+// 1194 us with four, 1407 us with five).
 int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t bytes = o.classes * size_of(o.type);
-  // Each CTA keeps its part of whole blocks.
+  // Each CTA keeps whole blocks of the row.
   const int64_t part = kSharers.columns(o.type, o.classes) * size_of(o.type);
   const auto keep = [&](int ctas, int cluster) {
     return ceil_div(bytes, cluster * part) <= machine.resident_budget(ctas) / part;
@@ -24,8 +24,8 @@ int sharing_ctas(const Machine& machine, const CrossEntropyOptions& o) {
   return eight_keep(6) || (!eight_keep(5) && keep(6, 16)) ? 6 : 5;
 }
 
-// Bytes that an H200 moves while it starts a program: 1.35 ns at 4.2 TB/s. Programs of shorter rows would wait for their
-// start, so they take several rows.
+// Bytes that an H200 moves while it starts a program: 1.35 ns at 4.2 TB/s. Programs with shorter
+// rows would wait for their start, so each program takes several rows.
 constexpr int64_t kShortRow = 5632;
 constexpr int64_t kMostOddTile = 31;  // a tile has c 2^n columns, with an odd c up to this
 
@@ -34,14 +34,16 @@ int programs_per_sm(const Machine& machine, const CrossEntropyOptions& o) {
   return machine.is_gpu() && bytes < kShortRow ? CrossEntropyConfig::kProgramsOfShortRows : 0;
 }
 
-// Columns with room for an alignment offset, where rows that follow each other begin anywhere.
+// Columns including room for an alignment offset, for rows that are not aligned.
 int64_t columns_with_offset(const CrossEntropyOptions& o) {
   return o.classes + vector_width(o.type) - 1;
 }
 
-// Columns of a GPU's tile of a row that begins anywhere and is read element by element, the lanes of a warp at contiguous places.
-// Vectors would need columns for an alignment offset and a power of two: 512 for 257 classes, where this takes 288. An
-// element of its own costs 5 of some 26 instructions more (loads, stores), so it must save a fifth of the columns. 0: it does not.
+// Returns the columns of a GPU tile for unaligned rows that are read element by element, with the
+// lanes of a warp at contiguous addresses, or 0 if this does not pay. Vectors need room for an
+// alignment offset, rounded up to a power of two: 512 columns for 257 classes, compared with 288
+// here. Reading by element costs 5 of about 26 instructions more, so it must save a fifth of the
+// columns.
 int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o) {
   const int64_t columns = ceil_div(o.classes, program::kWarpThreads) * program::kWarpThreads;
   const bool is_tile = columns / (columns & -columns) <= kMostOddTile;
@@ -49,18 +51,18 @@ int64_t columns_by_element(const Machine& machine, const CrossEntropyOptions& o)
   return columns * 5 <= tile_width(columns_with_offset(o)) * 4 ? columns : 0;
 }
 
-// Columns that tiles of whole rows cover.
+// Returns the columns that a tile of a whole row covers.
 int64_t covered(const CrossEntropyOptions& o) {
   return o.classes % vector_width(o.type) == 0 ? o.classes : columns_with_offset(o);
 }
 
-// Measured on Hopper. Rows that are read once: 128 threads with four vectors each, and so many of these CTAs that none
-// needs to prefetch (six or more, also where an alignment offset takes registers). Rows that are read twice: 512
-// threads, whose shared memory keeps the row; the CTAs of a cluster share longer ones.
+// Rows that are read once: 128 threads with four vectors each. Six such CTAs per SM hide latency
+// without prefetching, even if an alignment offset takes registers. Rows that are read twice: 512
+// threads keep the row in shared memory; a cluster shares longer rows.
 constexpr RowConfig kReadOnce{.keep = Keep::shared, .num_warps = 4, .vectors = 4, .min_ctas_per_sm = 6};
 constexpr RowConfig kReadTwice{.keep = Keep::shared, .num_warps = 16, .vectors = 2};
-constexpr int64_t kWidestOnGpu = 1024;  // vectors of a whole row
-constexpr int64_t kBlockOnCpu = 8192;   // columns, and those of the widest whole row
+constexpr int64_t kWidestOnGpu = 1024;  // vectors per whole row
+constexpr int64_t kBlockOnCpu = 8192;   // columns of a block, and of the widest whole row
 
 RowConfig in_blocks(const Machine& machine, const CrossEntropyOptions& o) {
   RowConfig config = o.with_gradient ? kReadTwice : kReadOnce;
@@ -90,16 +92,16 @@ CrossEntropyConfig heuristic(const Machine& machine, const CrossEntropyOptions& 
 }
 
 std::string valid(const Machine& machine, const CrossEntropyOptions& o, const CrossEntropyConfig& config) {
-  if (config.rows != 1) return "a tile is of one row; use rows=1";
-  if (config.prefetched && config.whole()) return "prefetched is of blocks; use prefetched=false";
+  if (config.rows != 1) return "a tile has one row; use rows=1";
+  if (config.prefetched && config.whole()) return "prefetched needs rows in blocks; use prefetched=false";
   if (config.programs_per_sm > 0 && !config.whole())
-    return "programs go from row to row where a tile holds a row; use programs_per_sm=0, or keep=registers";
+    return "programs_per_sm needs tiles of whole rows; use programs_per_sm=0, or keep=registers";
   if (config.programs_per_sm > 0 && !machine.is_gpu()) return "a CPU has no SMs; use programs_per_sm=0";
   if (config.keep == Keep::cluster && !o.with_gradient)
-    return "without a gradient rows are read once and need not be kept; use keep=shared";
-  if (config.keep == Keep::cluster && o.part) return "parts of a batch are not shared by clusters; use keep=shared";
+    return "keep=cluster needs a gradient, for which rows are read twice; use keep=shared";
+  if (config.keep == Keep::cluster && o.part) return "clusters do not share rows of a part of a batch; use keep=shared";
   if (config.keep == Keep::cluster && o.classes % vector_width(o.type) != 0)
-    return "rows of " + std::to_string(o.classes) + " elements do not all begin at 16 bytes; use keep=shared";
+    return "keep=cluster needs aligned rows, and rows have " + std::to_string(o.classes) + " elements; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   const int64_t columns = config.keep == Keep::cluster ? o.classes : covered(o);
   return refused(machine, o.type, columns, config);
@@ -111,7 +113,7 @@ Operation build(const Machine& machine, const CrossEntropyOptions& o, const Cros
                                        config.launch(machine), schedule_of(config)));
 }
 
-// Every byte of a row once; of what is one number of a row nothing.
+// Counts each byte of a row once. Values per row are neglected.
 Cost cost(const CrossEntropyOptions& o, int64_t rows) {
   return {static_cast<double>((o.with_gradient ? 2 : 1) * o.classes * size_of(o.type)) * static_cast<double>(rows)};
 }
@@ -146,7 +148,8 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
   };
   CrossEntropyMeta totals = meta;
   totals.block = 1024;
-  totals.totals_in_parts = !meta.part;  // a part's caller has the sums of all parts made, of few wide rows
+  // The caller of a part adds up all parts itself.
+  totals.totals_in_parts = !meta.part;
   if (needs_counts(meta)) {
     scratch("counts", 4);
     add_count(op, "cross_entropy_count", meta.type, totals);
@@ -162,7 +165,9 @@ Operation with_totals(const CrossEntropyMeta& meta, Step rows) {
 }
 
 const CrossEntropy cross_entropy_kernel{
-    "cross_entropy", "cross-entropy of rows of logits: loss, gradient and the rest", &valid, &heuristic, &build, &cost};
+    "cross_entropy", "cross-entropy of rows of logits: loss, gradient and statistics",
+    &valid,          &heuristic,
+    &build,          &cost};
 
 Operation cross_entropy(const Machine& machine, const CrossEntropyOptions& options) {
   return cross_entropy_kernel(machine, options);

@@ -1,8 +1,10 @@
-// Counts and sums over all rows of cross-entropy: the counts before its rows, the sums after them, in a fixed order.
+// Counts before the rows of cross-entropy, and sums over all rows after them. The order of
+// additions is fixed.
 //
-// One program adds up few rows. It has little to do but wait for memory (some 40 GB/s on an H200), so it keeps three
-// tiles in flight while it adds a fourth. Many rows (kRowsOfOneProgram) take two launches: up to
-// kMostTotalPrograms = P programs add every P-th tile and store one partial result each, then one program adds these.
+// Few rows are summed by one program. It mostly waits for memory (some 40 GB/s on an H200), so it
+// keeps three tiles in flight while it adds a fourth. Many rows (kRowsOfOneProgram) take two
+// launches. First P = kMostTotalPrograms programs or fewer add every P-th tile and store one
+// partial result each. Then one program adds these.
 #include "kernels/cross_entropy/cross_entropy_totals.h"
 
 #include <optional>
@@ -13,12 +15,12 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Number of programs of the first launch: none for few rows, so that the launch is left out.
+// Number of programs of the first launch. It is 0 for few rows, which skips the launch.
 Size partial_programs(const Size& rows) {
   return where_at_least(rows, kRowsOfOneProgram, min(kMostTotalPrograms, ceil_div(rows, kRowsOfTotalProgram)));
 }
 
-// The tiles that a program adds: all of them, or every step-th.
+// Tiles that a program adds: all of them, or every step-th.
 struct Tiles {
   Scalar first, step;
 };
@@ -30,7 +32,7 @@ Tiles tiles_of_program(KernelBuilder& k) {
   return {k.program_id(0), k.num_programs(0)};
 }
 
-// Labels, and the class weights where there are any.
+// Labels, and class weights if there are any.
 struct Labels {
   View labels, weight;
   Scalar ignore_index;
@@ -48,7 +50,8 @@ struct Labels {
   }
 };
 
-// Per lane: the number of counted labels (i32), and the sum of their weights (0 without class weights).
+// Returns per lane the number of counted labels (i32) and the sum of their weights (0 without class
+// weights).
 Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, const Labels& of, const Tiles& tiles) {
   const Shape shape{m.block};
   return k.for_range(tiles.first, cdiv(of.labels.dim(0), m.block), tiles.step, pipelined(4),
@@ -63,11 +66,11 @@ Carry<Tile, Tile> count_labels(KernelBuilder& k, const CrossEntropyMeta& m, cons
                      });
 }
 
-// The results of rows that are added up.
+// Per-row results that are summed.
 struct RowResults {
   View loss, z_loss, accuracy;
 
-  // `prefix`: "row_" for those of each row, "partial_" for the sums of programs.
+  // `prefix`: "row_" for results of rows, "partial_" for partial sums of programs.
   RowResults(KernelBuilder& k, const CrossEntropyMeta& m, const std::string& prefix) {
     if (m.with_loss) loss = k.view(prefix + "loss", f32, {dyn});
     if (m.with_z_loss) z_loss = k.view(prefix + "z_loss", f32, {dyn});
@@ -76,10 +79,11 @@ struct RowResults {
   const View& any() const { return !loss.empty() ? loss : !z_loss.empty() ? z_loss : accuracy; }
 };
 
-// Sums per lane; what the options do not ask for stays constant.
+// Partial sums per lane. Those that the options do not ask for stay constant.
 using Sums = Carry<Tile, Tile, Tile, Tile>;  // counted labels (i32), losses, z losses, accuracies
 
-// One loop over all results, so that memory is waited for once. `labels` are counted where the last launch divides.
+// Adds all results in one loop, so that their loads wait for memory together. Counts `labels` if
+// the last launch divides.
 Sums add_rows(KernelBuilder& k, const CrossEntropyMeta& m, const RowResults& rows, const std::optional<Labels>& labels,
               const Tiles& tiles) {
   const Shape shape{m.block};
@@ -133,7 +137,7 @@ void cross_entropy_count(KernelBuilder& k, const CrossEntropyMeta& m) {
   if (m.totals_in_parts) partial_rows = k.view("partial_rows", i64, {dyn});
   if (m.totals_in_parts && m.has_weight) partial_weights = k.view("partial_weights", f32, {dyn});
   const Shape shape{m.block};
-  // 64 bits: lanes count to rows / block, all of them beyond 2^31.
+  // 64 bits: a lane's count is at most rows / block, but the total may exceed 2^31.
   const auto add_labels = [&] {
     const auto [rows, weights] = count_labels(k, m, labels, all_tiles(k));
     return carry(sum(rows.to(i64)), m.has_weight ? sum(weights) : k.constant(0.0f, f32));
@@ -180,7 +184,7 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
   };
   const auto [n, loss, z_loss, accuracy] =
       m.totals_in_parts ? k.if_(rows.any().dim(0) >= kRowsOfOneProgram, add_partials, add_all_rows) : add_all_rows();
-  Scalar share;  // what the sums are multiplied by
+  Scalar share;  // 1 / number of rows, if this launch divides
   if (labels) share = where(n > 0, 1.0f / n.to(f32), 0.0f);
   auto store = [&](const char* name, DType type, const Scalar& total, const Scalar& factor) {
     k.view(name, type, {1}).store({0}, (factor.empty() ? total : total * factor).to(type));
@@ -193,7 +197,7 @@ void cross_entropy_finish(KernelBuilder& k, const CrossEntropyMeta& m) {
 
 namespace {
 
-// Adds `last`, and before it the launch that leaves partial results of many rows.
+// Adds `last`, and before it the launch that computes partial results of many rows.
 void add_in_parts(Operation& op, const std::string& name, DType type, const CrossEntropyMeta& meta, const Size& rows,
                   void (*parts)(KernelBuilder&, const CrossEntropyMeta&),
                   void (*last)(KernelBuilder&, const CrossEntropyMeta&)) {

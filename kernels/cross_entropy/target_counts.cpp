@@ -27,7 +27,7 @@ Operation target_counts(const Machine&, const TargetCountsOptions& options) {
   return op;
 }
 
-const FixedKernel<TargetCountsOptions> target_counts_kernel{"target_counts", "what a mean over targets divides by",
+const FixedKernel<TargetCountsOptions> target_counts_kernel{"target_counts", "divisors of a mean over targets",
                                                             &target_counts};
 
 Step target_counts_step(const TargetCountsOptions& options) {

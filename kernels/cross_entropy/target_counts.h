@@ -1,4 +1,4 @@
-// What a mean over targets divides by, counted on the device.
+// Divisors of a mean over targets, counted on the device.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -10,7 +10,7 @@ namespace ligerdsl::kernels {
 struct TargetCountsOptions {
   DType label_type = i64;
   bool has_weight = false;  // class weights
-  int64_t classes = 32000;  // of the weights
+  int64_t classes = 32000;  // number of class weights
   DType weight_type = f32;
 
   template <class V>
@@ -22,11 +22,13 @@ struct TargetCountsOptions {
   }
 };
 
-// Arguments: those of cross_entropy_count (cross_entropy.h), whose kernel it is. Rows: labels. Scratch: partial counts.
+// Arguments: those of cross_entropy_count (cross_entropy.h), which it runs. Rows: labels. Scratch:
+// partial counts.
 Operation target_counts(const Machine& machine, const TargetCountsOptions& options);
 extern const FixedKernel<TargetCountsOptions> target_counts_kernel;
 
-// The same by one program without scratch, for operations whose other work dwarfs the reading of labels.
+// Returns one step with one program and without scratch, for operations where reading labels takes
+// little of the time.
 Step target_counts_step(const TargetCountsOptions& options);
 
 }  // namespace ligerdsl::kernels

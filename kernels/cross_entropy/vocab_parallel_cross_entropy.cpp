@@ -1,24 +1,27 @@
-// Cross-entropy of a vocabulary in shards; arithmetic in f32. A shard s of V_s classes says of a row with label y:
+// Cross-entropy of a vocabulary in shards. Arithmetic is f32. For a row with label y, a shard s of
+// V_s classes computes
 //
-//   m_s = max x_c,  o_s = sum of e^(x_c - m_s) over c != y,  z_s = x_y if y is its own, else 0
+//   m_s = max x_c,  o_s = sum of e^(x_c - m_s) over c != y,  z_s = x_y if the shard owns y, else 0
 //   with smoothing also b_s = sum of (x_c - m_s), and V_s
 //
-// and of all shards' together, with a and K classes to smooth over (vocab_parallel_cross_entropy.op.py):
+// From the statistics of all shards, with a = label_smoothing and K classes to smooth over
+// (vocab_parallel_cross_entropy.op.py), each device computes
 //
 //   M = max(m_s, z),  z = sum z_s,  o = sum of o_s e^(m_s - M),  t = o + e^(z - M)
 //   loss = (1-a) (log t + M - z) + a log t + a / K sum over c of (M - x_c)
 //   d_c = e^(x_c - M) / t - a / K,  d_y = (a e^(z - M) - (1-a) o) / t - a / K
-//   sum of (M - x_c) over the shards: V_s (M - m_s) - b_s
+//   sum over c of (M - x_c) = sum over shards of V_s (M - m_s) - b_s
 //
-// The label's power is apart from the others': as p_y nears 1, 1 - p_y keeps its digits only there. Nothing is
-// subtracted that is as large as the logits, and the terms of M - x_c have one sign.
+// The sum o excludes the label's power: as p_y approaches 1, only o keeps the digits of 1 - p_y. No
+// subtraction has operands as large as the logits, and the terms of M - x_c have one sign.
 //
-// m_s need not be the maximum to the last bit, but o_s and b_s are relative to the number that m_s says. Exponents are
-// in base 2 relative to M log2(e) as it is rounded, which is off by more than f32's last bits for large M: t is
-// multiplied by what that makes.
+// m_s need not be the exact maximum, but o_s and b_s must be relative to the stored m_s. Exponents
+// are in base 2, relative to the rounded M log2(e). For large M its error exceeds f32's last bits,
+// so t is multiplied by a correction (from_base_2).
 //
-// Bytes, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient, all else is a few numbers of a row. The
-// second operation needs no reduction and keeps nothing; the loss alone does not read the logits.
+// Bytes, s = sizeof(T): n V_s s for the statistics, 2 n V_s s for the gradient; the other arguments
+// are a few values per row. The second operation needs no reduction and keeps no row in shared
+// memory. The loss alone does not read the logits.
 #include "kernels/cross_entropy/vocab_parallel_cross_entropy.h"
 
 #include <numbers>
@@ -34,17 +37,17 @@ using Arguments = CrossEntropyArguments;
 using Row = CrossEntropyRow;
 
 struct Vocabulary {
-  Scalar first, classes;  // the shard's first class, and how many the whole vocabulary has
+  Scalar first, classes;  // the shard's first class; classes of the whole vocabulary
 
   explicit Vocabulary(KernelBuilder& k)
       : first(k.scalar("first_class", i64)), classes(k.scalar("total_classes", i64)) {}
 };
 
-// The label of a row, which says a class of the whole vocabulary.
+// Label of a row, which is a class of the whole vocabulary.
 struct ShardLabel {
   Scalar ignored, counts;  // i1
-  Scalar owned;            // i1: it is a class of this shard
-  Scalar local;            // its column in the shard, or -1
+  Scalar owned;            // i1: true if this shard has the class
+  Scalar local;            // column in the shard, or -1
 
   ShardLabel(KernelBuilder& k, const VocabParallelMeta& m, const Scalar& label, const Scalar& ignore_index,
              const Vocabulary& vocabulary) {
@@ -56,20 +59,21 @@ struct ShardLabel {
   }
 };
 
-// 2^(x log2(e)) where x is no more than 0, or little.
+// Returns e^x for x of 0 or little more.
 Scalar power_of_e(const Scalar& x) {
   return fast_exp2(x * std::numbers::log2e);
 }
 
-// Powers relative to 2^base become relative to e^x when multiplied by this; x is nearly base ln 2.
+// Returns the factor that converts powers relative to 2^base to powers relative to e^x. x is nearly
+// base ln 2.
 Scalar from_base_2(const Scalar& base, const Scalar& x) {
   return fast_exp2(fma(-x, std::numbers::log2e, base));
 }
 
-// The statistics of all shards.
+// Statistics of all shards.
 struct Partials {
   View view;
-  Scalar shards, shard;  // how many, and which one is this program's: where smoothing asks
+  Scalar shards, shard;  // number of shards; this program's shard, with shard_smoothing
 
   Partials(KernelBuilder& k, const VocabParallelMeta& m) : view(k.view("partials", f32, {dyn, dyn})) {
     shards = k.scalar("shards", i64);
@@ -77,7 +81,7 @@ struct Partials {
   }
 };
 
-// What all shards say of a row.
+// Statistics of a row over all shards.
 class MergedRow {
  public:
   MergedRow(KernelBuilder& k, const VocabParallelMeta& m, const Partials& partials, const Scalar& rows,
@@ -108,7 +112,7 @@ class MergedRow {
   Scalar others, label_power, total;  // relative to e^maximum
 
   Scalar base() const { return maximum_ * std::numbers::log2e; }
-  // What multiplies 2^(x log2(e) - base()) for a probability.
+  // Returns the factor by which 2^(x log2(e) - base()) becomes a probability.
   Scalar inverse_total() const { return from_base_2(base(), maximum_) / total; }
 
   Scalar loss(const Scalar& smoothing, const Scalar& of_class) const {
@@ -119,7 +123,7 @@ class MergedRow {
 
  private:
   Scalar load(const Scalar& shard, int column) const { return partials_.load({shard * rows_ + index_, column}); }
-  // Sum over a shard's classes of the maximum of all less the logit.
+  // Returns the sum over a shard's classes of (M - x_c).
   Scalar below_maximum(const Scalar& shard) const {
     const Scalar distance = maximum_ - finite_maximum(load(shard, kPartialMaximum));
     return fma(load(shard, kPartialClasses), distance, -load(shard, kPartialBelow));
@@ -142,7 +146,7 @@ void partials_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Argumen
         const Scalar logit = where(label.owned, row.load_one(max(label.local, 0)), zero);
         Tile z;
         if (!m.looped || m.smoothing) z = row.load(first);
-        // Near the row's other logits, so that the sum of what they are above it cancels little.
+        // A reference near the row's other logits, so that the sum of deviations cancels little.
         const Scalar reference = m.smoothing ? finite_maximum(reduce_max(z)) : zero;
         const CrossEntropyRowSums sums =
             m.looped ? row.looped_sums(label.local, reference) : row.sums(z, label.local, reference);
@@ -179,7 +183,7 @@ void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m) {
 
 namespace {
 
-// Loss and gradient of a row. `of_class` is the smoothing of each class.
+// Stores loss and gradient of a row. `of_class` is the smoothing per class, a / K.
 void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& args, const Partials& partials,
                  const Scalar& of_class, const Scalar& index, const ShardLabel& label) {
   std::optional<Row> row;
@@ -199,7 +203,7 @@ void loss_of_row(KernelBuilder& k, const VocabParallelMeta& m, const Arguments& 
     Scalar of_label = -merged.others;
     if (m.smoothing) of_label = fma(smoothing, merged.label_power, (smoothing - 1.0f) * merged.others);
     of_label = scale * (of_label / merged.total);
-    Scalar lower;  // what smoothing takes from every class
+    Scalar lower;  // smoothing term of each class
     if (m.smoothing) lower = scale * of_class, of_label = of_label - lower;
     const auto gradient = [&](const Tile& z, const Scalar& b) {
       const Tile p = fast_exp2(base_2(z, -base));

@@ -1,5 +1,6 @@
-// Cross-entropy of logits whose vocabulary is split among devices, in two operations with the devices' exchange between
-// them: statistics of the rows of one shard, and the loss and the shard's gradient from those of all shards.
+// Cross-entropy of logits whose vocabulary is split among devices. The first operation computes
+// statistics of the rows of one shard. After the devices exchange them, the second operation
+// computes the loss and the shard's gradient from the statistics of all shards.
 #pragma once
 
 #include <cstdint>
@@ -10,13 +11,13 @@
 
 namespace ligerdsl::kernels {
 
-// Columns of the statistics of a row, f32. Powers are of e.
+// Columns of the statistics of a row, f32.
 enum Partial : int {
-  kPartialMaximum,  // m, the shard's largest logit, to the last bits
-  kPartialOthers,   // sum of e^(x - m) over its classes other than the label
-  kPartialLabel,    // the label's logit in the shard that owns it, else 0
-  kPartialBelow,    // sum of x - m over its classes: with smoothing alone
-  kPartialClasses,  // how many classes it has: with smoothing alone
+  kPartialMaximum,  // m, the shard's largest logit, up to rounding
+  kPartialOthers,   // sum of e^(x - m) over the shard's classes except the label
+  kPartialLabel,    // the label's logit if the shard owns it, else 0
+  kPartialBelow,    // sum of x - m over the shard's classes; only with smoothing
+  kPartialClasses,  // number of classes of the shard; only with smoothing
 };
 
 inline constexpr int64_t partial_columns(bool smoothing) {
@@ -44,11 +45,11 @@ struct VocabParallelCrossEntropyOptions {
   DType label_type = i64;
   Reduction reduction = Reduction::none;
   bool smoothing = false;
-  bool shard_smoothing = false;  // over the shard's own classes
+  bool shard_smoothing = false;  // smooth over the shard's own classes only
   bool with_loss = true;
   DType loss_type = f32;
   bool with_gradient = false;
-  bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
+  bool with_d_loss = false;  // multiply the gradient by the upstream gradient d_loss
   DType d_loss_type = f32;
 
   template <class V>
@@ -71,19 +72,24 @@ struct VocabParallelMeta : CrossEntropyMeta {
   bool shard_smoothing = false;
 };
 
-// One program per row. Arguments: partials [n, columns] f32; logits [n, V] type; labels [n]; error [1] i64;
-// ignore_index, first_class, total_classes i64. Rows that are ignored are not read; their statistics are 0.
+// One program per row. Arguments: partials [n, columns] f32; logits [n, V] type; labels [n]; error
+// [1] i64; ignore_index, first_class, total_classes i64. Ignored rows are not read; their
+// statistics are 0.
 void vocab_parallel_partials(KernelBuilder& k, const VocabParallelMeta& m);
 
-// One program per row. Arguments, those in brackets as the options say:
-//   [row_loss] [n] f32, or loss [n] loss_type when reduction is none; [d_logits], [logits] [n, V] type: with a
-//   gradient; labels [n]; partials [shards n, columns] f32; [d_loss] [1], or [n] when reduction is none; [counts]
-//   (cross_entropy_count); error [1] i64; ignore_index, first_class, total_classes, shards i64; with smoothing
-//   label_smoothing, smoothing_of_class f32, a and a / K; [shard] i64: shard_smoothing.
-// d_logits may be exactly logits.
+// One program per row. Arguments; the options select those in brackets:
+// - outputs: [row_loss] [n] f32, or loss [n] loss_type if reduction is none; with a gradient
+//   [d_logits] [n, V] type
+// - inputs: [logits] [n, V] type with a gradient; labels [n]; partials [shards n, columns] f32;
+//   [d_loss] [1], or [n] if reduction is none; [counts] (cross_entropy_count)
+// - error [1] i64
+// - scalars: ignore_index, first_class, total_classes, shards i64; with smoothing label_smoothing =
+//   a and smoothing_of_class = a / K, f32; [shard] i64 with shard_smoothing
+//
+// d_logits may be the same memory as logits.
 void vocab_parallel_cross_entropy(KernelBuilder& k, const VocabParallelMeta& m);
 
-// Rows: rows of logits. Scratch of the second: counts, row_loss, as needed.
+// Rows: rows of logits. Scratch of the second operation: counts, row_loss, as needed.
 Operation vocab_parallel_partials(const Machine& machine, const VocabParallelPartialsOptions& options);
 Operation vocab_parallel_cross_entropy(const Machine& machine, const VocabParallelCrossEntropyOptions& options);
 

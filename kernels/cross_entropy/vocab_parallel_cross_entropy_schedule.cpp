@@ -4,7 +4,8 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// A pass over the rows of a shard, without a gradient in the same pass: what cross-entropy's schedules are asked for.
+// Options of an equivalent cross-entropy with one pass over the rows, whose schedules these kernels
+// reuse.
 CrossEntropyOptions one_pass(const VocabParallelPartialsOptions& o) {
   return {.classes = o.classes,
           .type = o.type,
@@ -28,13 +29,13 @@ CrossEntropyOptions one_pass(const VocabParallelCrossEntropyOptions& o) {
 
 CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelPartialsOptions& o) {
   CrossEntropyConfig config = cross_entropy_kernel.heuristic(machine, one_pass(o));
-  // What a thread has of four vectors would be spilled by six CTAs.
+  // Six CTAs per SM would spill: with smoothing, a thread's four vectors need more registers.
   if (o.smoothing && config.min_ctas_per_sm > 0) config.vectors = 2, config.min_ctas_per_sm = 8;
   return config;
 }
 
-// Rows are read once: CTAs that have more of one on its way keep the memory busier. Measured on an H200 in bf16: 8192x8192
-// 74 us, 78 in registers; 8192x16032 in registers 139 us, 158 in blocks.
+// Rows are read once, so the schedules favour many bytes in flight per CTA (H200, bf16). 8192 x
+// 8192: 74 us, or 78 us in registers. 8192 x 16032: 139 us in registers, or 158 us in blocks.
 CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEntropyOptions& o) {
   if (machine.is_gpu() && size_of(o.type) == 2 && o.classes % vector_width(o.type) == 0) {
     if (o.classes > 8192 && o.classes <= 16384) return {RowConfig{.num_warps = 4, .min_ctas_per_sm = 5}};
@@ -45,7 +46,7 @@ CrossEntropyConfig heuristic(const Machine& machine, const VocabParallelCrossEnt
 
 template <class Options>
 std::string valid(const Machine& machine, const Options& o, const CrossEntropyConfig& config) {
-  if (config.keep == Keep::cluster) return "rows are read once and need not be kept; use keep=shared";
+  if (config.keep == Keep::cluster) return "keep=cluster needs rows that are read twice; use keep=shared";
   return cross_entropy_kernel.valid(machine, one_pass(o), config);
 }
 
@@ -64,7 +65,8 @@ Cost cost_of_partials(const VocabParallelPartialsOptions& o, int64_t rows) {
   return {static_cast<double>(o.classes * size_of(o.type)) * static_cast<double>(rows)};
 }
 
-// The loss alone is a few numbers of each row: the work of a warp, without a choice.
+// Without a gradient a row has only a few values, so one warp computes it and nothing can be
+// chosen.
 CrossEntropyConfig loss_alone(const Machine& machine) {
   CrossEntropyConfig config{RowConfig{.num_warps = 1}};
   if (machine.is_gpu()) config.programs_per_sm = CrossEntropyConfig::kProgramsOfShortRows;
@@ -80,7 +82,7 @@ std::string valid_loss(const Machine& machine, const VocabParallelCrossEntropyOp
   if (o.with_gradient) return valid(machine, o, config);
   const std::string only = config_text(meta_fields(loss_alone(machine)));
   if (config_text(meta_fields(config)) == only) return "";
-  return "without a gradient no logits are read and there is nothing to choose; use " + only;
+  return "without a gradient the kernel has one configuration; use " + only;
 }
 
 Operation build_loss(const Machine& machine, const VocabParallelCrossEntropyOptions& o,

@@ -1,9 +1,11 @@
-// Losses of two tensors of rows, element by element (divergence_terms.cpp); arithmetic in f32. Rows that are not counted
-// are 0.
-//   sum: everything; batchmean: / n, the rows that count; mean: / (n V); none: element by element
+// Divergence losses of two tensors of rows, element by element (divergence_terms.cpp). Arithmetic
+// is f32. Rows that are not counted contribute 0.
 //
-// Bytes, s = sizeof(T): n V (s + sizeof(target type)), another n V s with a gradient. 16-bit tensors leave some 40
-// instructions for an element, so theirs are the approximate functions: their errors are below the rounding.
+//   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V); none: no reduction
+//
+// Bytes, s = sizeof(T): n V (s + sizeof(target type)), and n V s more with a gradient. At memory
+// speed, 16-bit tensors leave about 40 instructions per element. So they use approximate functions,
+// whose errors are below the rounding.
 #include "kernels/divergence/divergence.h"
 
 #include <optional>
@@ -14,7 +16,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// What a term is multiplied by in the reduced loss.
+// Returns the factor of a term in the reduced loss.
 Scalar share(KernelBuilder& k, const DivergenceMeta& m, const View& input, const View& counts) {
   if (m.reduction == Reduction::none || m.reduction == Reduction::sum) return k.constant(1.0f, f32);
   Scalar share = m.has_labels ? counts.load({0}) : 1.0f / input.dim(0).to(f32);
@@ -53,7 +55,8 @@ void divergence(KernelBuilder& k, const DivergenceMeta& m) {
   const auto if_counted = [&](const Tile& t, TileArg otherwise) {
     return m.has_labels ? where(counted.broadcast_to({m.rows, m.block}), t, otherwise) : t;
   };
-  // Stores what a tile's terms store; what they add to the reduced loss, or that added to `losses`.
+  // Stores a tile's gradient and, with reduction none, its loss. Returns the tile's terms of the
+  // reduced loss, added to `losses` if given.
   const auto one = [&](const Scalar& column, const std::optional<Tile>& losses) {
     const auto load = [&](const View& v) { return v.partition({m.rows, m.block}).load({row, column}).to(f32); };
     const auto store = [&](const View& v, const Tile& t) {

@@ -1,5 +1,5 @@
-// Divergences between rows of two tensors: Kullback-Leibler, generalised Jensen-Shannon and total variation, with the
-// gradient of the first tensor in the same pass.
+// Divergences between rows of two tensors: Kullback-Leibler, generalised Jensen-Shannon and total
+// variation. The same pass computes the gradient of the first tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@
 
 namespace ligerdsl::kernels {
 
-// With x an element of `input` and y of `target`; formulas in divergence.cpp.
+// x is an element of `input`, y of `target`. The formulas are in divergence.cpp.
 enum class Divergence {
   kl,          // x = log q, y = p: p (log p - x)
   forward_kl,  // x = log q, y = log p: p (y - x)
   reverse_kl,  // x = log q, y = log p: q (x - y)
-  jsd,         // x = log q, y = log p: both to their mixture, weighed by beta
+  jsd,         // x = log q, y = log p: divergence of both from their mixture, weighted by beta
   tvd,         // |x - y| / 2
 };
 
@@ -26,12 +26,12 @@ struct DivergenceOptions {
   DType target_type = f32;
   Divergence kind = Divergence::kl;
   Reduction reduction = Reduction::batchmean;
-  bool has_labels = false;  // rows whose label is ignore_index do not count
+  bool has_labels = false;  // skip rows whose label is ignore_index
   DType label_type = i64;
   bool with_loss = true;
   DType loss_type = f32;
   bool with_gradient = false;
-  bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
+  bool with_d_loss = false;  // multiply the gradient by the upstream gradient d_loss
   DType d_loss_type = f32;
 
   template <class V>
@@ -53,29 +53,32 @@ struct DivergenceOptions {
 
 struct DivergenceMeta : DivergenceOptions {
   int64_t rows = 1;
-  int64_t block = 1024;       // columns of a tile
-  int64_t tiles = 1;          // side by side, of a program
-  int stages = 1;             // of them that are on their way at once
+  int64_t block = 1024;       // columns per tile
+  int64_t tiles = 1;          // adjacent tiles per program
+  int stages = 1;             // tiles in flight at once
   bool relative_log = false;  // DivergenceTerms
 };
 
-// Whether rows need what cross_entropy_count counts.
+// Returns true if the rows need the results of cross_entropy_count.
 bool needs_counts(const DivergenceOptions& m);
 
-// One program for so many tiles side by side. Arguments, those in brackets as the options say:
-//   [loss] [n, V] loss_type when reduction is none, else row_loss f32, one element of each program; [d_input] [n, V]
-//   type; input [n, V] type; target [n, V] target_type; [labels] [n]; [d_loss] [1], or [n, V] when reduction is none;
-//   [counts] (cross_entropy_count): labels and a mean; [ignore_index] i64; [beta] f32: jsd; [eps] f32: kl.
-// d_input may be exactly input.
+// One program per `tiles` adjacent tiles. Arguments; the options select those in brackets:
+// - outputs: [loss] [n, V] loss_type if reduction is none, else row_loss f32, one element per
+//   program; [d_input] [n, V] type
+// - inputs: input [n, V] type; target [n, V] target_type; [labels] [n]; [d_loss] [1], or [n, V] if
+//   reduction is none; [counts] (cross_entropy_count) for a mean with labels
+// - scalars: [ignore_index] i64; [beta] f32 for jsd; [eps] f32 for kl
+//
+// d_input may be the same memory as input.
 void divergence(KernelBuilder& k, const DivergenceMeta& m);
 
 // Rows: rows of input. Scratch: counts and row_loss, as needed. The reduced loss is loss [1].
 Operation divergence(const Machine& machine, const DivergenceOptions& options);
 
-// The tiles decide the order of the loss's sum.
+// The tile fields change the order in which the loss is summed.
 struct DivergenceConfig : ElementwiseConfig {
-  int tiles = 1;   // of blocks side by side that a program takes, one after the other
-  int stages = 1;  // tiles in flight: the one at work and those on their way
+  int tiles = 1;   // adjacent blocks that a program takes one after the other
+  int stages = 1;  // tiles in flight, including the current one
 
   template <class V>
   void visit(V&& v) {

@@ -1,20 +1,26 @@
-// One element of a divergence of two tensors of rows; arithmetic in f32. P = e^y and Q = e^x where x and y are
-// logarithms:
+// One element of a divergence of two tensors of rows. Arithmetic is f32. P = e^y and Q = e^x if x
+// and y are logarithms:
 //
 //   kl          y (log max(y, eps) - x)     d/dx  -y
 //   forward_kl  P (y - x)                         -P
 //   reverse_kl  Q (x - y)                         Q (x - y + 1)
 //   jsd         b P (y - log M) + (1-b) Q (x - log M),  M = b P + (1-b) Q
 //                                                 (1-b) Q (x - log M)
-//   tvd         |x - y| / 2                       sign(x - y) / 2, 0 where they are equal
+//   tvd         |x - y| / 2                       sign(x - y) / 2, 0 if they are equal
 //
-// A term whose weight y, P or Q is 0 is 0, whatever its logarithm.
+// A term whose weight y, P or Q is 0 is 0, even if its logarithm is infinite.
 //
-// jsd by the ratio of both, E = e^(y - x):  w = (1-b) + b E;  x - log M = -log w;  y - log M = (y - x) - log w
-// so no logarithms of tiny probabilities cancel in the gradient. Logarithms below kLogTiny count as that, where neither
-// the exponential nor the ratio leaves the range; two exponentials and a logarithm. Of nearly equal rows log w, from
-// 1 + t in f32, would be noise: f32 takes t and log(1 + t) near 0 by their series. The exponentials are approximate for
-// f32 too: 3e-6 at e^-30.
+// jsd uses the ratio E = e^(y - x):
+//
+//   w = (1-b) + b E;  x - log M = -log w;  y - log M = (y - x) - log w
+//
+// So the gradient has no cancellation between logarithms of tiny probabilities. It takes two
+// exponentials and a logarithm. Logarithms are raised to at least kLogTiny, so that neither the
+// exponential nor the ratio overflows or underflows.
+//
+// If the rows are nearly equal, log w computed from 1 + t in f32 would be noise. So f32 computes t
+// and log(1 + t) near 0 by series. The exponentials are approximate for f32 too: relative error
+// 3e-6 at e^-30.
 #include "kernels/divergence/divergence_terms.h"
 
 #include <limits>
@@ -23,10 +29,12 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Of a probability that adds to no sum, with a ratio to 1 that is a number.
+// Logarithm of a probability too small to change a sum, whose ratio to 1 is still a normal f32
+// number.
 constexpr float kLogTiny = -85.0f;
 
-// e^d - 1, relative error below 2e-6: near 0, where the difference would cancel, a polynomial fitted to (e^d - 1) / d.
+// Returns e^d - 1 with a relative error below 2e-6. Near 0, where the subtraction would cancel, it
+// uses a polynomial fitted to (e^d - 1) / d.
 Tile less_one(const Tile& power, const Tile& d) {
   const Tile p =
       fma(fma(fma(fma(d, 8.348847739e-3f, 4.177529365e-2f), d, 1.666664183e-1f), d, 4.999983013e-1f), d, 1.0f);
@@ -38,15 +46,16 @@ Tile less_one(const Tile& power, const Tile& d) {
 DivergenceTerms::DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative)
     : kind_(o.kind), relative_(relative) {
   quick_ = size_of(o.type) == 2 && size_of(o.target_type) == 2;
-  // Where sums take factors, ptxas stores 16-bit gradients before it takes logarithms: KL of 4096 x 128256 took 912 us for 715 so, JSD 800
-  // for 776 (an H200).
+  // With at_once, a reduction takes weight and value of a term by one fma. For 16-bit gradients
+  // that is slower, because ptxas then stores the gradients before it computes the logarithms: KL
+  // of 4096 x 128256 took 912 us with it and 715 us without, JSD 800 us and 776 us (H200).
   at_once_ = !quick_ || !o.with_gradient;
   if (kind_ == Divergence::jsd) beta_ = k.scalar("beta", f32);
   if (kind_ == Divergence::kl) least_ = k.scalar("eps", f32);
   if (kind_ == Divergence::kl && quick_) least_ = max(least_, std::numeric_limits<float>::min());
 }
 
-// 0 where the weight is, so that 0 infinity is 0.
+// Returns a term that is 0 if its weight is 0, so that 0 * infinity is 0.
 DivergenceTerm DivergenceTerms::weighed(const Tile& weight, const Tile& t, const Tile& gradient, const Tile& q) const {
   DivergenceTerm term{where(weight == 0.0f, 0.0f, weight * t), gradient, q, {}, {}};
   if (at_once_) term.weight = weight, term.of_weight = where(weight == 0.0f, 0.0f, t);
@@ -71,7 +80,7 @@ DivergenceTerm DivergenceTerms::operator()(const Tile& x, const Tile& y) const {
       break;
   }
   const Tile difference = x - y;
-  const Tile below = where(difference < 0.0f, -0.5f, difference * 0.0f);  // 0, or NaN of a NaN
+  const Tile below = where(difference < 0.0f, -0.5f, difference * 0.0f);  // 0, or NaN for a NaN
   return {abs(difference) * 0.5f, where(difference > 0.0f, 0.5f, below)};
 }
 
@@ -83,8 +92,10 @@ Tile DivergenceTerms::logarithm(const Tile& x) const {
   return quick_ ? fast_log(x) : log(x);
 }
 
-// log(1 + t), relative error below 1e-6. What w = 1 + t has rounded away, c, makes log w + c / w, for which log w + c stands: the
-// further w is from 1, the less c is beside log w. Without a relative log w near 0 the series of 2 atanh(t / (2 + t)).
+// Returns log(1 + t) with a relative error below 1e-6. w = 1 + t loses a rounding error c, and
+// log(1 + t) is about log w + c / w. The code adds c instead of c / w: the further w is from 1, the
+// smaller c is relative to log w. If fast_log is inaccurate near 1, small t use the series of 2
+// atanh(t / (2 + t)).
 Tile DivergenceTerms::log_of_one_plus(const Tile& t) const {
   const Tile w = t + 1.0f;
   if (relative_) return fast_log(w) + where(abs(t) < 1.0f, t - (w - 1.0f), 0.0f);
@@ -105,7 +116,7 @@ DivergenceTerm DivergenceTerms::jensen_shannon(const Tile& x, const Tile& y) con
   return {q * of_q, where(x < kLogTiny, 0.0f, q * own), q, q, of_q};
 }
 
-// The same in logarithms to base 2; ln 2, by which its loss and gradient then are to be multiplied, is in the weight.
+// Same as jensen_shannon, but with base-2 logarithms. The weight contains their factor ln 2.
 DivergenceTerm DivergenceTerms::quick_jensen_shannon(const Tile& x, const Tile& y) const {
   constexpr float kLog2Ln2 = -0.528766373f;
   const Tile bounded = max(x, kLogTiny), d = (max(y, kLogTiny) - bounded) * std::numbers::log2e_v<float>;

@@ -8,21 +8,21 @@
 namespace ligerdsl::kernels {
 
 struct DivergenceTerm {
-  Tile loss, gradient;                    // by x
-  Tile q;                                 // e^x, where the loss takes it
-  std::optional<Tile> weight, of_weight;  // factors of the loss, where a sum takes them in one instruction
+  Tile loss, gradient;                    // gradient is the derivative with respect to x
+  Tile q;                                 // e^x, for divergences that compute it
+  std::optional<Tile> weight, of_weight;  // their product is the loss, for sums by fma
 
   Tile added_to(const Tile& losses) const { return weight ? fma(*weight, *of_weight, losses) : losses + loss; }
 };
 
-// Declares the kernel's arguments that formulas take: beta of jsd, eps of kl.
+// Also declares the kernel arguments of the formulas: beta for jsd, eps for kl.
 class DivergenceTerms {
  public:
-  // `relative`: fast_log is right to a few ulp near 1, too, as a CPU's is.
+  // `relative`: fast_log has a relative error of a few ulp even near 1, as on a CPU.
   DivergenceTerms(KernelBuilder& k, const DivergenceOptions& o, bool relative);
 
   DivergenceTerm operator()(const Tile& x, const Tile& y) const;
-  // e^x as the terms take it.
+  // Returns e^x with the accuracy that the terms use.
   Tile power(const Tile& x) const;
 
  private:

@@ -1,8 +1,8 @@
-// y = round_T(f(x)); dx = round_T(dy f'(x)), or round_T(dx + dy f'(x)). Arithmetic in f32, T = type; f is in
-// activation_function.cpp.
+// y = round_T(f(x)); dx = round_T(dy f'(x)), or round_T(dx + dy f'(x)) if it accumulates.
+// Arithmetic in f32, T = type; f is in activation_function.cpp.
 //
-// Bytes, s = sizeof(T): forward 2 n F s, backward 3 n F s, 4 n F s where it accumulates. Streams with one vector per thread
-// and no loop.
+// Bytes, s = sizeof(T): forward 2 n F s; backward 3 n F s, or 4 n F s if it accumulates. A program
+// has one tile and no loop.
 #include "kernels/elementwise/activation.h"
 
 #include "kernels/core/program_tile.h"

@@ -1,6 +1,6 @@
 // y = round_T(x + b) in every row. Arithmetic in f32, T = type.
 //
-// Bytes, s = sizeof(T): 2 n F s. Streams with one vector per thread and no loop.
+// Bytes, s = sizeof(T): 2 n F s. A program has one tile and no loop.
 #include "kernels/elementwise/bias_add.h"
 
 #include "kernels/core/program_tile.h"

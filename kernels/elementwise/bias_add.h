@@ -1,4 +1,4 @@
-// A bias added to rows.
+// Addition of a bias to rows.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -10,8 +10,8 @@ namespace ligerdsl::kernels {
 
 struct BiasAddOptions {
   int64_t cols = 4096;    // row width F
-  DType type = f32;       // of x and y
-  DType bias_type = f32;  // of bias
+  DType type = f32;       // dtype of x and y
+  DType bias_type = f32;  // dtype of bias
 
   template <class V>
   void visit(V&& v) {

@@ -1,14 +1,17 @@
-// Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR 2014, scaled in training:
+// Srivastava et al., "Dropout: a simple way to prevent neural networks from overfitting", JMLR
+// 2014, scaled in training:
 //
-//   y_i = w_i >= floor(p 2^32) ? x_i / (1 - p) : 0     dx_i = w_i >= floor(p 2^32) ? dy_i / (1 - p) : 0
+//   y_i  = w_i >= floor(p 2^32) ? x_i / (1 - p) : 0
+//   dx_i = w_i >= floor(p 2^32) ? dy_i / (1 - p) : 0
 //
-// w_i: word i % 4, taken as unsigned, of philox(seed, offset + i / 4); i = row F + column. So the mask is a function of
-// seed, offset and the element's place alone. Arithmetic in f32, rounded once; what is added is added before that.
+// w_i is word i % 4, as an unsigned integer, of philox(seed, offset + i / 4); i = row F + column.
+// So the mask depends only on seed, offset and the position of the element. Arithmetic is in f32
+// and rounded once, after the residual or d_x is added.
 //
-// Bytes, s = sizeof(T): 2 n F s, 3 n F s with a residual or where d_x is added to. Streams with one vector per thread and
-// no loop. A call of Philox takes about 40 instructions, 19 of them products of 64 bits, which 16-bit types leave little
-// room for beside a copy: its four words are those of four neighbours, and a comparison of words takes the place of one
-// of floats.
+// Bytes, s = sizeof(T): 2 n F s, or 3 n F s with a residual or if d_x accumulates. A program has
+// one tile and no loop. A call of Philox takes about 40 instructions, 19 of them 64-bit
+// multiplications; with 16-bit types that is close to the time of a copy. So one call serves four
+// contiguous elements, and the kernel compares words instead of floats.
 #include "kernels/elementwise/dropout.h"
 
 #include "kernels/core/program_tile.h"
@@ -16,16 +19,17 @@
 namespace ligerdsl::kernels {
 namespace {
 
-using Words = std::array<Tile, 4>;  // of groups of four elements
+using Words = std::array<Tile, 4>;  // random words of groups of four elements
 
-// [R, B], where words[j] [R, B / 4] are those of columns 4 k + j.
+// Returns a tile [R, B] whose columns 4 k + j are words[j], each [R, B / 4].
 Tile by_column(const Words& words) {
   Tile even = interleave(words[0], words[2]);
   Tile odd = interleave(words[1], words[3]);
   return interleave(even, odd);
 }
 
-// Words of rows that begin `first` [R, 1] elements after the first word of `words`; more: the words after these.
+// Returns the words of rows that begin `first` [R, 1] elements, modulo 4, after the first word of
+// `words`. `more` are the words after `words`. `even`: all rows begin at an even element.
 Tile shifted(const Words& words, const Words& more, const Tile& first, bool even) {
   std::array<Tile, 7> w = {words[0], words[1], words[2], words[3], more[0], more[1], more[2]};
   Tile two = (first & int64_t{2}) != 0;
@@ -39,7 +43,7 @@ Tile shifted(const Words& words, const Words& more, const Tile& first, bool even
 
 class Dropout {
  public:
-  // Declares the arguments of both kernels; `at` is made behind all arguments.
+  // Declares the arguments that both kernels share. A ProgramTile is created after all arguments.
   Dropout(KernelBuilder& k, const DropoutMeta& m) : k_(k), m_(m) {
     threshold_ = k.scalar("threshold", i32);
     scale_ = k.scalar("scale", f32);
@@ -68,7 +72,7 @@ class Dropout {
     Tile rows = k_.arange(m_.rows).to(i64).expand_dims(1);
     Scalar row = at.row().to(i64) * m_.rows;
     if (m_.cols % group == 0) return by_column(philox(seed, (rows + row) * (m_.cols / group) + offset + columns));
-    Tile before = (rows + row) * m_.cols;  // elements of the rows before
+    Tile before = (rows + row) * m_.cols;  // number of elements of the rows before
     Tile position = (before >> 2) + offset + columns;
     return shifted(philox(seed, position), philox(seed, position + 1), before, m_.cols % 2 == 0);
   }

@@ -1,4 +1,4 @@
-// Dropout whose mask is never stored: y = x / (1 - p) where an element's random word says so, else 0.
+// Dropout without a stored mask: y = x / (1 - p) or 0, depending on the element's random word.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -29,12 +29,16 @@ struct DropoutMeta : DropoutOptions {
   int64_t block = 1024;  // columns of a tile, a multiple of 4
 };
 
-// Arguments: y, x, [residual] [n, F] type. y may be exactly x or residual.
-//   Both kernels: threshold i32, whose bits are floor(p 2^32), and scale f32, 1 / (1 - p), which the host computes in
-//   double; offset i64; device_seed: device_seed, device_offset [1] i64, the second added to offset; otherwise seed i64.
+// Arguments: y, x, [residual] [n, F] type, and those of both kernels. y may be exactly x or
+// residual.
+//
+// Arguments of both kernels:
+//   threshold i32 with the bits of floor(p 2^32); scale f32 = 1 / (1 - p); offset i64;
+//   seed i64, or with `device_seed`: device_seed, device_offset [1] i64.
+// The host computes threshold and scale in double. device_offset is added to offset.
 void dropout_forward(KernelBuilder& k, const DropoutMeta& m);
 
-// Arguments: d_x, d_y [n, F] type, and those of both. d_x may be exactly d_y, unless it is added to.
+// Arguments: d_x, d_y [n, F] type, and those of both kernels. d_x may be exactly d_y, unless `add`.
 void dropout_backward(KernelBuilder& k, const DropoutMeta& m);
 
 // Rows: rows of x.

@@ -15,12 +15,12 @@ ElementwiseConfig heuristic_dropout(const Machine& machine, const DropoutOptions
 std::string valid_dropout(const Machine&, const DropoutOptions& o, const ElementwiseConfig& config) {
   const int64_t width = config.columns(o.type, o.cols);
   if (config.vectors > 0 && width % 4 != 0)
-    return "a block of " + std::to_string(width) +
-           " columns, and random words come in fours; use a power of two of vectors, or fewer rows";
+    return "columns per block: expected a multiple of 4, got " + std::to_string(width) +
+           "; use a power of two of vectors, or fewer rows";
   return refused(o.type, o.cols, config);
 }
 
-// Words come in fours: rows of one or two elements have tiles of four.
+// Random words come in groups of four, so rows of one or two elements have tiles of four columns.
 template <const DropoutKernel& kernel, void (*program)(KernelBuilder&, const DropoutMeta&)>
 Operation dropout(const Machine&, const DropoutOptions& o, const ElementwiseConfig& config) {
   DropoutMeta meta{o};

@@ -1,14 +1,18 @@
-// SwiGLU and GeGLU; arithmetic in f32, T = type. f is SiLU or the tanh form of GELU (activation_function.cpp).
+// SwiGLU and GeGLU; arithmetic in f32, T = type. f is SiLU or the tanh form of GELU
+// (activation_function.cpp).
 //
 //   SwiGLU   u = gate_multiplier gate;  out = round_T(down_multiplier round_T(f(u)) up)
-//            c = down_multiplier dout;  dup = round_T(c f(u));  dgate = round_T(gate_multiplier c up f'(u))
+//            c = down_multiplier dout;  dup = round_T(c f(u))
+//                                       dgate = round_T(gate_multiplier c up f'(u))
 //   GeGLU    u = gate;                  out = round_T(round_T(f(u)) up)
-//                                       dup = round_T(dout round_T(f(u)));  dgate = round_T(round_T(dout up) f'(u))
+//                                       dup = round_T(dout round_T(f(u)))
+//                                       dgate = round_T(round_T(dout up) f'(u))
 //
-// GeGLU rounds where PyTorch does when it computes the same by its own operations, and of 16 bits its gradients take f as it is made
-// there, by 1 + tanh: sums of them that cancel are then PyTorch's.
+// GeGLU rounds at the same places as PyTorch with separate operations. With 16-bit types, its
+// gradients also compute f by 1 + tanh, as PyTorch does. So a total over gradients that cancel
+// agrees with PyTorch's.
 //
-// Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. Streams with one vector per thread and no loop.
+// Bytes, s = sizeof(T): forward 3 n F s, backward 5 n F s. A program has one tile and no loop.
 #include "kernels/elementwise/gated_activation.h"
 
 #include "kernels/core/program_tile.h"
@@ -16,7 +20,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// What SwiGLU multiplies with; GeGLU has no such arguments and multiplies with nothing.
+// Multipliers of SwiGLU. GeGLU has none.
 struct Multipliers {
   std::optional<Scalar> gate, down;
   Multipliers(KernelBuilder& k, const GatedMeta& m) {
@@ -26,7 +30,7 @@ struct Multipliers {
   }
 };
 
-// f and f' of GELU's tanh form by 1 + tanh, which cancels where u is below -3.
+// f and f' of the tanh form of GELU by 1 + tanh, which cancels for u < -3.
 class GeluByTanh {
  public:
   explicit GeluByTanh(const Tile& u) : u_(u), near_(clamp(u, -kMost, kMost)) {
@@ -40,7 +44,7 @@ class GeluByTanh {
 
  private:
   static constexpr double kOuter = 0.7978845608028654, kInner = 0.044715;  // sqrt(2 / pi)
-  static constexpr float kMost = 16;  // tanh is 1 from there on, and a larger square would only overflow
+  static constexpr float kMost = 16;  // tanh is 1 for larger u, whose square could overflow
   Tile u_, near_, tanh_;
 };
 

@@ -29,15 +29,17 @@ struct GatedMeta : GatedOptions {
   int64_t block = 1024;  // columns of a tile
 };
 
-// Arguments: out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier f32 scalars.
-// The fused layout, gate and up as the two halves of one [n, 2F] tensor, is the same kernel on two views of it.
+// Arguments: out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier f32 scalars. The
+// fused layout, gate and up as the two halves of one [n, 2F] tensor, is the same kernel on two
+// views of it.
 void gated_forward(KernelBuilder& k, const GatedMeta& m);
 
 // Arguments: d_gate, d_up, d_out, gate, up [n, F] type; silu also gate_multiplier, down_multiplier.
 // d_gate may be exactly gate, d_up exactly up.
 void gated_backward(KernelBuilder& k, const GatedMeta& m);
 
-// The gradients of f(u) up, u = gate_multiplier gate, where d_out reaches it; all f32. Each is handed on as soon as it is there.
+// Computes the gradients of f(u) up with u = gate_multiplier gate, given the upstream gradient
+// d_out; all f32. Calls d_up and d_gate with each gradient as soon as it is computed.
 using StoreTile = std::function<void(const Tile&)>;
 void gated_gradients(Activation activation, DType type, const Tile& u, const Tile& up, const Tile& d_out,
                      const std::optional<Scalar>& gate_multiplier, const StoreTile& d_up, const StoreTile& d_gate);

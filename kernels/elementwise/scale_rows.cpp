@@ -1,5 +1,5 @@
-// out = in times factor, rounded once; the factor is one number or one per row. Streams with one vector per thread and
-// no loop.
+// out = in times factor, rounded once. There is one factor, or one per row. A program has one tile
+// and no loop.
 #include "kernels/elementwise/scale_rows.h"
 
 #include "kernels/core/program_tile.h"

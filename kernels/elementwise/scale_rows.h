@@ -1,4 +1,4 @@
-// Rows times a factor that is read on the device.
+// Multiplication of rows by a factor that is read on the device.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ struct ScaleRowsMeta : ScaleRowsOptions {
   int64_t block = 1024;
 };
 
-// out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1], or [n] if per_row.
-// out may be exactly in.
+// out = in times a factor read on the device. Arguments: out, in [n, V] type; factor [1], or [n] if
+// per_row. out may be exactly in.
 void scale_rows(KernelBuilder& k, const ScaleRowsMeta& m);
 
 // Rows: rows of in.

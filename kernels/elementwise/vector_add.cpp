@@ -1,4 +1,5 @@
-// out_i = round(a_i + b_i); 3 n elements move. Streams a flat array: one 16-byte vector per stream and thread, no loop.
+// out_i = round(a_i + b_i); 3 n elements are loaded or stored. A program has one block of a flat
+// array, and a thread one 16-byte vector of each argument; there is no loop.
 #include "kernels/elementwise/vector_add.h"
 
 namespace ligerdsl::kernels {

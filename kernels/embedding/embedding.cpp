@@ -1,10 +1,13 @@
-// out[i, :] = table[index_i, :], an exact copy, or round(table[index_i, :] + position_table[i mod P, :]); n H elements read
-// and written, and the P H of the positions, which the caches keep. A shard has a part of the table's rows, and zeros for
-// the indices of other shards: the sum over all shards is the row.
+// out[i, :] = table[index_i, :], an exact copy. With positions it is round(table[index_i, :] +
+// position_table[i mod P, :]).
+//
+// It reads and writes n H elements. The position table has P H more, which stay in the caches. A
+// shard has a part of the table's rows and writes zeros for the indices of other shards, so that
+// the sum over all shards is the row.
 #include "kernels/embedding/embedding.h"
 
-#include "kernels/core/index_view.h"
 #include "kernels/core/error_flag.h"
+#include "kernels/core/index_view.h"
 
 namespace ligerdsl::kernels {
 
@@ -24,13 +27,14 @@ void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m) {
   Scalar blocks = cdiv(table.dim(1), m.block).to(i32);
   const Scalar first = (k.program_id(0) / blocks).to(i64) * m.rows, column = k.program_id(0) % blocks;
   struct Row {
-    Scalar number, valid;  // valid: a row of the whole table
+    Scalar number, valid;  // valid: the index is a row of the whole table
     Tile values;
   };
-  // All rows' indices are under way together, then all their rows of the table.
+  // Loads the indices of all rows together, then all their rows of the table.
   std::vector<Row> rows;
   for (int64_t r = 0; r < m.rows; ++r) {
-    const Scalar row = first + r, index = indices.load({row}).to(i64);  // compared in 64 bits
+    // Compared in 64 bits.
+    const Scalar row = first + r, index = indices.load({row}).to(i64);
     const Scalar local = m.shard ? index - first_row : index;
     const Scalar inside = local >= 0 && local < table.dim(0);
     const Scalar valid = m.shard ? index >= 0 && index < total_rows : inside;

@@ -1,4 +1,4 @@
-// Embedding: rows of a table by index, and the gradient of the table.
+// Embedding: selects rows of a table by index; its backward pass is the gradient of the table.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -13,12 +13,12 @@ struct EmbeddingOptions {
   int64_t vocabulary = 32000;  // rows of the table
   DType type = f32;            // of the table and the output
   DType index_type = i64;
-  DType d_table_type = f32;     // f32 or type
-  bool accumulate = false;      // d_table += ...; f32 only
-  int64_t positions = 0;        // rows of a second table, of which row i of the output gets row i mod positions added
-  DType d_position_type = f32;  // of the second table's gradient: f32 or type
+  DType d_table_type = f32;           // f32 or type
+  bool accumulate = false;            // d_table += ...; f32 only
+  int64_t positions = 0;              // rows P of a second table; output row i adds its row i mod P
+  DType d_position_type = f32;        // of the second table's gradient: f32 or type
   bool accumulate_positions = false;  // d_position_table += ...; f32 only
-  bool shard = false;                 // the table has rows [first_row, first_row + vocabulary) of `total_rows`
+  bool shard = false;                 // rows [first_row, first_row + vocabulary) of `total_rows`
 
   template <class V>
   void visit(V&& v) {
@@ -36,28 +36,30 @@ struct EmbeddingOptions {
 };
 
 struct EmbeddingMeta : EmbeddingOptions {
-  int64_t block = 1024;  // columns of a tile
-  int64_t rows = 1;      // of a program, one tile of each
+  int64_t block = 1024;  // columns per tile
+  int64_t rows = 1;      // rows per program, one tile each
 };
 
 struct EmbeddingBackwardMeta : EmbeddingOptions {
-  int64_t block = 1024;                 // columns of a program
-  int64_t rows = 1;                     // rows of the table that a program adds, one after the other
-  int64_t chunk = 128;                  // gradients that a program adds for a row that is named so often
-  int64_t scan = 1024;                  // indices counted together
-  int64_t rows_to_place = 256;          // rows of the table that come to the list together
-  int64_t ranked = 16, compared = 256;  // indices that find their places by comparison with as many at a time
+  int64_t block = 1024;                 // columns per program
+  int64_t rows = 1;                     // rows of the table per program, one after the other
+  int64_t chunk = 128;                  // gradients per program of a frequently used row
+  int64_t scan = 1024;                  // indices that a program counts together
+  int64_t rows_to_place = 256;          // rows of the table whose list entries one program allocates
+  int64_t ranked = 16, compared = 256;  // indices per program; indices compared per step
 };
 
-// Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64; with positions, position_table
-// [positions, H] type; of a shard, first_row and total_rows i64.
-// An index outside [0, V), of a shard outside [0, total_rows), gives a row of NaN and its row number in the error word
-// (see kErrorBase). An index of another shard gives a row of zeros.
+// Arguments: out [n, H] type; table [V, H] type; indices [n] index_type; error [1] i64. With
+// positions also position_table [positions, H] type; for a shard also first_row and total_rows i64.
+//
+// An index outside [0, V), or outside [0, total_rows) for a shard, gives a row of NaN and sets the
+// error flag to the row's number (kErrorBase). An index of another shard gives a row of zeros.
 void embedding_forward(KernelBuilder& k, const EmbeddingMeta& m);
 
-// Rows: indices. The gradient takes d_table [V, H] d_table_type; d_out [n, H] type; indices [n] index_type, fewer than
-// 2^31 of them; with positions, d_position_table [positions, H] d_position_type; of a shard, first_row i64. Indices of
-// rows that d_table does not have add nothing to it.
+// Rows: indices. Arguments of the gradient: d_table [V, H] d_table_type; d_out [n, H] type; indices
+// [n] index_type, fewer than 2^31. With positions also d_position_table [positions, H]
+// d_position_type; for a shard also first_row i64. Indices of rows that d_table does not have are
+// ignored.
 Operation embedding_forward(const Machine& machine, const EmbeddingOptions& options);
 Operation embedding_backward(const Machine& machine, const EmbeddingOptions& options);
 
@@ -65,14 +67,14 @@ using EmbeddingForward = ConfiguredKernel<EmbeddingOptions, ElementwiseConfig>;
 extern const EmbeddingForward embedding_forward_kernel;
 
 struct EmbeddingBackwardConfig {
-  int block = 1024;  // columns of a program
+  int block = 1024;  // columns per program
   int num_warps = 4;
-  int rows = 1;           // of the table that a program adds, one after the other
-  int chunk = 128;        // gradients of one row of the table that are added by a program of their own
-  int part = 2048;        // indices that are counted apart from others, where there are no more than 64 parts
-  int scan = 1024;        // indices counted together
-  bool in_order = false;  // add to the f32 table index by index; of the rest block, num_warps and rows count then
-  // Threads that an SM is to have room for: of programs that add chunks, and of those that add rows.
+  int rows = 1;           // rows of the table per program, one after the other
+  int chunk = 128;        // gradients of one table row that a program of its own adds
+  int part = 2048;        // indices per part, unless that gives more than 64 parts
+  int scan = 1024;        // indices that a program counts together
+  bool in_order = false;  // add to the f32 table index by index; uses only block, num_warps, rows
+  // Minimum of resident threads per SM: for programs that add chunks, and for those that add rows.
   int chunk_threads = 640, row_threads = 1024;
 
   template <class V>
@@ -93,11 +95,11 @@ struct EmbeddingBackwardConfig {
 using EmbeddingBackward = ConfiguredKernel<EmbeddingOptions, EmbeddingBackwardConfig>;
 extern const EmbeddingBackward embedding_backward_kernel;
 
-// What the config makes (embedding_backward.cpp).
+// Returns the steps of a config without in_order (embedding_backward.cpp).
 Operation embedding_backward_steps(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
-// The gradient of the table of positions by itself.
+// Returns the step that computes the gradient of the position table.
 Step embedding_positions_step(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
-// With in_order (embedding_in_order.cpp).
+// Returns the steps of a config with in_order (embedding_in_order.cpp).
 Operation embedding_backward_in_order(const EmbeddingOptions& options, const EmbeddingBackwardConfig& config);
 
 }  // namespace ligerdsl::kernels

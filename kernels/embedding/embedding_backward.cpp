@@ -1,23 +1,26 @@
-// d_table[v, :] = sum over i with index_i = v of d_out[i, :], in f32, rounded once; 0 where there is no such i.
+// d_table[v, :] = sum over i with index_i = v of d_out[i, :], in f32, rounded once; 0 if no i has
+// it.
 //
-// The positions i are sorted by v first, as a counting sort does it, equal ones in their order. The indices are cut
-// into parts that are counted one by one; a position's place in the sorted list is
+// 1. A stable counting sort orders the positions i by v. The indices are divided into parts, each
+//    with its own counts. A position's place in the sorted list is
 //
-//   starts[part, v]: positions of rows elsewhere in the list before v's + those of v in earlier parts
-//   + how many of v come earlier in the same part, found by comparing.
+//   starts[part, v]: positions before v's segment of the list + positions of v in earlier parts
+//   + number of earlier positions of v in the same part, found by comparison.
 //
-// Then a program per row of the table adds the gradients at its stretch of the list. A row that is named often would
-// keep one program busy when all others have ended: full chunks of a stretch are added by programs of their own, and
-// the row's program adds their sums, in order, and then the positions that fill no chunk.
+// 2. One program per row of the table adds the gradients of its segment of the list.
 //
-// Integer counts do not depend on the order of atomics, nor does a row's sum on where in the list its stretch lies: the
-// result is the same in every run.
+// A frequently used row would keep one program busy after all others have ended. So programs of
+// their own add the full chunks of a segment. The row's program adds their results in order, then
+// the positions that fill no chunk.
 //
-// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :], likewise: a program goes from sequence to
-// sequence, whatever the indices.
+// Integer counts do not depend on the order of atomics. The sum of a row does not depend on where
+// its segment is in the list. So the result is deterministic.
 //
-// Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written; the table of starts is read and written
-// from the caches, 4 V bytes a part. The positions read n H s once more.
+// d_position_table[p, :] = sum over i with i mod positions = p of d_out[i, :]. A program adds the
+// same position of one sequence after the other, whatever the indices.
+//
+// Bytes, s = sizeof(type): n H s read and V H sizeof(d_table_type) written. The starts are read and
+// written in the caches, 4 V bytes per part. The positions read n H s once more.
 #include <algorithm>
 #include <functional>
 
@@ -28,7 +31,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Long parts mean many comparisons, many parts a large table of starts.
+// Long parts take many comparisons; many parts take a large table of starts.
 constexpr int64_t kMostParts = 64;
 
 // Rows of the table of starts are whole tiles.
@@ -40,12 +43,12 @@ View starts_view(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   return k.view("starts", i32, {dyn, padded_vocabulary(m)});
 }
 
-// The list of positions, by the row of the table that they name.
+// List of positions, sorted by the row of the table that their indices select.
 struct Sorted {
   View starts, positions;
   Scalar parts;
 
-  // The list itself is an argument only of the programs that read or write it.
+  // Only programs that read or write the list itself have it as an argument.
   Sorted(KernelBuilder& k, const EmbeddingBackwardMeta& m, bool with_positions = true) {
     starts = starts_view(k, m);
     parts = starts.dim(0) - 1;
@@ -53,15 +56,15 @@ struct Sorted {
   }
   Scalar begin(const Scalar& v) const { return starts.load({0, v}).to(i64); }
   Scalar end(const Scalar& v) const { return starts.load({parts, v}).to(i64); }
-  // Position number `at` of the list, or -1.
+  // Returns entry `at` of the list, or -1 past its end.
   Scalar operator()(const Scalar& at) const { return positions.load({at}, {.pad = -1.0}).to(i64); }
 };
 
-// The indices, and which part of them a position belongs to.
+// The indices, and their division into parts.
 struct Cut {
   View indices;
-  Scalar part;       // indices of a part, in whole tiles
-  Scalar first_row;  // of a shard; else empty
+  Scalar part;       // indices per part, a multiple of the tile
+  Scalar first_row;  // first row of a shard; else empty
   int64_t vocabulary;
 
   Cut(KernelBuilder& k, const EmbeddingBackwardMeta& m, const Scalar& parts)
@@ -69,20 +72,20 @@ struct Cut {
     part = cdiv(cdiv(indices.dim(0), parts), m.scan) * m.scan;
     if (m.shard) first_row = k.scalar("first_row", i64);
   }
-  // Rows of the table that the indices name; what is no such row is negative, or too large.
+  // Returns rows of the table; an index of no row becomes negative or too large.
   Tile load(const Scalar& tile, int64_t size) const {
     const Tile index = indices.partition({size}).load({tile}, {.pad = -1.0});
     if (first_row.empty()) return index;
     return where(index.to(i64) >= first_row, index.to(i64) - first_row, -1);
   }
   Tile names_row(const Tile& index) const { return index >= 0 && index.to(i64) < vocabulary; }
-  // starts[part of `position`, index]
+  // Returns a pointer to starts[part of `position`, index].
   PtrTile start(const View& starts, const Scalar& position, const Tile& index) const {
     return starts.ptr() + (index.to(i64) + position / part * starts.stride(0));
   }
 };
 
-// The program's block of columns, and what it adds up for them: a row of the table or a chunk.
+// A program's block of columns, and the row of the table or the chunk that it adds up.
 struct Columns {
   Scalar owner, column;
   Columns(KernelBuilder& k, const View& rows, const EmbeddingBackwardMeta& m) {
@@ -92,8 +95,9 @@ struct Columns {
   }
 };
 
-// `total` plus `rows` at the places [first, end), in order, `together` of them under way at a time. All of these are
-// found before the first is read, so that no row waits for another. Row -1 is zeros.
+// Returns `total` plus `rows` at the places [first, end), added in order. `together` rows are in
+// flight at a time. It finds all of them before it reads the first, so that no row waits for
+// another. Row -1 is zeros.
 template <class Find>
 Tile add_rows(KernelBuilder& k, const Tile& total, const Scalar& first, const Scalar& end, int64_t together,
               const LoopOptions& options, const Find& find, const Partition& rows, const Scalar& column) {
@@ -117,7 +121,7 @@ void reset_counts(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   k.if_(k.program_id(0) == 0, [&] { listed.store({0}, 0); });
 }
 
-// starts[part, v] = how many indices of the part are v
+// Computes starts[part, v] = number of indices of the part that are v.
 void count_indices(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   const Sorted sorted(k, m, false);
   const Cut cut(k, m, sorted.parts);
@@ -126,7 +130,7 @@ void count_indices(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   atomic_add(cut.start(sorted.starts, tile * m.scan, index), 1, cut.names_row(index));
 }
 
-// From counts to places in the list. Rows v come to the list in blocks, in any order.
+// Converts counts to places in the list. Blocks of rows v get their segments in any order.
 void place_rows(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   const Sorted sorted(k, m, false);
   View listed = k.view("listed", i32, {1});
@@ -164,8 +168,8 @@ void place_positions(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   store(sorted.positions.ptr() + place, position.to(i32), named);
 }
 
-// Chunk c of row v is number ceil(begin_v / chunk) + c of the sums: no two rows share a number, and chunk number s has
-// the list's entry s * chunk.
+// Returns the number of the first chunk of a segment. Chunk c of row v has number ceil(begin_v /
+// chunk) + c. No two rows share a number, and chunk number s contains the list's entry s * chunk.
 Scalar first_chunk(const Scalar& begin, const EmbeddingBackwardMeta& m) {
   return cdiv(begin, m.chunk);
 }
@@ -268,7 +272,7 @@ Operation embedding_backward_steps(const EmbeddingOptions& options, const Embedd
     launch.min_ctas_per_sm = std::min(ctas, program::kMaxCtasPerSm);
     return launch;
   };
-  // Places in the list have 32 bits: for more indices than that this is a grid that every device refuses.
+  // Places in the list are 32-bit. For more indices the grid is one that every device refuses.
   const Size too_many = where_at_least(rows, int64_t{INT32_MAX} + 1, rows);
   add("embedding_reset_counts", &reset_counts, library_launch(max(vocabulary / meta.scan * parts, too_many), 8));
   add("embedding_count_indices", &count_indices, library_launch(ceil_div(rows, meta.scan), 8));

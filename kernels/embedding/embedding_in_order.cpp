@@ -1,11 +1,11 @@
-// The gradient of an f32 table without a list of who names which row: a program has a block of columns, goes through all
-// indices in their order, and adds each gradient to its row in memory. So a row's sum has the order of the indices, and
-// nothing is sorted; but programs are as few as there are blocks, which suits a CPU.
+// Gradient of an f32 table without sorting. A program has a block of columns. It visits all indices
+// in order and adds each gradient to its row in memory, so that a row's sum has the order of the
+// indices. The only parallelism is over blocks of columns, which suits a CPU.
 //
-// An f32 gradient of a table of positions is added to on the same way, so that the rows are read once.
+// An f32 gradient of the position table is added in the same loop, so that d_out is read once.
 //
-// Bytes, s = sizeof(type): n H (s + 8), and V H 4 written where d_table is not added to; with positions n H 8 more, which
-// the caches keep.
+// Bytes, s = sizeof(type): n H (s + 8), and V H 4 written unless d_table is added to. Positions
+// take n H 8 more, which the caches keep.
 #include "kernels/core/index_view.h"
 #include "kernels/core/record.h"
 #include "kernels/embedding/embedding.h"
@@ -36,7 +36,7 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   Scalar first_row;
   if (m.shard) first_row = k.scalar("first_row", i64);
   Scalar column = k.program_id(0).to(i64);
-  // Adds the row to the table where its index is one, and does `also` on the way, or else alone.
+  // Runs `also` on the gradient, and adds it to the table if its index is a row of the table.
   const auto add = [&](const Scalar& i, const auto& also) {
     Scalar v = indices.load({i}).to(i64);
     if (m.shard) v = v - first_row;
@@ -58,7 +58,7 @@ void add_in_order(KernelBuilder& k, const EmbeddingBackwardMeta& m) {
   }
   View d_position_table = k.view("d_position_table", f32, {m.positions, m.cols});
   auto positions = d_position_table.partition({squeeze, m.block});
-  // The rows that begin the sums do not read what they write.
+  // The first row of each position overwrites instead of adding, so that it reads no old value.
   Scalar begun = m.accumulate_positions ? k.constant(0, i64) : min(n.to(i64), m.positions);
   if (!m.accumulate_positions) {
     k.for_range(0, begun, 1, [&](Scalar i) { add(i, [&](const Tile& d) { positions.store({i, column}, d); }); });

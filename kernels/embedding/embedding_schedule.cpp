@@ -6,19 +6,20 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int kMostRows = 8;  // of a program
+constexpr int kMostRows = 8;  // per program
 
 std::string valid_forward(const Machine&, const EmbeddingOptions& o, const ElementwiseConfig& config) {
   if (config.rows > kMostRows)
-    return "a program copies " + std::to_string(kMostRows) + " rows at most; use rows=" + std::to_string(kMostRows);
+    return "rows: expected at most " + std::to_string(kMostRows) + "; use rows=" + std::to_string(kMostRows);
   const int64_t vectors = config.columns(o.type, o.cols) / vector_width(o.type);
   if (config.num_warps > 1 && vectors < program::kWarpThreads * config.num_warps)
-    return "a row of " + std::to_string(vectors) + " vectors leaves threads without one; use fewer warps";
+    return "each thread needs a vector, and a row has " + std::to_string(vectors) + "; use fewer warps";
   return refused(o.type, o.cols, config);
 }
 
-// Four vectors of a thread wait for one index together. An H200 starts a CTA every 1.3 to 1.4 ns, in which its memory moves 6 KB: programs of
-// less read several rows. 16384x768 of bf16 takes 23.2 us by programs of a row, 17.9 by two, 18.4 by four; with positions the same.
+// A thread loads four vectors after one index. An H200 starts a CTA every 1.3 to 1.4 ns, while its
+// memory moves 6 KB. So a program with less data takes several rows (16384 x 768, bf16: 23.2 us
+// with one row per program, 17.9 us with two).
 ElementwiseConfig heuristic_forward(const Machine& machine, const EmbeddingOptions& o) {
   constexpr int64_t kVectors = 4, kLeastBytes = 3072;
   const int64_t most = machine.is_gpu() ? 1024 * vector_width(o.type) : 4096, width = tile_width(o.cols);
@@ -47,15 +48,17 @@ int64_t widest_block(const EmbeddingOptions& o) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(o.cols)));
 }
 
-// A thread has two vectors of a row: most rows of a large table are not named, and their programs only write.
-// Without a floor for the occupancy ptxas saves registers and lets the gradients come one at a time: an SM is to have
-// 640 threads with 16 vectors under way each, and 1024 with 8. Where a block of a long table is few bytes a program makes it of four rows: us of all
-// launches by one and by four, 16384 indices of 50257 rows of 768 bf16 84.8 and 53.3, f32 91.4 and 78.7; 32768 of 128256 rows of 2048 bf16 228
-// and 208 (f32, in two blocks, 411 by one and 373 by two), 16384 of 32000 rows of 4096 143 and 128; f32 of 2048 columns in one block, from
-// bf16, 339 and 350 (an H200).
+// A thread has two vectors of a row, because most rows of a large table are not used, and their
+// programs only write. Without a minimum of resident threads ptxas saves registers and loads
+// gradients one at a time. So an SM has room for 640 threads with 16 vectors in flight each, or
+// 1024 with 8.
+//
+// If a block of a large table has few bytes, a program computes four rows. H200, all launches,
+// 16384 indices, 50257 rows of 768: 84.8 us with one row, 53.3 us with four (bf16); 91.4 us and
+// 78.7 us (f32).
 EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const EmbeddingOptions& o) {
-  // Of sums in order, which are one program a block: two threads share wide rows. 32768 rows of 2048 f32, V = 32000, ms: two cores 27 to 29, by
-  // one block 41 to 42; one core 56, 43 to 46.
+  // in_order has one program per block of columns, so wide rows have blocks for two threads (32768
+  // rows of 2048 f32, V = 32000, two cores: 27 to 29 ms, with one block 41 to 42 ms).
   const bool in_order = !machine.is_gpu() && o.d_table_type == f32;
   const int64_t on_cpu = in_order && o.cols >= 2048 ? 1024 : 4096;
   const int64_t most = machine.is_gpu() ? 256 * vector_width(o.type) : on_cpu;
@@ -75,19 +78,19 @@ EmbeddingBackwardConfig heuristic_backward(const Machine& machine, const Embeddi
 }
 
 std::string valid_backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBackwardConfig& config) {
-  if (config.in_order && o.d_table_type != f32) return "sums in order are of an f32 table; use in_order=false";
-  constexpr int64_t kMostHeld = 4;  // vectors of a thread, of each of the eight rows under way
+  if (config.in_order && o.d_table_type != f32) return "in_order needs d_table_type=f32; use in_order=false";
+  constexpr int64_t kMostHeld = 4;  // vectors per thread of each of the eight rows in flight
   if (config.block > widest_block(o))
     return "a block of " + std::to_string(config.block) +
            " columns is wider than a row; use block=" + std::to_string(widest_block(o)) + " or less";
   const int64_t threads = program::kWarpThreads * config.num_warps, vectors = config.block / vector_width(o.type);
   if (config.num_warps > 1 && vectors < threads)
-    return "a block of " + std::to_string(vectors) + " vectors leaves threads without one; use fewer warps";
+    return "each thread needs a vector, and a block has " + std::to_string(vectors) + "; use fewer warps";
   if (vectors > kMostHeld * threads)
     return "a thread would hold " + std::to_string(vectors / threads) + " vectors of each row, at most " +
            std::to_string(kMostHeld) + " are possible; use more warps or a smaller block";
   if (config.part < config.scan)
-    return "a part is of whole scans; use part=" + std::to_string(config.scan) + " or more, or a smaller scan";
+    return "part: expected at least scan; use part=" + std::to_string(config.scan) + " or more, or a smaller scan";
   return "";
 }
 
@@ -95,7 +98,7 @@ Operation backward(const Machine&, const EmbeddingOptions& o, const EmbeddingBac
   return config.in_order ? embedding_backward_in_order(o, config) : embedding_backward_steps(o, config);
 }
 
-// The gradients of the rows and that of the table.
+// Counts the gradients of the output rows, of the table and of the position table.
 Cost backward_cost(const EmbeddingOptions& o, int64_t rows) {
   const double row = static_cast<double>(o.cols * size_of(o.type) + size_of(o.index_type)),
                row_of_table = static_cast<double>(o.cols * size_of(o.d_table_type)) * (o.accumulate ? 2 : 1);

@@ -1,17 +1,23 @@
-// With y a row's label, z after bias, softcap and temperature, and base = z_y log2(e) + 40 at first:
+// Cross-entropy of logits z = x w^T in one pass over the matmul. With y a row's label, z after
+// bias, softcap and temperature, and base = z_y log2(e) + 40 at first:
 //
-//   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y,  total = others + 2^(z_y log2(e) - base)
+//   e_c = 2^(z_c log2(e) - base),  others = sum of e_c over c != y
+//   total = others + 2^(z_y log2(e) - base)
 //
-// The loss is that of cross_entropy.cpp by (base, others), and its gradient without entropies
+// The loss follows from (base, others) as in cross_entropy.cpp. Its gradient without entropies is
 //
-//   d_c = f e_c for c != y,  d_y = f g   with   f = (t + r) / total,  f g = (r e_y - t others) / total
+//   d_c = f e_c for c != y,  d_y = f g
+//   f = (t + r) / total,  f g = (r e_y - t others) / total
 //
-// (t, r as in cross_entropy_columns.cpp; what smoothing takes from every d_c is linear_smoothing.h's), so that with g in e's place of the label d_x = f (e w), d_w = e^T (f x).
-// A softmax in one pass needs no maximum here: the label's logit is a base that is known before the product. What it
-// cannot hold, a logit more than kMostExponent above, is found after the product, and the rows of tiles that have such a row
-// are made again from the row's largest logit: whatever became infinite is overwritten.
+// t and r are those of cross_entropy_columns.cpp; linear_smoothing.h has what smoothing subtracts
+// from every d_c. With g stored in place of the label's e: d_x = f (e w), d_w = e^T (f x).
 //
-// Flop 2 n V H for a product. Bytes beside its: 8 n V / tile_n written and read, 2 n H s.
+// A softmax in one pass normally needs the maximum. Here the label's logit replaces it, because it
+// is known before the matmul. This base fails for a logit more than kMostExponent above it, which
+// is found after the matmul. Then all tiles with such a row are computed again relative to the
+// row's largest logit, which overwrites any infinite value.
+//
+// Flop: 2 n V H per matmul. Bytes besides the matmul's: 8 n V / tile_n written and read, 2 n H s.
 #include "kernels/fused_linear/linear_cross_entropy.h"
 
 #include <cmath>
@@ -23,33 +29,34 @@
 #include "kernels/core/tile_shape.h"
 #include "kernels/cross_entropy/cross_entropy_results.h"
 #include "kernels/fused_linear/linear_logits.h"
-#include "kernels/matmul/product_tiles.h"
+#include "kernels/matmul/matmul_tiles.h"
 #include "kernels/matmul/row_tiles.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
-// In base 2. The label's power is 2^-kBelow, so that logits as far above the label's, 86, have powers, sums over 2^18 classes and
-// inverses of these in the middle of f32's range: a factor keeps its digits for upstream gradients down to 2^-62 / n.
+// Exponents in base 2. The label's power is 2^-kBelow. So logits up to 86 - kBelow above the
+// label's have powers, sums over 2^18 classes and inverses of these in the middle of f32's range. A
+// factor keeps its digits for upstream gradients down to 2^-62 / n.
 constexpr double kBelow = 40, kMostExponent = 86 - kBelow;
-constexpr int64_t kFlags = 1024;  // of rows, read at a time
+constexpr int64_t kFlags = 1024;  // rows whose flags are read at a time
 
 struct Meta : CrossEntropyMeta {
-  MatmulMeta product;
-  DType given = bf16;  // the weight's
+  MatmulMeta lm_head;
+  DType given = bf16;  // dtype of the caller's weight
   int64_t cols = 4096;
   bool anchors = true;
-  bool makes_again = false;
+  bool recomputes = false;
   bool in_blocks = false;
 
   bool bests() const { return with_accuracy || with_predictions; }
 };
 
-// What tiles leave of their rows.
-struct TileNumbers {
+// Per-row statistics of each tile.
+struct TileStatistics {
   View sums, tops, bests, deviations, moments;
 
-  TileNumbers(KernelBuilder& k, const Meta& m) {
+  TileStatistics(KernelBuilder& k, const Meta& m) {
     sums = k.view("sums", f32, {dyn, dyn});
     tops = k.view("tops", f32, {dyn, dyn});
     if (m.bests()) bests = k.view("bests", i32, {dyn, dyn});
@@ -87,17 +94,17 @@ void label_logits(KernelBuilder& k, const Meta& m) {
 }
 
 void exponentials(KernelBuilder& k, const Meta& m) {
-  const MatmulMeta& p = m.product;
+  const MatmulMeta& p = m.lm_head;
   View e;
   std::optional<ColumnBlocks> blocks;
   if (m.with_gradient) e = k.view("e", m.type, m.in_blocks ? Shape{dyn, dyn, dyn} : Shape{dyn, dyn});
   if (m.with_gradient && m.in_blocks) blocks.emplace(k);
-  const TileNumbers numbers(k, m);
+  const TileStatistics numbers(k, m);
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
   const View base = k.view("base", f32, {dyn});
   const CountedTiles counted(k, p.tile_m);
   View again;
-  if (m.makes_again) again = k.view("again", i32, {dyn});
+  if (m.recomputes) again = k.view("again", i32, {dyn});
   const View labels = index_view(k, "labels", m.label_type);
   View bias;
   View column_weight, label_logit;
@@ -108,9 +115,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
   const LinearLogits logits(k, m);
 
   const Scalar columns = weight.dim(0);
-  const ProductTiles tiles(k, p, x, weight, counted.rows(), columns);
-  // Of the tile whose exponentials stand at `place`.
-  const auto finish = [&](const ProductTiles::Place& tile, const Scalar& place, Tile sums) {
+  const MatmulTiles tiles(k, p, x, weight, counted.rows(), columns);
+  // Epilogue of `tile`, whose exponentials are stored at row tile `place`.
+  const auto finish = [&](const MatmulTiles::Place& tile, const Scalar& place, Tile acc) {
     const auto along_rows = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const auto along_columns = [&](const View& view) {
       return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
@@ -118,9 +125,9 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const auto store = [&](const View& numbers, const Tile& of_rows) {
       numbers.partition({p.tile_m, squeeze}).store({tile.row, tile.column}, of_rows);
     };
-    if (m.has_bias) sums = sums + along_columns(bias);
+    if (m.has_bias) acc = acc + along_columns(bias);
     const Tile column = (k.arange(p.tile_n) + tile.column.to(i32) * p.tile_n).expand_dims(0);
-    const Tile inside = column < columns.to(i32), all = logits.z(sums);
+    const Tile inside = column < columns.to(i32), all = logits.z(acc);
     const Tile z = k.if_((tile.column + 1) * p.tile_n <= columns, [&] { return all; },
                          [&] { return where(inside, all, -INFINITY); });
     const Tile top = reduce_max(z, 1);
@@ -137,7 +144,8 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const Tile from = along_rows(base).expand_dims(1), u = base_2(z, -from), made = fast_exp2(u);
     if (m.with_gradient) {
       Tile gradient = m.softcap ? made * logits.slope((u + from) * std::numbers::ln2) : made;
-      if (m.softcap && m.in_blocks) gradient = where(inside, gradient, 0.0f);  // the next product reads whole blocks
+      // Zeros past the last class, because the next matmul reads whole blocks.
+      if (m.softcap && m.in_blocks) gradient = where(inside, gradient, 0.0f);
       const Tile stored = gradient.to(m.type);
       if (m.in_blocks)
         e.partition({squeeze, p.tile_m, p.tile_n})
@@ -148,28 +156,28 @@ void exponentials(KernelBuilder& k, const Meta& m) {
     const Tile is_label = column == (along_rows(labels).to(i64) - first_column).to(i32).expand_dims(1),
                others = where(is_label, 0.0f, made);
     store(numbers.sums, sum(others, 1));
-    // The exponents anew: kept beside their powers, they would not fit the registers.
+    // Recomputes the exponents: keeping them together with their powers would spill.
     if (m.entropies()) store(numbers.moments, sum(others * finite_exponent(log2(made)), 1));
   };
-  const auto tile_of = [&](const ProductTiles::Place& at) {
-    return ProductTiles::Place{counted.tile(counted.place(at.row)), at.column, {}};
+  const auto tile_of = [&](const MatmulTiles::Place& at) {
+    return MatmulTiles::Place{counted.tile(counted.place(at.row)), at.column, {}};
   };
-  const auto make = [&](const ProductTiles::Place& at) {
-    const ProductTiles::Place tile = tile_of(at);
-    finish(tile, counted.place(at.row), tiles.sums(tile));
+  const auto make = [&](const MatmulTiles::Place& at) {
+    const MatmulTiles::Place tile = tile_of(at);
+    finish(tile, counted.place(at.row), tiles.accumulate(tile));
   };
-  if (!m.makes_again) {
+  if (!m.recomputes) {
     if (p.persistent) return tiles.each_place(make);
     return k.if_(k.program_id(0) < tiles.count(), [&] { tiles.each_place(make); });
   }
-  // Mostly there is none, which few programs find out at once.
+  // Usually no row needs it, and a few programs find this out at once.
   const Partition flags = again.partition({kFlags});
   const auto [any] = k.for_range(0, cdiv(again.dim(0), kFlags), 1, carry(k.zeros({kFlags}, i32)),
                                  [&](const Scalar& b, const Tile& any) { return carry(max(any, flags.load({b}))); });
-  const auto make_again = [&](const ProductTiles::Place& at) {
+  const auto recompute = [&](const MatmulTiles::Place& at) {
     k.if_(reduce_max(again.partition({p.tile_m}).load({tile_of(at).row})) > 0, [&] { make(at); });
   };
-  k.if_(reduce_max(any) > 0, [&] { tiles.each_place(make_again); });
+  k.if_(reduce_max(any) > 0, [&] { tiles.each_place(recompute); });
 }
 
 void overflows(KernelBuilder& k, const Meta& m) {
@@ -177,22 +185,22 @@ void overflows(KernelBuilder& k, const Meta& m) {
              tops = k.view("tops", f32, {dyn, dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
   const Partition tiles = tops.partition({squeeze, m.block});
-  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.product.tile_m).blocks(k, tops, m.block), 1,
+  const auto [lanes] = k.for_range(0, RowOfTile(places, row, m.lm_head.tile_m).blocks(k, tops, m.block), 1,
                                    carry(k.full({m.block}, -INFINITY, f32)), [&](const Scalar& b, const Tile& lanes) {
                                      return carry(max(lanes, tiles.load({row, b}, {.pad = -INFINITY})));
                                    });
   const Scalar top = reduce_max(lanes), old = base.load({row}), u = fma(top, std::numbers::log2e, -old);
-  // Only a row whose label's logit is -inf, and whose base is 0, may have nothing but powers that are too small.
+  // Powers can all be too small only in a row whose label's logit is -inf, which has base 0.
   const Scalar missed = u > kMostExponent || (old == 0.0f && u < -kMostExponent && top > -INFINITY);
   base.store({row}, where(missed, top * std::numbers::log2e, old));
   again.store({row}, missed.to(i32));
 }
 
-// What `blocks` blocks of a row's tiles have found, but for its base.
-CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers& numbers, const Scalar& row,
+// Combines `blocks` blocks of a row's tile statistics. The caller sets the base.
+CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileStatistics& numbers, const Scalar& row,
                              const Scalar& blocks) {
   const Tile zeros = k.zeros({m.block}, f32);
-  // What the options do not ask for stays constant.
+  // Carried values that no option asks for stay constant, so that the compiler removes them.
   const auto [others, deviations, moments, tops, bests] = k.for_range(
       0, blocks, 1, carry(zeros, zeros, zeros, k.full({m.block}, -INFINITY, f32), k.full({m.block}, INT32_MAX, i32)),
       [&](const Scalar& b, Tile others, Tile deviations, Tile moments, Tile tops, Tile bests) {
@@ -216,8 +224,9 @@ CrossEntropyRowSums row_sums(KernelBuilder& k, const Meta& m, const TileNumbers&
   return found;
 }
 
-// Exponentials as rows see them: a matrix, or in blocks, the first of which stands in memory of its own.
-// Arguments: d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift], block_shift i32.
+// Exponentials by row: one matrix, or column blocks, the first of which has memory of its own.
+// Arguments: d_logits [n, V] type, or e_first [n, columns], e_others [blocks, n, 2^block_shift],
+// block_shift i32.
 class StoredRows {
  public:
   StoredRows(KernelBuilder& k, const Meta& m, const View& d_logits) : k_(k), m_(m) {
@@ -256,10 +265,10 @@ class StoredRows {
   View first_, others_;
 };
 
-// What a row's sums make of its label, and its factor.
+// Computes a row's results, its factor, and the label's element of e.
 void rows(KernelBuilder& k, const Meta& m) {
   const CrossEntropyArguments args(k, m);
-  const TileNumbers numbers(k, m);
+  const TileStatistics numbers(k, m);
   const View base = k.view("base", f32, {dyn}), label_logit = k.view("label_logit", f32, {dyn}),
              places = k.view("places", i32, {dyn});
   View factor, smooth;
@@ -270,7 +279,7 @@ void rows(KernelBuilder& k, const Meta& m) {
 
   const Scalar row = k.program_id(0), label = args.labels.load({row}).to(i64);
   const Scalar ignored = label == args.ignore_index, counted = !ignored && label >= 0 && label < m.classes;
-  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const RowOfTile of_tile(places, row, m.lm_head.tile_m);
   const Scalar place = of_tile.place;
   const CrossEntropyRowSums found = row_sums(k, m, numbers, row, of_tile.blocks(k, numbers.sums, m.block));
   const Scalar others = found.others;
@@ -282,8 +291,8 @@ void rows(KernelBuilder& k, const Meta& m) {
   const auto count = [&] {
     Scalar rate;
     if (m.tempered) rate = 1.0f / args.temperature;
-    // Sums of a row whose label is not far below the others are better told relative to it: what is small beside it has all its
-    // digits.
+    // If the label's logit is not far below the others, a base at the label's logit is more
+    // accurate: small values keep all their digits.
     const Scalar near = others < 0x1p-20f, shift = where(near, k.constant(kBelow, f32), 0.0f),
                  scale = where(near, k.constant(std::exp2(kBelow), f32), 1.0f);
     CrossEntropyRowSums sums = found;
@@ -295,8 +304,9 @@ void rows(KernelBuilder& k, const Meta& m) {
     results.store();
     if (!m.with_gradient) return;
     const CrossEntropyResults::Coefficients c = results.coefficients();
-    // A z-loss may cancel the loss in all but the label. What is left of the others then counts as little as 2^-110.
-    // What smoothing takes from all classes alike is added to the products.
+    // A z-loss may cancel the loss in all elements but the label's. Then 2^-110 of the label's
+    // gradient replaces c.power, so that the division below stays finite. The matmuls add the
+    // smoothing term that all classes share, so it is left out here.
     Scalar label_gradient = c.label;
     if (m.smoothing)
       label_gradient = label_gradient + (m.has_weight ? args.weight.load({label}).to(f32) * c.smooth : c.smooth);
@@ -316,7 +326,8 @@ void rows(KernelBuilder& k, const Meta& m) {
     const Scalar f = fill_row(k, results, args, nullptr, row, ignored);
     if (!m.with_gradient) return;
     store_gradient(f, f);
-    // A factor of 0 does not undo what is no number. `others` leaves out the column that ignore_index may name.
+    // A factor of 0 does not make NaN or infinity 0, so such elements are cleared. `others` does
+    // not include the column that ignore_index may name.
     k.if_(ignored && of_tile.tile.counts, [&] {
       k.if_(label >= 0 && label < m.classes, [&] { stored->store(place, label, k.constant(0, m.type)); });
       k.if_(!(others < INFINITY), [&] { stored->clear(place); });
@@ -325,12 +336,12 @@ void rows(KernelBuilder& k, const Meta& m) {
   k.if_(counted, count, fill);
 }
 
-// A factor of 0 takes no number that is none with it.
+// A factor of 0 gives 0 even if x is not finite.
 void scaled_x(KernelBuilder& k, const Meta& m) {
   const View scaled = k.view("scaled", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
   const View factor = k.view("factor", f32, {dyn}), places = k.view("places", i32, {dyn});
   const Scalar row = k.program_id(0);
-  const RowOfTile of_tile(places, row, m.product.tile_m);
+  const RowOfTile of_tile(places, row, m.lm_head.tile_m);
   const Scalar f = factor.load({of_tile.place});
   const Partition from = x.partition({squeeze, m.block}), to = scaled.partition({squeeze, m.block});
   k.for_range(0, of_tile.blocks(k, x, m.block), 1, [&](const Scalar& b) {
@@ -345,12 +356,12 @@ bool has_exponentials(const CrossEntropyOptions& o) {
   return o.type != f16 && row_wise;
 }
 
-LinearProduct linear_product(const Machine& machine, const LinearCrossEntropyOptions& o) {
-  const MatmulOptions product{
+LinearMatmul linear_matmul(const Machine& machine, const LinearCrossEntropyOptions& o) {
+  const MatmulOptions lm_head{
       .factors = Factors::nt, .cols = o.classes, .width = o.cols, .type = o.type, .c_type = o.type, .any_size = true};
-  LinearProduct made{.config = one_cta_product(machine, product)};
+  LinearMatmul made{.config = one_cta_product(machine, lm_head)};
   made.config.splits = 1;
-  made.meta = matmul_meta(product, made.config);
+  made.meta = matmul_meta(lm_head, made.config);
   return made;
 }
 
@@ -378,10 +389,10 @@ Step linear_label_logits(const Machine& machine, const LinearCrossEntropyOptions
 }
 
 LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCrossEntropyOptions& o) {
-  const LinearProduct product = linear_product(machine, o);
-  LinearCrossEntropy made{.config = product.config};
+  const LinearMatmul lm_head = linear_matmul(machine, o);
+  LinearCrossEntropy made{.config = lm_head.config};
   Meta meta = row_meta(machine, o);
-  meta.product = product.meta;
+  meta.lm_head = lm_head.meta;
   made.label_logits = linear_label_logits(machine, o, true);
   const Size each = Size::rows();
   made.row_tiles = row_tiles(o.label_type, made.config.tile_m);
@@ -389,9 +400,10 @@ LinearCrossEntropy linear_cross_entropy(const Machine& machine, const LinearCros
   made.exponentials = record_step("linear_exponentials", o.type, &exponentials, meta,
                                   library_launch(made.config.persistent ? few : each, made.config.num_warps));
   Meta again = meta;
-  again.makes_again = true;
-  again.product.tensor_copies = again.product.tensor_stores = false;  // few rows are made again
-  again.product.persistent = true;
+  again.recomputes = true;
+  // Few rows are computed again.
+  again.lm_head.tensor_copies = again.lm_head.tensor_stores = false;
+  again.lm_head.persistent = true;
   made.again = record_step("linear_exponentials_again", o.type, &exponentials, again,
                            library_launch(machine.is_gpu() ? few : each, made.config.num_warps));
   made.overflows = row_step("linear_overflows", &overflows, meta);

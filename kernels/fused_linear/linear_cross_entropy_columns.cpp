@@ -1,7 +1,8 @@
-// Formulas and names are those of cross_entropy_columns.cpp, whose element d_c this is, rounded once. p_c is 2^((z_c - lse) log2(e)):
-// the difference of what is nearly equal has no error of its own, so p_c is right to about |lse| 2^-23, the error of lse.
+// Formulas and names are those of cross_entropy_columns.cpp. This kernel computes the same element
+// d_c, rounded once, with p_c = 2^((z_c - lse) log2(e)). The subtraction of nearly equal values is
+// exact, so the relative error of p_c is about |lse| 2^-23, the error of lse.
 //
-// Flop 2 n V H. Bytes: n V s beside the product's factors.
+// Flop 2 n V H. Bytes: n V s, and the matmul's operands.
 #include "kernels/fused_linear/linear_cross_entropy_columns.h"
 
 #include <limits>
@@ -9,13 +10,13 @@
 #include "kernels/core/index_view.h"
 #include "kernels/core/record.h"
 #include "kernels/fused_linear/linear_logits.h"
-#include "kernels/matmul/product_tiles.h"
+#include "kernels/matmul/matmul_tiles.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
 struct Meta : CrossEntropyOptions {
-  MatmulMeta product;
+  MatmulMeta lm_head;
   bool reports = false;
 };
 
@@ -36,16 +37,17 @@ struct Arguments {
   }
 };
 
-// The rows of a tile: which they are, and what multiplies p_c, [w_c] and the label's one.
+// Values of a tile's rows: labels and lse, and the coefficients of p_c, [w_c] and the label's
+// indicator.
 struct Rows {
   Tile label, ignored, counted, lse;
   Tile power, smooth, target;
 };
 
-Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const ProductTiles::Place& tile, const Tile& label,
+Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const MatmulTiles::Place& tile, const Tile& label,
              const Scalar& ignore_index) {
-  const auto along = [&](const View& view) { return view.partition({m.product.tile_m}).load({tile.row}).to(f32); };
-  const auto all = [&](const auto& value) { return k.full({m.product.tile_m}, value, f32); };
+  const auto along = [&](const View& view) { return view.partition({m.lm_head.tile_m}).load({tile.row}).to(f32); };
+  const auto all = [&](const auto& value) { return k.full({m.lm_head.tile_m}, value, f32); };
   Rows rows{.label = label, .ignored = label == ignore_index, .lse = along(args.lse)};
   const Tile is_class = label >= 0 && label < m.classes;
   rows.counted = !rows.ignored && is_class;
@@ -73,8 +75,8 @@ Rows rows_of(KernelBuilder& k, const Meta& m, const Arguments& args, const Produ
   return rows;
 }
 
-// The lowest row of the batch whose label is no class.
-void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile, const View& error,
+// Reports the first row of the tile whose label is not a class.
+void report(KernelBuilder& k, const Rows& rows, const MatmulTiles::Place& tile, const View& error,
             const Scalar& first_row) {
   const int64_t count = rows.label.shape()[0];
   const Tile row = k.arange(count).to(i64) + (tile.row.to(i64) * count + first_row);
@@ -83,7 +85,7 @@ void report(KernelBuilder& k, const Rows& rows, const ProductTiles::Place& tile,
 }
 
 void gradient(KernelBuilder& k, const Meta& m) {
-  const MatmulMeta& p = m.product;
+  const MatmulMeta& p = m.lm_head;
   const View d = k.view("d", m.type, {dyn, dyn});
   const View x = k.view("x", m.type, {dyn, dyn}), weight = k.view("weight", m.type, {dyn, dyn});
   const View labels = index_view(k, "labels", m.label_type);
@@ -97,13 +99,13 @@ void gradient(KernelBuilder& k, const Meta& m) {
   const Arguments args(k, m);
   const LinearLogits logits(k, m);
 
-  const ProductTiles tiles(k, p, x, weight, x.dim(0), weight.dim(0));
-  const ProductTiles::Place tile = tiles.at(k.program_id(0));
+  const MatmulTiles tiles(k, p, x, weight, x.dim(0), weight.dim(0));
+  const MatmulTiles::Place tile = tiles.at(k.program_id(0));
   const auto along_columns = [&](const View& view) {
     return view.partition({p.tile_n}).load({tile.column}).to(f32).expand_dims(0);
   };
   const auto column_of_rows = [](const Tile& t) { return t.expand_dims(1); };
-  Tile z = tiles.sums(tile, k.constant(0, i64), tiles.turns());
+  Tile z = tiles.accumulate(tile, k.constant(0, i64), tiles.k_steps());
   if (m.has_bias) z = z + along_columns(bias);
   z = logits.z(z);
   const Rows rows = rows_of(k, m, args, tile, labels.partition({p.tile_m}).load({tile.row}).to(i64), ignore_index);
@@ -112,7 +114,8 @@ void gradient(KernelBuilder& k, const Meta& m) {
   const Tile log_p = z - column_of_rows(rows.lse);
   Tile made = fast_exp2(log_p * std::numbers::log2e);
   if (m.with_d_entropy) {
-    constexpr double kLeastLogarithm = -104;  // of a probability that f32 holds: what is 0 has a product of 0
+    // Below the logarithm of any f32 probability, so that 0 * log 0 is 0.
+    constexpr double kLeastLogarithm = -104;
     const auto along = [&](const View& view) { return view.partition({p.tile_m}).load({tile.row}); };
     const Tile h = along(args.d_entropy), rest = rows.power - h * along(args.entropy);
     made = made * fma(max(log_p, kLeastLogarithm), -column_of_rows(h), column_of_rows(rest));
@@ -135,10 +138,10 @@ void gradient(KernelBuilder& k, const Meta& m) {
 
 LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, const LinearCrossEntropyOptions& o,
                                                        bool reports) {
-  const LinearProduct product = linear_product(machine, o);
-  LinearCrossEntropyColumns made{.config = product.config};
+  const LinearMatmul lm_head = linear_matmul(machine, o);
+  LinearCrossEntropyColumns made{.config = lm_head.config};
   Meta meta{o};
-  meta.product = product.meta, meta.reports = reports;
+  meta.lm_head = lm_head.meta, meta.reports = reports;
   made.gradient = record_step("linear_cross_entropy_columns", o.type, &gradient, meta,
                               library_launch(Size::rows(), made.config.num_warps));
   if (o.token_scaling) made.label_logits = linear_label_logits(machine, o, false);

@@ -1,5 +1,6 @@
-// The gradient of cross-entropy's logits z = x w^T, once the rows' log-sum-exps are known: made by the product itself, whose
-// sums are never stored nor rounded. cross_entropy_columns without the logits.
+// Gradient of cross-entropy's logits z = x w^T, given the lse of each row. The matmul's epilogue
+// computes it, so the logits are neither stored nor rounded. It replaces a matmul and
+// cross_entropy_columns.
 #pragma once
 
 #include "kernels/fused_linear/linear_cross_entropy.h"
@@ -7,18 +8,23 @@
 namespace ligerdsl::kernels {
 
 struct LinearCrossEntropyColumns {
-  // Rows: tiles. Arguments, those in brackets as the options say: d [n, columns] type (out); x [n, H], weight [columns, H] type: the
-  // classes from first_column on; labels [n]; lse [n] f32; [label_logit] [n] f32: with token scaling, z of the label;
-  // [bias] [columns]; [class_weight] [V], [column_weight] [columns]; [d_loss] [1], or [n] when reduction is none; [entropy],
-  // [d_entropy] [n] f32; [counts]; [error] [1] i64, [first_row] i64; ignore_index i64; first_column i64; [label_smoothing],
-  // [lse_square_scale], [softcap], [temperature].
+  // Rows: tiles. Arguments; the options select those in brackets:
+  // - d [n, columns] type (out)
+  // - x [n, H], weight [columns, H] type: the classes from first_column on
+  // - labels [n]; lse [n] f32; [label_logit] [n] f32: z of the label, with token scaling
+  // - [bias] [columns]; [class_weight] [V], [column_weight] [columns]
+  // - [d_loss] [1], or [n] if reduction is none; [entropy], [d_entropy] [n] f32; [counts]
+  // - [error] [1] i64, [first_row] i64
+  // - ignore_index i64; first_column i64; [label_smoothing], [lse_square_scale], [softcap],
+  //   [temperature]
   Step gradient;
-  // Rows: rows of x. Of token scaling alone. Arguments: as LinearCrossEntropy::label_logits, without base and again.
+  // Rows: rows of x. Only with token scaling. Arguments: LinearCrossEntropy::label_logits, without
+  // base.
   Step label_logits;
 
-  MatmulConfig config;  // of the tiles
+  MatmulConfig config;  // schedule of the tiles
 };
-// `reports`: labels that are no class.
+// `reports`: report labels that are not a class.
 LinearCrossEntropyColumns linear_cross_entropy_columns(const Machine& machine, const LinearCrossEntropyOptions& options,
                                                        bool reports);
 

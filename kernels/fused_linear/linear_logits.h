@@ -1,4 +1,4 @@
-// Logits z as a head's options make them of what its product and its bias add up to.
+// Converts accumulators of x w^T plus bias to logits z, by softcap and temperature.
 #pragma once
 
 #include <numbers>
@@ -21,9 +21,9 @@ class LinearLogits {
     const Value capped = m_.softcap ? softcap_(sum) : sum;
     return m_.tempered ? capped * rate_ : capped;
   }
-  // What the softcap multiplies gradients with, given its z.
+  // Returns the derivative of the softcap, given its z.
   Tile slope(const Tile& z) const { return softcap_.slope(m_.tempered ? z * temperature_ : z); }
-  // dz of a sum apart from the softcap, where there is a temperature.
+  // Returns dz/dx without the softcap; empty without temperature.
   const Scalar& rate() const { return rate_; }
 
  private:

@@ -1,4 +1,4 @@
-// Bytes: V H s and n H s read, sums of H numbers for each part.
+// Bytes: V H s and n H s read, and H partial sums per part.
 #include "kernels/fused_linear/linear_smoothing.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ struct SumsMeta {
   int64_t cols = 4096, rows = 16, block = 256, parts = 1;
 };
 
-// Part p has the tiles of rows p, p + parts, ...
+// Part p adds the row tiles p, p + parts, p + 2 parts ...
 void row_sums(KernelBuilder& k, const SumsMeta& m) {
   const View partials = k.view("partials", f32, {m.parts, m.cols});
   const View rows = k.view("rows", m.type, {dyn, m.cols}), factor = k.view("factor", f32, {dyn});

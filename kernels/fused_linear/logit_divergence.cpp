@@ -1,15 +1,18 @@
-// With z and t rows of the student's and of the teacher's logits, both divided by temperature, and terms l_c and
-// D_c = dl_c / dx_c as divergence_terms.cpp has them:
+// z and t are rows of the student's and the teacher's logits, divided by temperature. Terms l_c and
+// D_c = dl_c / dx_c are those of divergence_terms.cpp:
 //
-//   x = z - log sum e^z, y = t - log sum e^t;  loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
-//   sum: everything; batchmean: / n, the rows that count; mean: / (n V)
+//   x = z - log sum e^z, y = t - log sum e^t
+//   loss = sum_c l_c(x_c, y_c);  d_c = (D_c - e^(x_c) sum D) / temperature
+//   sum: all terms; batchmean: / n, the number of counted rows; mean: / (n V)
 //
-// Three passes over both rows: log-sum-exps, loss and sum D, gradient. The forward KL's sum D is known, -1: its loss comes
-// with its gradient, in two passes. Every pass goes the other way through the row, so that it begins with what the caches
-// hold, and shared memory keeps what fits for the last two.
+// There are three passes over both rows: lse, then loss and sum D, then the gradient. For the
+// forward KL, sum D is known to be -1, so its loss comes with its gradient in two passes. Each pass
+// runs through the row in the direction opposite to the previous one, so that it begins with what
+// the caches hold. Shared memory keeps the part of the row that fits for the last two passes.
 //
-// Bytes, s = sizeof(logits_type): n V s read twice for each pass that finds nothing in the caches, and n V sizeof(type)
-// written. One pass where a row fits a tile. By element and pass 2 exponentials, and in the last two passes of jsd a logarithm.
+// Bytes, s = sizeof(logits_type): n V s read twice per pass that finds nothing in the caches, and n
+// V sizeof(type) written. A row that fits in a tile takes one pass. Each element takes two
+// exponentials per pass, and jsd a logarithm in the last two passes.
 #include "kernels/fused_linear/logit_divergence.h"
 
 #include <numbers>
@@ -42,7 +45,8 @@ DivergenceOptions terms_of(const LogitDivergenceOptions& o) {
   return {.type = o.type, .target_type = o.type, .kind = o.kind, .with_gradient = o.with_gradient};
 }
 
-// A row of logits in blocks, -infinity beyond it. One that is read twice is kept on chip where that is possible.
+// A row of logits in blocks, -infinity outside it. A row that is read twice is kept on chip if
+// possible.
 class Logits {
  public:
   Logits(const LogitDivergenceMeta& m, const View& view, const Scalar& row)
@@ -62,7 +66,7 @@ class Logits {
   Resident kept_;
 };
 
-// The gradient of a row of logits, in the same blocks.
+// Gradient of a row of logits, in the same blocks.
 class Gradient {
  public:
   Gradient(const LogitDivergenceMeta& m, const Arguments& args, const Scalar& row) : m_(m), row_(row) {
@@ -98,7 +102,8 @@ class CountedRow {
   void run() {
     if (!m_.looped) return run_whole();
     const bool early = m_.with_gradient && m_.kind == Divergence::forward_kl;  // sum D is known
-    const bool twice = early || !m_.with_gradient;                             // so many passes
+    // Two passes, not three.
+    const bool twice = early || !m_.with_gradient;
     const Scalar n = student_.blocks();
     const Shape lanes = m_.lanes.carried();
     const Tile zeros = k_.zeros(lanes, f32), lowest = k_.full(lanes, -INFINITY, f32);
@@ -136,7 +141,7 @@ class CountedRow {
   }
 
  private:
-  // What a row's loss and its gradient are multiplied by.
+  // Sets the scales of a row's loss and of its gradient.
   void set_share() {
     share_ = k_.constant(1.0f, f32);
     if (m_.reduction != Reduction::sum) share_ = m_.has_labels ? args_.counts.load({0}) : 1.0f / args_.rows.to(f32);
@@ -185,7 +190,8 @@ class CountedRow {
   Scalar row_;
   DivergenceTerms terms_;
   Scalar scale_, share_, factor_;
-  // slopes_: sum D / sum Q. The rounding of lse_ scales every Q alike, and in a peaked row D - Q sum D cancels all but that.
+  // slopes_ = sum D / sum Q. Rounding lse_ scales every Q by the same factor. In a peaked row
+  // nearly all of D - Q sum D cancels, so dividing by sum Q removes that error.
   Scalar lse_, target_lse_, slopes_;
   Tile x_;
 };
@@ -199,7 +205,7 @@ bool needs_counts(const LogitDivergenceOptions& o) {
 void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m) {
   const Arguments args(k, m);
   Scalar row = k.program_id(0);
-  assume(row < args.logits.dim(0));  // a program for each row
+  assume(row < args.logits.dim(0));  // one program per row
   const Logits student(m, args.logits, row), teacher(m, args.target_logits, row);
   const Gradient result(m, args, row);
   CountedRow counted(k, m, args, student, teacher, result, row);

@@ -1,5 +1,5 @@
-// Divergences between softmaxes of rows of logits, a student's and a teacher's, with the gradient of the student's
-// logits: what runs between the products of fused_linear_jsd.
+// Divergences between softmaxes of rows of logits, a student's and a teacher's, with the gradient
+// of the student's logits. fused_linear_jsd runs it between its matmuls.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@ namespace ligerdsl::kernels {
 
 struct LogitDivergenceOptions {
   int64_t classes = 32000;            // V
-  DType type = f32;                   // of the gradient, and of both logits unless these are f32
-  bool f32_logits = false;            // logits are f32 whatever type the gradient has
+  DType type = f32;                   // of the gradient, and of both logits unless f32_logits
+  bool f32_logits = false;            // logits are f32 whatever the gradient's dtype
   Divergence kind = Divergence::jsd;  // forward_kl, reverse_kl or jsd
   Reduction reduction = Reduction::batchmean;
-  bool tempered = false;    // logits are divided by a temperature
-  bool has_labels = false;  // rows whose label is ignore_index do not count
+  bool tempered = false;    // divide logits by a temperature
+  bool has_labels = false;  // skip rows whose label is ignore_index
   DType label_type = i64;
   bool with_loss = true;
   DType loss_type = f32;
   bool with_gradient = false;
-  bool with_d_loss = false;  // the gradient is multiplied by the upstream gradient d_loss
+  bool with_d_loss = false;  // multiply the gradient by the upstream gradient d_loss
   DType d_loss_type = f32;
 
   DType logits_type() const { return f32_logits ? f32 : type; }
@@ -50,23 +50,26 @@ struct LogitDivergenceOptions {
 };
 
 struct LogitDivergenceMeta : LogitDivergenceOptions {
-  int64_t block = 1024;       // columns of a tile: the whole row unless `looped`
-  bool looped = false;        // wider rows: passes over blocks of the row
-  BlockLanes lanes;           // how a block is dealt
+  int64_t block = 1024;       // columns per tile: the whole row unless `looped`
+  bool looped = false;        // rows wider than a tile: passes over blocks of the row
+  BlockLanes lanes;           // distribution of a block's columns over lanes
   bool relative_log = false;  // DivergenceTerms
 };
 
-// Whether rows need what cross_entropy_count counts.
+// Returns true if the rows need the results of cross_entropy_count.
 bool needs_counts(const LogitDivergenceOptions& o);
 
-// One program per row. Arguments, those in brackets as the options say:
-//   [row_loss] [n] f32: the rows' parts of the reduced loss; logits [n, V] logits_type: the student's; target_logits
-//   [n, V] logits_type; the gradient if it is wanted, in the place of logits or as [d_logits] [n, V] type; [labels] [n]; [d_loss] [1]; [counts]; [ignore_index] i64; [rows] i64, of
-//   the whole batch: without labels, not of a sum; [beta] f32: jsd; [temperature] f32.
+// One program per row. Arguments; the options select those in brackets:
+// - outputs: [row_loss] [n] f32: each row's part of the reduced loss; the gradient overwrites
+//   logits if in_place(), otherwise it is [d_logits] [n, V] type
+// - inputs: logits [n, V] logits_type: the student's; target_logits [n, V] logits_type; [labels]
+//   [n]; [d_loss] [1]; [counts]
+// - scalars: [ignore_index] i64; [rows] i64: rows of the whole batch, without labels, unless
+//   reduction is sum; [beta] f32 for jsd; [temperature] f32
 void logit_divergence(KernelBuilder& k, const LogitDivergenceMeta& m);
 
-// Rows: rows of logits. Steps: counts as needed, this kernel, and loss [1] loss_type = sum of row_loss. Scratch: counts and
-// row_loss, as needed.
+// Rows: rows of logits. Steps: counts as needed, this kernel, and loss [1] loss_type = sum of
+// row_loss. Scratch: counts and row_loss, as needed.
 Operation logit_divergence(const Machine& machine, const LogitDivergenceOptions& options);
 
 using LogitDivergence = ConfiguredKernel<LogitDivergenceOptions, RowConfig>;

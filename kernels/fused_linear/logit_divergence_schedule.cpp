@@ -5,9 +5,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kWidest = 8192;  // columns of the widest rows that are one tile
+constexpr int64_t kWidest = 8192;  // columns of the widest row that is one tile
 
-// A thread has two vectors of each row.
+// A thread has two vectors per row.
 RowConfig heuristic(const Machine& machine, const LogitDivergenceOptions& o) {
   const DType type = o.logits_type();
   if (tile_width(o.classes) <= kWidest) return {.num_warps = warps_for(tile_width(o.classes), type, 2, 16)};
@@ -18,10 +18,10 @@ RowConfig heuristic(const Machine& machine, const LogitDivergenceOptions& o) {
 
 std::string valid(const Machine& machine, const LogitDivergenceOptions& o, const RowConfig& config) {
   if (o.kind != Divergence::forward_kl && o.kind != Divergence::reverse_kl && o.kind != Divergence::jsd)
-    return "logits have the divergences forward_kl, reverse_kl and jsd";
-  if (o.reduction == Reduction::none) return "rows are added up; use sum, mean or batchmean";
-  if (config.rows != 1) return "a tile is of one row; use rows=1";
-  if (config.keep == Keep::cluster) return "rows are not shared among CTAs; use keep=shared";
+    return "kind: expected forward_kl, reverse_kl or jsd";
+  if (o.reduction == Reduction::none) return "reduction: expected sum, mean or batchmean, got none";
+  if (config.rows != 1) return "a tile has one row; use rows=1";
+  if (config.keep == Keep::cluster) return "CTAs do not share rows; use keep=shared";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   return refused(machine, o.logits_type(), o.classes, config);
 }
@@ -33,7 +33,7 @@ Operation build(const Machine& machine, const LogitDivergenceOptions& o, const R
   meta.block = config.columns(o.logits_type(), o.classes);
   meta.lanes = meta.looped ? block_lanes(machine, o.logits_type(), meta.block, config.num_warps)
                            : BlockLanes{.lanes = meta.block};
-  // Counts and sums are those of cross-entropy.
+  // Cross-entropy's kernels count the rows and sum the results.
   CrossEntropyMeta rows;
   rows.label_type = o.label_type;
   rows.reduction = Reduction::sum;

@@ -1,4 +1,4 @@
-// The gate and up projections of a gated MLP with its activation: out = f(x gate^T) (x up^T).
+// Gate and up projections of a gated MLP with their activation: out = f(x gate^T) (x up^T).
 #pragma once
 
 #include <vector>
@@ -10,12 +10,12 @@
 namespace ligerdsl::kernels {
 
 struct GatedMatmulOptions {
-  int64_t cols = 4096;   // F: width of out
-  int64_t width = 4096;  // K: of x
+  int64_t cols = 4096;   // F: columns of out
+  int64_t width = 4096;  // K: columns of x
   DType type = bf16;
   Activation activation = Activation::silu;
-  bool stores_products = false;  // beside out
-  int64_t most_rows = 0;         // that calls have, for the schedule; 0: any number
+  bool stores_products = false;  // also store gate and up
+  int64_t most_rows = 0;         // upper bound of the calls' rows, for the schedule; 0: none
 
   template <class V>
   void visit(V&& v) {
@@ -28,28 +28,28 @@ struct GatedMatmulOptions {
   }
 };
 
-// tile_n: of out, and of each of the two products.
+// tile_n is the width of a tile of out, and of each of the two matmuls.
 struct GatedMatmulMeta : MatmulMeta {
   Activation activation = Activation::silu;
   bool stores_products = false;
 };
 
-// Arguments, all of one type: x [M, K], gate_weight and up_weight [F, K], out [M, F]; where they are stored also gate and up
-// [M, F]. Nothing overlaps.
+// Arguments, all of dtype `type`: x [M, K], gate_weight and up_weight [F, K], out [M, F]; with
+// stores_products also gate and up [M, F]. The arguments do not overlap.
 void gated_matmul(KernelBuilder& k, const GatedMatmulMeta& m);
 
-// Rows: of x.
+// Rows: rows of x.
 Operation gated_matmul(const Machine& machine, const GatedMatmulOptions& options);
 
 struct GatedMatmulConfig {
-  int tile_m = 128, tile_n = 128;  // of out, and of each product
-  int tile_k = 64;                 // of x and of both weights in one turn
-  int stages = 3;                  // loads in flight: the turn at work and those on their way
+  int tile_m = 128, tile_n = 128;  // of out, and of each matmul
+  int tile_k = 64;                 // columns of x and of both weights per k-step
+  int stages = 3;                  // stages of the k loop, including the current k-step
   int num_warps = 8;
-  int group = 16;              // rows of tiles that are done together
-  bool persistent = false;     // each multiprocessor makes tile after tile
-  bool tensor_copies = false;  // factors come by copies of whole tiles
-  bool tensor_stores = false;  // as of a product (matmul_config.h)
+  int group = 16;              // rows of tiles per group of concurrent programs
+  bool persistent = false;     // one program per SM, which loops over tiles
+  bool tensor_copies = false;  // load operands by TMA copies
+  bool tensor_stores = false;  // store results by TMA copies (MatmulConfig)
 
   template <class V>
   void visit(V&& v) {
@@ -65,7 +65,7 @@ struct GatedMatmulConfig {
   }
 };
 
-// Returns the same as `few_rows` of `matmul.h` for a product.
+// Returns row counts with schedules of their own, as few_rows of matmul.h does.
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulOptions& options);
 std::vector<int64_t> few_rows(const Machine& machine, const GatedMatmulBackwardOptions& options);
 

@@ -1,13 +1,14 @@
-// gate = round(x gate_weight^T), up = round(x up_weight^T), which no memory holds; d_gate and d_up as gated_backward makes them of these and
-// d_out, out as gated_matmul does.
+// gate = round(x gate_weight^T) and up = round(x up_weight^T) are recomputed and not stored. From
+// them and d_out, d_gate and d_up are computed as in gated_backward, and out as in gated_matmul.
 //
-// Of recomputation this is the whole second half: gate and up are not stored, nor read again.
+// This is everything that recomputation of a gated MLP needs in the backward pass: gate and up are
+// neither stored nor read.
 //
-// Flop 4 M F K. A tile of d_out is under way while its products are made.
+// Flop 4 M F K. The load of a tile of d_out overlaps with the matmuls.
 #include "kernels/matmul/gated_matmul_backward.h"
 
 #include "kernels/elementwise/gated_activation.h"
-#include "kernels/matmul/gated_product.h"
+#include "kernels/matmul/gated_matmul_tiles.h"
 
 namespace ligerdsl::kernels {
 
@@ -16,19 +17,19 @@ void gated_matmul_backward(KernelBuilder& k, const GatedMatmulBackwardMeta& m) {
   const View d_gate = of_out("d_gate"), d_up = of_out("d_up"), d_out = of_out("d_out");
   std::optional<View> out;
   if (m.stores_out) out = of_out("out");
-  const GatedProduct products(k, m, d_out.dim(0), d_out.dim(1));
+  const GatedMatmulTiles tiles(k, m, d_out.dim(0), d_out.dim(1));
 
-  products.each_place([&](const ProductTiles::Place& tile) {
+  tiles.each_place([&](const MatmulTiles::Place& tile) {
     const auto tile_of = [&](const View& view) { return view.partition({m.tile_m, m.tile_n}); };
     const auto store = [&](const View& view, const Tile& value) {
       tile_of(view).store(tile.itself(), value.to(m.type), {.tensor_copies = m.tensor_stores});
     };
-    const Tile reaches = tile_of(d_out).load(tile.itself());
-    const auto [gate_sums, up_sums] = products.sums(tile);
-    const Tile gate = gate_sums.to(m.type).to(f32), up = up_sums.to(m.type).to(f32);
+    const Tile upstream = tile_of(d_out).load(tile.itself());
+    const auto [gate_acc, up_acc] = tiles.accumulate(tile);
+    const Tile gate = gate_acc.to(m.type).to(f32), up = up_acc.to(m.type).to(f32);
     if (out) store(*out, ActivationAt(m.activation, gate).value().to(m.type).to(f32) * up);
     gated_gradients(
-        m.activation, m.type, gate, up, reaches.to(f32), {}, [&](const Tile& d) { store(d_up, d); },
+        m.activation, m.type, gate, up, upstream.to(f32), {}, [&](const Tile& d) { store(d_up, d); },
         [&](const Tile& d) { store(d_gate, d); });
   });
 }

@@ -1,4 +1,5 @@
-// The gradients of gate and up, which are made again: of out = f(x gate^T) (x up^T), from that of out.
+// Gradients of gate and up of out = f(x gate^T) (x up^T), from the gradient of out. It recomputes
+// gate and up.
 #pragma once
 
 #include "kernels/matmul/matmul.h"
@@ -6,12 +7,12 @@
 namespace ligerdsl::kernels {
 
 struct GatedMatmulBackwardOptions {
-  int64_t cols = 4096;   // F: width of out
-  int64_t width = 4096;  // K: of x
+  int64_t cols = 4096;   // F: columns of out
+  int64_t width = 4096;  // K: columns of x
   DType type = bf16;
   Activation activation = Activation::silu;
-  bool stores_out = false;  // out is made again too
-  int64_t most_rows = 0;    // that calls have, for the schedule; 0: any number
+  bool stores_out = false;  // also recompute and store out
+  int64_t most_rows = 0;    // upper bound of the calls' rows, for the schedule; 0: none
 
   template <class V>
   void visit(V&& v) {
@@ -24,17 +25,17 @@ struct GatedMatmulBackwardOptions {
   }
 };
 
-// tile_n: of out, and of each of the two products.
+// tile_n is the width of a tile of out, and of each of the two matmuls.
 struct GatedMatmulBackwardMeta : MatmulMeta {
   Activation activation = Activation::silu;
   bool stores_out = false;
 };
 
-// Arguments, all of one type: x [M, K], gate_weight and up_weight [F, K], d_out, d_gate and d_up [M, F]; where it is stored also out [M, F].
-// Nothing overlaps.
+// Arguments, all of dtype `type`: x [M, K], gate_weight and up_weight [F, K], d_out, d_gate and
+// d_up [M, F]; with stores_out also out [M, F]. The arguments do not overlap.
 void gated_matmul_backward(KernelBuilder& k, const GatedMatmulBackwardMeta& m);
 
-// Rows: of x.
+// Rows: rows of x.
 Operation gated_matmul_backward(const Machine& machine, const GatedMatmulBackwardOptions& options);
 
 }  // namespace ligerdsl::kernels

@@ -7,7 +7,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// One of the two products.
+// Options of one of the two matmuls.
 template <class Options>
 MatmulOptions each_of(const Options& o) {
   return {.factors = Factors::nt,
@@ -18,7 +18,8 @@ MatmulOptions each_of(const Options& o) {
           .most_rows = o.most_rows};
 }
 
-// Both side by side: their sums and the tiles of a turn take what those of one product of all columns take.
+// Options of one matmul with the columns of both. Its accumulator and operand tiles have the size
+// of the two matmuls' together.
 template <class Options>
 MatmulOptions both_of(const Options& o) {
   MatmulOptions both = each_of(o);
@@ -26,9 +27,9 @@ MatmulOptions both_of(const Options& o) {
   return both;
 }
 
-MatmulConfig product_config(const GatedMatmulConfig& config, int products) {
+MatmulConfig matmul_config(const GatedMatmulConfig& config, int matmuls) {
   return {.tile_m = config.tile_m,
-          .tile_n = products * config.tile_n,
+          .tile_n = matmuls * config.tile_n,
           .tile_k = config.tile_k,
           .stages = config.stages,
           .num_warps = config.num_warps,
@@ -38,8 +39,8 @@ MatmulConfig product_config(const GatedMatmulConfig& config, int products) {
           .tensor_stores = config.tensor_stores};
 }
 
-// Of each product's tile. What GELU's accurate tanh needs beside gate, up and d_out does not fit the registers with twice 64 sums (900 bytes of
-// each thread spilled); not timed.
+// Returns the largest tile_n of each matmul. The accurate tanh of GELU needs registers in addition
+// to gate, up and d_out: with tile_n = 128 a thread spilled 900 bytes. Not timed.
 int most_cols(const Machine&, const GatedMatmulOptions&) {
   return 128;
 }
@@ -47,8 +48,9 @@ int most_cols(const Machine& machine, const GatedMatmulBackwardOptions& o) {
   return machine.is_gpu() && o.activation == Activation::gelu_tanh && o.type != DType::f32 ? 64 : 128;
 }
 
-// Programs of few rows share no tile: what is behind the sums needs all of them. Results by tensor copies: 65,536 rows of 2048 to 2 x 8192
-// took 6.40 to 6.58 ms for 6.62 to 6.75 by 16-byte stores, 6.62 to 6.72 for 6.69 to 6.79 with gate and up (an H100, in turns).
+// Returns a configuration without splits, because the epilogue needs complete accumulators. Results
+// are stored by TMA copies: 65,536 rows of 2048 to 2 x 8192 took 6.40 to 6.58 ms, compared with
+// 6.62 to 6.75 ms with 16-byte stores (H100).
 template <class Options>
 GatedMatmulConfig heuristic(const Machine& machine, const Options& o) {
   const MatmulConfig both = one_cta_product(machine, both_of(o));
@@ -65,8 +67,8 @@ GatedMatmulConfig heuristic(const Machine& machine, const Options& o) {
 
 template <class Options>
 std::string valid(const Machine& machine, const Options& o, const GatedMatmulConfig& config) {
-  std::string reason = matmul_kernel.valid(machine, both_of(o), product_config(config, 2));
-  return reason.empty() ? matmul_kernel.valid(machine, each_of(o), product_config(config, 1)) : reason;
+  std::string reason = matmul_kernel.valid(machine, both_of(o), matmul_config(config, 2));
+  return reason.empty() ? matmul_kernel.valid(machine, each_of(o), matmul_config(config, 1)) : reason;
 }
 
 Launch launch_of(const Machine& machine, const GatedMatmulConfig& config, int64_t cols) {
@@ -75,17 +77,17 @@ Launch launch_of(const Machine& machine, const GatedMatmulConfig& config, int64_
 }
 
 Operation build(const Machine& machine, const GatedMatmulOptions& o, const GatedMatmulConfig& config) {
-  const GatedMatmulMeta meta{matmul_meta(each_of(o), product_config(config, 1)), o.activation, o.stores_products};
+  const GatedMatmulMeta meta{matmul_meta(each_of(o), matmul_config(config, 1)), o.activation, o.stores_products};
   return {.steps = {record_step("gated_matmul", o.type, &gated_matmul, meta, launch_of(machine, config, o.cols))}};
 }
 
 Operation build_backward(const Machine& machine, const GatedMatmulBackwardOptions& o, const GatedMatmulConfig& config) {
-  const GatedMatmulBackwardMeta meta{matmul_meta(each_of(o), product_config(config, 1)), o.activation, o.stores_out};
+  const GatedMatmulBackwardMeta meta{matmul_meta(each_of(o), matmul_config(config, 1)), o.activation, o.stores_out};
   return {.steps = {record_step("gated_matmul_backward", o.type, &gated_matmul_backward, meta,
                                 launch_of(machine, config, o.cols))}};
 }
 
-// x, the weights, and so many matrices [M, F].
+// Counts x, the weights, and `matrices` matrices [M, F].
 template <class Options>
 Cost cost_of(const Options& o, int64_t rows, int matrices) {
   const auto m = static_cast<double>(rows), k = static_cast<double>(o.width), f = static_cast<double>(o.cols);

@@ -1,19 +1,21 @@
-// c = a b[e] or a b[e]^T of the rows of each group e, and c[e] = a^T b of a group's rows; sums in f32.
+// c = a b[e] or a b[e]^T for the rows of each group e, and c[e] = a^T b over a group's rows.
+// Accumulators are f32.
 //
-// Flop 2 T N K and 2 T M N. A tile has rows of one group: views are cut at the group's first row and end at its last one, so
-// that rows of the next group are outside.
+// Flop 2 T N K and 2 T M N. A tile has rows of one group. Views are sliced to the group's rows, so
+// that the rows of the next group are out of bounds.
 #include "kernels/matmul/grouped_matmul.h"
 
 #include <bit>
 
-#include "kernels/core/index_view.h"
 #include "kernels/core/error_flag.h"
-#include "kernels/matmul/product_tiles.h"
+#include "kernels/core/index_view.h"
+#include "kernels/matmul/matmul_tiles.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
-// make(number) for every number of this program: its own, which may be beyond `count`, or all below.
+// Runs make(number) for each number of this program: all of them if persistent, else the program's
+// own one, which may be `count` or more.
 template <class Make>
 void each_number(KernelBuilder& k, bool persistent, const Scalar& count, Make make) {
   if (!persistent) return make(k.program_id(0).to(i64));
@@ -28,10 +30,11 @@ class Offsets {
         offsets_(k.view("offsets", m.index_type, {m.experts + 1}, {.strides = {dyn}, .read_only = true})),
         error_(k.view("error", i64, {1})) {}
 
-  // 0 in front of the first one and behind the last.
+  // Returns offset `number`, or 0 before the first and after the last one.
   Scalar at(const Scalar& number) const { return offsets_.load({number}).to(i64); }
 
-  // The sum of of(offset, next offset, group), of a type, over all groups and the rows behind them as one more, which end at 0.
+  // Returns the sum of of(offset, next offset, group), of dtype `type`, over all groups. The rows
+  // after the last group count as one more group, which ends at 0.
   template <class Of>
   Scalar sum_over_groups(KernelBuilder& k, DType type, Of of) const {
     const int64_t there = experts_ + 1;
@@ -45,8 +48,8 @@ class Offsets {
     return sum(found);
   }
 
-  // Reports groups whose rows are none of `rows`, each by one program. In front of a product's loops, whose copies ahead must not pass
-  // an atomic.
+  // Reports groups whose rows are not within `rows`; each group is checked by one program. Call it
+  // before the matmul's loops, because their early loads must not pass an atomic.
   void check(KernelBuilder& k, const Scalar& rows) const {
     each_number(k, persistent_, k.constant(experts_, i64), [&](const Scalar& group) {
       const Scalar begin = at(group), end = at(group + 1);
@@ -61,13 +64,14 @@ class Offsets {
   View offsets_, error_;
 };
 
-// Where a tile of c's rows is.
+// Rows of a tile of c.
 struct Place {
-  Scalar expert;      // -1 and the number of experts: no group
-  Scalar begin, end;  // its first row, and where the rows of its section end, which may be before
+  Scalar expert;      // group; -1 or the number of experts: no group
+  Scalar begin, end;  // first row of the tile; end of its section, which may be before
 };
 
-// The matrix as sections one behind the other: the rows in front of the first group, the groups, the rows behind the last one.
+// The matrix as consecutive sections: the rows before the first group, the groups, and the rows
+// after the last group.
 class Sections {
  public:
   Sections(KernelBuilder& k, const GroupedMatmulMeta& m, const Offsets& offsets, const Scalar& rows)
@@ -78,8 +82,9 @@ class Sections {
     return where(section < count(), clamp(offsets_.at(section - 1), 0, rows_), rows_);
   }
 
-  // Section s has the numbers from begin(s) / tile_m + s on: enough for all of its tiles, one or none too many. How many sections begin at a
-  // number or before is counted by all threads at once, where a search would wait for memory at each step.
+  // Returns the tile with a number. The numbers of section s start at begin(s) / tile_m + s, which
+  // leaves enough for all its tiles and at most one more. All threads together count the sections
+  // that start at or before the number; a binary search would wait for memory at each step.
   Place at(const Scalar& number) const {
     const Scalar section =
         offsets_
@@ -92,7 +97,8 @@ class Sections {
     return {section - 1, first + tile * tile_m_, begin(section + 1)};
   }
 
-  // Tiles of the sections in front of one. Of groups that overlap there are more than 32 bits tell.
+  // Returns the number of tiles of the sections before one. It is i64, because groups that overlap
+  // may have more than 2^31 tiles.
   Scalar tiles_before(const Scalar& section) const {
     const Scalar groups =
         offsets_.sum_over_groups(k_, i64, [&](const Tile& offset, const Tile& next, const Tile& group) {
@@ -109,7 +115,8 @@ class Sections {
   Scalar rows_;
 };
 
-// A list of the tiles that there are, for programs that make tile after tile: expert, begin, end, and beside the first one how many.
+// List of the existing tiles, for persistent programs. A row has expert, begin and end; row 0 also
+// has the number of tiles.
 class ListedTiles {
  public:
   explicit ListedTiles(KernelBuilder& k) : list_(k.view("tiles", i64, {dyn, 4})) {}
@@ -119,7 +126,7 @@ class ListedTiles {
     return {list_.load({number, 0}), list_.load({number, 1}), list_.load({number, 2})};
   }
 
-  // Groups that overlap have more tiles than this.
+  // Capacity of the list. Groups that overlap can have more tiles.
   Scalar room() const { return list_.dim(0); }
   void store(const Tile& number, const Scalar& expert, const Tile& begin, const Scalar& end, const Tile& mask) const {
     const auto column = [&](int64_t which) { return list_.ptr() + (number * 4 + which); };
@@ -161,32 +168,32 @@ void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m) {
       k.view("b", m.type, transposed ? Shape{m.experts, m.cols, m.width} : Shape{m.experts, m.width, m.cols});
   const View c = k.view("c", m.c_type, {dyn, m.cols});
 
-  const int64_t turns = ceil_div(m.width, m.tile_k);
+  const int64_t k_steps = ceil_div(m.width, m.tile_k);
   const Scalar columns = k.constant(ceil_div(m.cols, m.tile_n), i64);
-  const Partition factors =
+  const Partition b_tiles =
       b.partition(transposed ? Shape{squeeze, m.tile_n, m.tile_k} : Shape{squeeze, m.tile_k, m.tile_n});
   const auto make = [&](const Place& place, const Scalar& column) {
     const Scalar expert = place.expert, none = k.constant(0, i64);
     const Scalar exists = place.begin < place.end;
-    const Partition of_rows = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
-    const Scalar of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(turns, i64), 0);
-    const Tile sums = sums_of_turns(
-        k, m, none, of_expert,
-        [&](const Scalar& turn) {
-          return of_rows.load({none, turn});
+    const Partition a_tiles = a.slice(0, place.begin, place.end).partition({m.tile_m, m.tile_k});
+    const Scalar k_steps_of_expert = where(exists && expert >= 0 && expert < m.experts, k.constant(k_steps, i64), 0);
+    const Tile acc = accumulate_k_steps(
+        k, m, none, k_steps_of_expert,
+        [&](const Scalar& k_step) {
+          return a_tiles.load({none, k_step});
         },
-        [&](const Scalar& turn) {
-          return transposed ? factors.load({expert, column, turn}).permute({1, 0})
-                            : factors.load({expert, turn, column});
+        [&](const Scalar& k_step) {
+          return transposed ? b_tiles.load({expert, column, k_step}).permute({1, 0})
+                            : b_tiles.load({expert, k_step, column});
         });
     k.if_(exists, [&] {
       c.slice(0, place.begin, place.end)
           .partition({m.tile_m, m.tile_n})
-          .store({none, column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
+          .store({none, column}, acc.to(m.c_type), {.tensor_copies = m.tensor_stores});
     });
   };
-  // Programs that run at the same time share rows of a and columns of b: m.group tiles of rows are done together. In rows of
-  // tiles, one after the other, they would read a group's whole matrix again for every few tiles of rows.
+  // Concurrent programs share rows of a and columns of b: a group is m.group rows of tiles. In
+  // row-major order they would read a whole b[e] again for every few rows of tiles.
   if (m.persistent) {
     const ListedTiles list(k);
     const Scalar rows = list.count();
@@ -221,16 +228,16 @@ void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m) {
     const View of_a = a.slice(0, begin, end);
     const Partition left = of_a.partition({m.tile_k, m.tile_m}),
                     right = b.slice(0, begin, end).partition({m.tile_k, m.tile_n});
-    Tile sums = sums_of_turns(
+    Tile acc = accumulate_k_steps(
         k, m, k.constant(0, i64), cdiv(of_a.dim(0), m.tile_k),
-        [&](const Scalar& turn) {
-          return left.load({turn, tile.row}).permute({1, 0});
+        [&](const Scalar& k_step) {
+          return left.load({k_step, tile.row}).permute({1, 0});
         },
-        [&](const Scalar& turn) {
-          return right.load({turn, tile.column});
+        [&](const Scalar& k_step) {
+          return right.load({k_step, tile.column});
         });
-    if (m.adds) sums = sums + results.load({expert, tile.row, tile.column}).to(f32);
-    results.store({expert, tile.row, tile.column}, sums.to(m.c_type), {.tensor_copies = m.tensor_stores});
+    if (m.adds) acc = acc + results.load({expert, tile.row, tile.column}).to(f32);
+    results.store({expert, tile.row, tile.column}, acc.to(m.c_type), {.tensor_copies = m.tensor_stores});
   });
 }
 

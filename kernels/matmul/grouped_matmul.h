@@ -1,9 +1,9 @@
-// Products of groups of rows by a matrix of each group, as the experts of a mixture have them.
+// Matmuls of groups of rows with one matrix per group, as in a mixture of experts.
 //
-// The rows of a lie sorted by group: offsets [experts + 1] are numbers of rows, of which group e has [offsets[e],
-// offsets[e + 1]). They are read on the device. A group may be empty. Offsets that decrease, or that are below 0 or beyond
-// the rows there are, are reported by the number of their group (kErrorBase); then every access stays within the
-// arguments, and what is in c is not defined.
+// The rows of a are sorted by group. offsets [experts + 1] are row numbers on the device: group e
+// has the rows [offsets[e], offsets[e + 1]). A group may be empty. Offsets that decrease, or that
+// are negative or beyond the rows, are reported with the number of their group (kErrorBase). Then
+// accesses stay within the arguments, and c is undefined.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -11,14 +11,15 @@
 
 namespace ligerdsl::kernels {
 
-// nn: c = a b[e], nt: c = a b[e]^T, of the rows of group e. tn: c[e] = a^T b, of the rows that group e has of both.
+// nn: c = a b[e], nt: c = a b[e]^T, for the rows of group e. tn: c[e] = a^T b, over the rows of
+// group e in both.
 enum class GroupedFactors { nt, nn, tn };
 
 struct GroupedMatmulOptions {
   GroupedFactors factors = GroupedFactors::nt;
   int64_t experts = 8;
-  int64_t cols = 4096;   // N: width of c
-  int64_t width = 4096;  // of a: K, or M of tn
+  int64_t cols = 4096;   // N: columns of c
+  int64_t width = 4096;  // columns of a: K, or M for tn
   DType type = bf16;     // of a and b
   DType c_type = bf16;
   DType index_type = i64;
@@ -37,35 +38,36 @@ struct GroupedMatmulOptions {
   }
 };
 
-// tile, turns and stages of the product are those of one of two matrices.
+// Tile, k-steps and stages are those of a matmul of two matrices.
 struct GroupedMatmulMeta : MatmulMeta {
   int64_t experts = 1;
   DType index_type = i64;
 };
 
-// Arguments: offsets [experts + 1] of any stride; error [1] i64; a [T, K]; tiles [T / tile_m + experts + 2, 4] i64 (out), which the product takes.
+// Lists the tiles for grouped_matmul. Arguments: offsets [experts + 1] of any stride; error [1]
+// i64; a [T, K]; tiles [T / tile_m + experts + 2, 4] i64 (out).
 void grouped_matmul_tiles(KernelBuilder& k, const GroupedMatmulMeta& m);
 
-// Arguments: a [T, K]; b [experts, N, K] (nt) or [experts, K, N] (nn); c [T, N], and tiles if persistent, offsets and error otherwise. Rows of
-// c that no group has become 0.
+// Arguments: a [T, K]; b [experts, N, K] (nt) or [experts, K, N] (nn); c [T, N]; tiles if
+// persistent, otherwise offsets and error. Rows of c that belong to no group become 0.
 void grouped_matmul(KernelBuilder& k, const GroupedMatmulMeta& m);
 
-// Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N], 0 for an empty group, or left as it is where it is added
-// to.
+// Arguments: a [T, M], b [T, N], offsets, error; c [experts, M, N]. For an empty group c is 0, or
+// unchanged if c is added to.
 void grouped_matmul_tn(KernelBuilder& k, const GroupedMatmulMeta& m);
 
-// Rows: of a.
+// Rows: rows of a.
 Operation grouped_matmul(const Machine& machine, const GroupedMatmulOptions& options);
 
 struct GroupedMatmulConfig {
   int tile_m = 128, tile_n = 128;  // of c
-  int tile_k = 64;                 // of a and b in one turn
-  int stages = 3;                  // loads in flight: the turn at work and those on their way
+  int tile_k = 64;                 // columns of a and rows of b per k-step
+  int stages = 3;                  // stages of the k loop, including the current k-step
   int num_warps = 8;
-  int min_ctas_per_sm = 0;     // 2: one may begin a tile while the other one stores; 0: no floor
-  bool persistent = false;     // each multiprocessor makes tile after tile
-  bool tensor_copies = false;  // a and b come by copies of whole tiles
-  bool tensor_stores = false;  // as of a product (matmul_config.h)
+  int min_ctas_per_sm = 0;     // 2: one CTA can start a tile while another stores; 0: no minimum
+  bool persistent = false;     // one program per SM, which loops over tiles
+  bool tensor_copies = false;  // load a and b by TMA copies
+  bool tensor_stores = false;  // store results by TMA copies (MatmulConfig)
 
   template <class V>
   void visit(V&& v) {

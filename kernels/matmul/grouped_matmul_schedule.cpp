@@ -19,8 +19,8 @@ Factors factors_of(const GroupedMatmulOptions& o) {
   return Factors::tn;
 }
 
-// The product of one group, as one of two matrices.
-MatmulOptions product_of(const GroupedMatmulOptions& o) {
+// Options of one group's matmul.
+MatmulOptions matmul_options(const GroupedMatmulOptions& o) {
   return {
       .factors = factors_of(o), .cols = o.cols, .width = o.width, .type = o.type, .c_type = o.c_type, .adds = o.adds};
 }
@@ -36,13 +36,14 @@ MatmulConfig config_of(const GroupedMatmulConfig& config) {
           .tensor_stores = config.tensor_stores};
 }
 
-// As of two matrices of many rows; on a CPU with tiles of fewer rows, of which a group may have few. Tile after tile, where tensor copies
-// go on from one to the next: an H100 took 608 us for 65,536 rows of 128 groups so and 671 by one tile a program (bf16, 2048x1536; the
-// fastest fifth: under its power limit both took 690; 2,048 rows 233 and 223). Weights' gradients without tensor copies took 752 so and
-// 766; where tensor copies add to f32, 918 and 828 (2048x768).
+// Uses the configuration of a matmul with many rows. On a CPU tiles have fewer rows, because a
+// group may have few. Programs are persistent if TMA copies can continue from one tile to the next:
+// 65,536 rows of 128 groups took 608 us, compared with 671 us with one tile per program (H100,
+// bf16, 2048 x 1536). The exception is TMA copies that add to f32 gradients of weights: 918 us if
+// persistent, and 828 us otherwise (2048 x 768).
 GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions& o) {
-  MatmulOptions product = product_of(o);
-  if (machine.is_gpu()) product.factors = Factors::nt;  // of which no number of rows is known
+  MatmulOptions product = matmul_options(o);
+  if (machine.is_gpu()) product.factors = Factors::nt;  // M is not known for tn
   const MatmulConfig one = one_cta_product(machine, product);
   GroupedMatmulConfig config{.tile_m = one.tile_m,
                              .tile_n = one.tile_n,
@@ -54,22 +55,22 @@ GroupedMatmulConfig heuristic(const Machine& machine, const GroupedMatmulOptions
   const bool of_weights = o.factors == GroupedFactors::tn;
   config.persistent =
       machine.is_gpu() && config.stages > 1 && (of_weights ? !(config.tensor_copies && o.adds) : config.tensor_copies);
-  // 0.94 to 0.99 of the time by 16-byte stores, of weights' gradients most: 687 us for 724 (2048x1536, the fastest fifth).
+  // TMA stores take 0.94 to 0.99 of the time of 16-byte stores (H100).
   config.tensor_stores = config.persistent && config.tensor_copies && !o.adds;
   return config;
 }
 
 std::string valid(const Machine& machine, const GroupedMatmulOptions& o, const GroupedMatmulConfig& config) {
-  if (std::string reason = matmul_kernel.valid(machine, product_of(o), config_of(config)); !reason.empty())
+  if (std::string reason = matmul_kernel.valid(machine, matmul_options(o), config_of(config)); !reason.empty())
     return reason;
   if (machine.is_gpu() && config.min_ctas_per_sm * config.num_warps * program::kWarpThreads > machine.threads_per_sm)
-    return "an SM has no " + std::to_string(config.min_ctas_per_sm) + " times " + std::to_string(config.num_warps) +
-           " warps; use fewer of either";
+    return "min_ctas_per_sm: an SM does not hold " + std::to_string(config.min_ctas_per_sm) + " CTAs of " +
+           std::to_string(config.num_warps) + " warps; use fewer of either";
   return "";
 }
 
 Operation build(const Machine& machine, const GroupedMatmulOptions& o, const GroupedMatmulConfig& config) {
-  GroupedMatmulMeta meta{matmul_meta(product_of(o), config_of(config)), o.experts, o.index_type};
+  GroupedMatmulMeta meta{matmul_meta(matmul_options(o), config_of(config)), o.experts, o.index_type};
   const Size columns = ceil_div(o.cols, config.tile_n);
   const auto step = [&](const char* name, void (*kernel)(KernelBuilder&, const GroupedMatmulMeta&), Size programs) {
     if (config.persistent) programs = min(programs, Size(machine.sms) * std::max(config.min_ctas_per_sm, 1));
@@ -80,11 +81,11 @@ Operation build(const Machine& machine, const GroupedMatmulOptions& o, const Gro
   if (o.factors == GroupedFactors::tn)
     return {.steps = {
                 step("grouped_matmul_tn", &grouped_matmul_tn, columns * ceil_div(o.width, config.tile_m) * o.experts)}};
-  // At most one a section more than tiles.
+  // Each section may have one number more than tiles.
   const Size numbers = ceil_div(Size::rows(), config.tile_m) + o.experts + 2;
   Operation operation{.steps = {step("grouped_matmul", &grouped_matmul, numbers * columns)}};
   if (!config.persistent) return operation;
-  meta.persistent = false;  // a program a section
+  meta.persistent = false;  // one program per section
   operation.steps.insert(operation.steps.begin(), record_step("grouped_matmul_tiles", o.type, &grouped_matmul_tiles,
                                                               meta, library_launch(o.experts + 2, 4)));
   operation.workspace = {{.name = "tiles", .dtype = DType::i64, .shape = {numbers, 4}}};
@@ -102,7 +103,7 @@ Cost cost(const GroupedMatmulOptions& o, int64_t rows) {
 }  // namespace
 
 const GroupedMatmul grouped_matmul_kernel{
-    "grouped_matmul", "products of groups of rows by a matrix of each", &valid, &heuristic, &build, &cost};
+    "grouped_matmul", "matmuls of groups of rows with one matrix per group", &valid, &heuristic, &build, &cost};
 
 Operation grouped_matmul(const Machine& machine, const GroupedMatmulOptions& options) {
   return grouped_matmul_kernel(machine, options);

@@ -1,4 +1,4 @@
-// Matrix products with an epilogue: c = f(alpha a_scale op(a) op(b) b_scale + bias) + beta c.
+// Matmul with an epilogue: c = f(alpha a_scale op(a) op(b) b_scale + bias) + beta c.
 #pragma once
 
 #include <optional>
@@ -11,40 +11,42 @@
 
 namespace ligerdsl::kernels {
 
-// How a and b lie in memory: n as they are multiplied, t transposed.
+// Memory order of the operands a and b: n as they are multiplied, t transposed.
 enum class Factors { nn, nt, tn, tt };
 
-// f, as LIGERDSL_EPILOGUE_* counts them.
+// Activation f, in the order of LIGERDSL_EPILOGUE_*.
 enum class Epilogue { none, gelu_tanh, gelu_erf, silu, relu, relu_squared };
 
 struct MatmulOptions {
   Factors factors = Factors::nn;
-  int64_t cols = 4096;                            // N: width of c
-  int64_t width = 4096;                           // of a in memory: K, or M where a is transposed
+  int64_t cols = 4096;                            // N: columns of c
+  int64_t width = 4096;                           // columns of a in memory: K, or M if a is transposed
   DType type = bf16;                              // of a and b
-  bool mixed = false;                             // of fp8: b is of the other one than a
-  bool scaled_rows = false, scaled_cols = false;  // by a_scale of each row, b_scale of each column
-  // A turn's sums are made from 0 and added outside of the tensor cores, which keep some 14 bits of sums of fp8.
+  bool mixed = false;                             // fp8: b has the other fp8 dtype
+  bool scaled_rows = false, scaled_cols = false;  // a_scale per row, b_scale per column
+  // Each k-step accumulates from 0, and its result is added outside of the tensor cores, whose fp8
+  // accumulators have only about 14 bits.
   bool turns_apart = false;
   DType c_type = bf16;
   bool has_bias = false;
   DType bias_type = f32;
   Epilogue epilogue = Epilogue::none;
   bool scaled = false;     // alpha is not 1
-  bool row_scale = false;  // every row of op(a) op(b) is multiplied by a number of its own
+  bool row_scale = false;  // multiply each row of op(a) op(b) by a value of its own
   bool adds = false;       // beta is not 0
-  bool unit_beta = false;  // where it adds, beta is 1
-  bool outer = false;      // sums then get a number of their row times one of their column
-  int64_t batch = 0;       // products of matrices of their own, one behind the other; 0: one, of two dimensions
-  int64_t most_rows = 0;   // that calls have, for the schedule; 0: any number
-  bool unaligned = false;  // rows of a or b that begin anywhere, for the schedule
-  bool any_size = false;   // no size is known when the kernel is compiled; cols and width are what the schedule is for
-  bool in_blocks = false;  // a's columns lie in blocks (column_blocks.h), its rows and b as they are multiplied
-  // Rows of a and of row_scale stand in tiles where row_tiles.h says; tiles none of whose rows counts are not multiplied.
+  bool unit_beta = false;  // if it adds, beta is 1
+  bool outer = false;      // add outer_rows outer_cols to the accumulator
+  int64_t batch = 0;       // number of matrices in a batch; 0: no batch dimension
+  int64_t most_rows = 0;   // upper bound of the calls' rows, for the schedule; 0: none
+  bool unaligned = false;  // rows of a or b are not aligned, for the schedule
+  bool any_size = false;   // sizes are dynamic; cols and width only choose the schedule
+  bool in_blocks = false;  // a is in column blocks (column_blocks.h); nothing is transposed
+  // Row tiles of a and row_scale are at the places that row_tiles.h gives. Tiles without a counted
+  // row are not multiplied.
   bool row_tiles = false;
-  bool some_depth = false;  // a device's numbers say which part of K is multiplied
-  // Does what matmul with some_depth leaves out if ignored rows of b hold something else than finite numbers: K is all
-  // multiplied, with zeros in these rows. Nothing is done otherwise.
+  bool some_depth = false;  // a range of K is read from the device
+  // Replaces the matmul that some_depth skips if ignored rows of b contain NaN or infinity: it
+  // multiplies all of K, with zeros in these rows. Otherwise it does nothing.
   bool ignores_rows = false;
   DType label_type = i64;
 
@@ -81,47 +83,56 @@ struct MatmulOptions {
 
 struct MatmulMeta : MatmulOptions {
   int64_t tile_m = 128, tile_n = 128;  // of c
-  int64_t tile_k = 32;                 // of a and b in one turn
-  int stages = 1;                      // loads in flight
-  int64_t group = 16;                  // rows of tiles that are done together
-  int64_t splits = 1;                  // programs that share a tile's turns
-  bool persistent = false;             // fewer programs than tiles: each makes tile after tile
-  bool tensor_copies = false;          // a and b come by copies of whole tiles
-  bool adds_in_memory = false;         // c is not loaded in order to be added to
+  int64_t tile_k = 32;                 // columns of A and rows of B per k-step
+  int stages = 1;                      // stages of the k loop
+  int64_t group = 16;                  // rows of tiles per group of concurrent programs
+  int64_t splits = 1;                  // programs that share a tile's k-steps
+  bool persistent = false;             // fewer programs than tiles: each loops over tiles
+  bool tensor_copies = false;          // load a and b by TMA copies
+  bool adds_in_memory = false;         // add to c by reductions in memory, without loading c
   bool tensor_stores = false;          // StoreOptions::tensor_copies
-  int64_t rows = 1, block = 1024;      // of a tile of matmul_finish
+  int64_t rows = 1, block = 1024;      // tile of matmul_finish
 };
 
-// Arguments, all but vectors with the batch in front where there is one: a [M, K] or, transposed, [K, M], or in blocks
-// [blocks, M, 2^block_shift] and block_shift i32; b [K, N] or
-// [N, K]; with splits partials [splits, M, N] f32, else c [M, N], bias [N] where there is one, a_scale [M] and b_scale [N] f32
-// of any stride, row_scale [M] f32 (rows whose number is 0 are 0, whatever their sums), outer_rows [M] and outer_cols [N] f32,
-// f32 scalars alpha and beta where they count (beta not where it is 1); with row_tiles places [tiles of rows] i32; with some_depth
-// depth [2] i32, where K begins, at a multiple of tile_k, and ends; with ignores_rows depth, which does nothing unless
-// K begins behind 0, labels [K] and ignore_index i64. Nothing overlaps.
+// Arguments; with a batch all but vectors have the batch as first dimension:
+// - a [M, K], or [K, M] if transposed; with in_blocks [blocks, M, 2^block_shift] and block_shift
+//   i32
+// - b [K, N], or [N, K] if transposed
+// - with splits partials [splits, M, N] f32; otherwise c [M, N] and the arguments of the epilogue
+// - epilogue, vectors: bias [N]; a_scale [M] and b_scale [N] f32 of any stride; outer_rows [M] and
+//   outer_cols [N] f32; row_scale [M] f32, where 0 makes a row 0 whatever its accumulator
+// - epilogue, scalars: alpha and beta f32, unless they are known to be 1
+// - with row_tiles: places [tiles of rows] i32
+// - with some_depth: depth [2] i32, begin and end of K; begin is a multiple of tile_k
+// - with ignores_rows: depth, labels [K], ignore_index i64; it does nothing unless K begins after 0
+//
+// The arguments do not overlap.
 void matmul(KernelBuilder& k, const MatmulMeta& m);
 
-// Arguments: partials, and what matmul has without splits beside a and b.
+// Arguments: partials, and those of matmul without splits except a and b.
 void matmul_finish(KernelBuilder& k, const MatmulMeta& m);
 
-// Rows: of a in memory, M or, where it is transposed, K.
+// Rows: rows of a in memory: M, or K if a is transposed.
 Operation matmul(const Machine& machine, const MatmulOptions& options);
 
 struct MatmulConfig {
   int tile_m = 128, tile_n = 128;  // of c
-  int tile_k = 64;                 // of a and b in one turn
-  int stages = 3;                  // loads in flight: the turn at work and those on their way
+  int tile_k = 64;                 // columns of A and rows of B per k-step
+  int stages = 3;                  // stages of the k loop, including the current k-step
   int num_warps = 8;
-  int num_ctas = 1;  // sm_90a: of a cluster, which share the rows of a tile and read its columns' factor once for all
-  int group = 16;    // rows of tiles that are done together, so that what they read stays in the second-level cache
-  int splits = 1;    // programs that share a tile's turns along k
-  bool persistent = false;  // each multiprocessor makes tile after tile, whose first copies arrive while one is stored
-  // sm_90a: one thread asks for a turn's factors (TMA) instead of all threads for 16 bytes after 16.
+  int num_ctas = 1;  // sm_90a: CTAs of a cluster, which share a tile's rows and read B once
+  int group = 16;    // rows of tiles per group of concurrent programs, which share operands in L2
+  int splits = 1;    // programs that share a tile's k-steps
+  // One program per SM, which loads the next tile while it stores the current one.
+  bool persistent = false;
+  // sm_90a: operands are loaded by TMA copies, not by 16-byte copies of all threads.
   bool tensor_copies = false;
-  // Of f32 results that add with beta = 1: the memory adds (Partition::add), so that no thread waits for what is in c.
+  // f32 results with beta = 1: reductions in memory (Partition::add), so that no thread waits for
+  // c.
   bool adds_in_memory = false;
-  // c goes to memory by tensor copies, while the next tile is multiplied where there is one. Of plain products not by themselves: an H100 took
-  // 0.98 to 1.08 of the time of 16-byte stores, and 1.12 to add f32 to memory.
+  // c is stored by TMA copies, which overlap with the next tile of a persistent program. Not the
+  // default for plain matmuls: 0.98 to 1.08 of the time of 16-byte stores, and 1.12 to add f32
+  // (H100).
   bool tensor_stores = false;
 
   template <class V>
@@ -136,33 +147,34 @@ struct MatmulConfig {
     v("splits", splits, powers_of_two(1, 16), Bits::batch);
     v("persistent", persistent, Bits::same);
     v("tensor_copies", tensor_copies, Bits::same);
-    v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal sums become 0
+    v("adds_in_memory", adds_in_memory, Bits::row);  // subnormal results become 0
     v("tensor_stores", tensor_stores, Bits::same);
   }
 };
 
-// Whether its tensor cores keep fewer bits of sums of fp8 than f32 has.
+// Returns true if tensor cores accumulate fp8 with fewer bits than f32 has.
 bool keeps_few_bits_of_fp8(const Machine& machine);
 
-// Whether products of such factors are about as fast as those of the device's maker.
+// Returns true if matmuls of this dtype are about as fast as the vendor's.
 bool has_fast_products(const Machine& machine, DType type);
 
-// Calls of at most so many rows have a schedule of their own (most_rows), fewest first: tiles of many rows would be empty, or
-// leave multiprocessors without one.
+// Returns upper bounds of row counts that have schedules of their own (most_rows), in ascending
+// order. With few rows, tiles of many rows would be mostly empty or leave SMs idle.
 std::vector<int64_t> few_rows(const Machine& machine, const MatmulOptions& options);
 
-// Whether calls whose rows of a or b begin anywhere have a schedule of their own (unaligned): where their lengths say that they may, and
-// where the schedule of others is of a cluster, which shares tensor copies alone.
+// Returns true if calls with unaligned rows of a or b have a schedule of their own (`unaligned`).
+// Either row lengths allow such rows, or the usual schedule is a cluster, which needs TMA copies.
 bool has_unaligned_schedule(const Machine& machine, const MatmulOptions& options);
 
-// The schedule of products of this kind whose CTAs share no tile: what kernels that multiply and do more begin with.
+// Returns the schedule of such a matmul if it may not use a cluster. Kernels that fuse more work
+// into a matmul start from it.
 MatmulConfig one_cta_product(const Machine& machine, const MatmulOptions& options);
 
-// What a Config makes of the options.
+// Returns the compile-time parameters that a config gives to the options.
 MatmulMeta matmul_meta(const MatmulOptions& o, const MatmulConfig& config);
-// A product of any sizes, which takes its numbers from its views: rows of a launch are tiles of c.
+// Returns a matmul whose sizes come from its views. Rows of its launch are tiles of c.
 Step matmul_of_any_size(const Machine& machine, MatmulOptions options, const MatmulConfig& config);
-// The tiles of c [m, n].
+// Returns the number of tiles of c [m, n].
 int64_t matmul_tiles(const MatmulConfig& config, int64_t m, int64_t n);
 
 using Matmul = ConfiguredKernel<MatmulOptions, MatmulConfig>;

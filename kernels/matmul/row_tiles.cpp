@@ -1,5 +1,6 @@
-// place = (tiles that count before it) + (all tiles that do not), or (tiles that do not before it); a last tile of fewer rows keeps
-// its own. Every program reads all labels, which is why a chunk has no more than some ten thousand rows.
+// Let a counted tile be one with a counted row. place = (counted tiles before it) + (all tiles that
+// are not counted), or (tiles before it that are not counted). A last tile with fewer rows keeps
+// its place. Each program reads all labels, so a chunk has at most some ten thousand rows.
 #include "kernels/matmul/row_tiles.h"
 
 #include <algorithm>
@@ -12,7 +13,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int64_t kLabels = 4096;  // at a time
+constexpr int64_t kLabels = 4096;  // labels read at a time
 
 struct Meta {
   DType label_type = i64;
@@ -29,7 +30,8 @@ void row_tiles(KernelBuilder& k, const Meta& m) {
 
   const Partition some = labels.partition({kLabels});
   const Tile none = k.zeros({together}, i32);
-  // Of the tiles that are whole: those before this one that count, and all; of others: this one, and the last.
+  // Whole tiles: the counted ones before this tile, and all counted ones. Then: is this tile
+  // counted, and is the last, partial one.
   const auto [before, all, own, last] =
       k.for_range(0, cdiv(labels.dim(0), kLabels), 1, carry(none, none, none, none),
                   [&](const Scalar& b, const Tile& before, const Tile& all, const Tile& own, const Tile& last) {
@@ -58,7 +60,7 @@ struct CheckMeta {
 };
 
 void check_ignored_rows(KernelBuilder& k, const CheckMeta& m) {
-  constexpr int32_t kBehindAll = 1 << 30;
+  constexpr int32_t kAfterAll = 1 << 30;
   const View depth = k.view("depth", i32, {2}), x = k.view("x", m.type, {dyn, m.cols});
   const View labels = index_view(k, "labels", m.label_type);
   const Scalar ignore_index = k.scalar("ignore_index", i64), row = k.program_id(0);
@@ -69,7 +71,7 @@ void check_ignored_rows(KernelBuilder& k, const CheckMeta& m) {
                                        const Tile is_finite = abs(blocks.load({row, b}).to(f32)) < INFINITY;
                                        return carry(where(is_finite, found, 1));
                                      });
-    atomic_max(depth.ptr(), kBehindAll, reduce_max(found) > 0);
+    atomic_max(depth.ptr(), kAfterAll, reduce_max(found) > 0);
   });
 }
 

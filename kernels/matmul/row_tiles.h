@@ -1,7 +1,8 @@
-// Which tiles of rows have a row that counts, so that products leave the others out.
+// Finds the tiles of rows that have a counted row, so that matmuls skip the others.
 //
-// What is made of tiles of rows stands in memory of as many rows, those of the tiles that count together: at the end, so that a
-// last tile of fewer rows stays where it is. The others have the places in front, at which nothing of a product is read or written.
+// Results of counted tiles are stored together at the end of memory for all rows, so that a last
+// tile with fewer rows keeps its place. The other tiles have the places before them, at which a
+// matmul reads and writes nothing.
 #pragma once
 
 #include "kernels/core/launch.h"
@@ -9,19 +10,20 @@
 
 namespace ligerdsl::kernels {
 
-// Rows: tiles of `rows` rows. Arguments, i32: places [tiles] (out): a tile's place, or -1 less it where no row counts; tile_at [tiles] (out):
-// the tile of each place; counted [4] (out): the first row of the places that count and their end, then 0 and the largest number, which leave
-// out nothing; labels [n];
-// ignore_index i64: the label of rows that do not count.
+// Rows: tiles of `rows` rows. Arguments: labels [n]; ignore_index i64, the label of rows that are
+// not counted. Outputs, i32:
+// - places [tiles]: a tile's place, or -1 - place if no row of it is counted
+// - tile_at [tiles]: the tile at each place
+// - counted [4]: first row of the counted places and their end; then 0 and INT32_MAX, a range that
+//   skips nothing
 Step row_tiles(DType label_type, int64_t rows);
 
-// Rows: rows of x. Leaves out all of K (kernels/matmul/matmul.h: some_depth) if an ignored row of x holds something else than
-// finite numbers, for then ignores_rows multiplies. Arguments: depth [2] i32, from {0, the largest number}; x [n, H] type; labels
-// [n]; ignore_index i64.
+// Rows: rows of x. Makes matmuls with some_depth (kernels/matmul/matmul.h) skip all of K if an
+// ignored row of x contains NaN or infinity; ignores_rows multiplies instead. Arguments: depth [2]
+// i32, initially {0, INT32_MAX}; x [n, H] type; labels [n]; ignore_index i64.
 Step check_ignored_rows(const Machine& machine, DType type, int64_t cols, DType label_type);
 
-// The tiles that count, one behind the other.
-// Arguments: tile_at, counted.
+// Counted tiles, in consecutive places. Arguments: tile_at, counted.
 class CountedTiles {
  public:
   CountedTiles(KernelBuilder& k, int64_t rows) : tile_at_(k.view("tile_at", i32, {dyn})) {
@@ -30,7 +32,7 @@ class CountedTiles {
     rows_ = (counted.load({1}) - begin).to(i64);
     first_ = begin / static_cast<int32_t>(rows);
   }
-  const Scalar& rows() const { return rows_; }  // in all of them
+  const Scalar& rows() const { return rows_; }  // of all counted tiles
   Scalar place(const Scalar& number) const { return first_ + number.to(i32); }
   Scalar tile(const Scalar& place) const { return tile_at_.load({place}); }
 
@@ -39,7 +41,7 @@ class CountedTiles {
   Scalar rows_, first_;
 };
 
-// What stands at a tile's place.
+// Place of a tile, and whether it has a counted row.
 struct RowTile {
   Scalar place, counts;
 
@@ -50,7 +52,7 @@ struct RowTile {
   }
 };
 
-// A row among those of its tile.
+// Place of a row, next to the other rows of its tile.
 struct RowOfTile {
   RowTile tile;
   Scalar place;
@@ -59,7 +61,7 @@ struct RowOfTile {
       : tile(places, row / static_cast<int32_t>(rows)),
         place(tile.place * static_cast<int32_t>(rows) + row % static_cast<int32_t>(rows)) {}
 
-  // Of a row of numbers, so many at a time; none where no row of the tile counts.
+  // Returns the number of blocks of a row of `numbers`, or 0 if no row of its tile is counted.
   Scalar blocks(KernelBuilder& k, const View& numbers, int64_t block) const {
     return where(tile.counts, cdiv(numbers.dim(1), block), k.constant(0, i64));
   }

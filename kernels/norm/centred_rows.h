@@ -1,4 +1,4 @@
-// Rows relative to their mean: what LayerNorm and GroupNorm share. n = (x - mean) rstd.
+// Rows relative to their mean, n = (x - mean) rstd. LayerNorm and GroupNorm share this code.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace ligerdsl::kernels {
 
-// The backward's formulas for some rows, given their statistics as [rows, 1]. For 16-bit x, n = x r - mu r is one
-// multiply-add: the rounding of mu r moves it as far as that of mu, an f32 number, has already.
+// Formulas of the backward pass for some rows, given their statistics as [rows, 1]. For 16-bit x,
+// n = x r - mu r is one fma: the rounding of mu r adds an error as large as that of mu in f32.
 struct NormalisedRows {
   bool folded;
   Tile mean, rstd, shift;
@@ -21,7 +21,8 @@ struct NormalisedRows {
   // n
   Tile operator()(const Tile& x) const { return folded ? fma(x, rstd, shift) : (x - mean) * rstd; }
 
-  // dx of x and q, given mean(n q) and mean(q). It reads x again rather than n, which need not wait for the means.
+  // Returns dx of x and q, given mean(n q) and mean(q). It uses x instead of n, so that n need not
+  // stay in registers until the means are known.
   Tile gradient(const Tile& x, const Tile& q, const Tile& mean_nq, const Tile& mean_q) const {
     const Tile slope = -(rstd * mean_nq), level = -(rstd * mean_q);
     return folded ? fma(x, slope * rstd, fma(q, rstd, fma(shift, slope, level)))
@@ -29,13 +30,13 @@ struct NormalisedRows {
   }
 };
 
-// The parameters' gradients that are wanted: d_weight, d_bias, or both, in this order.
+// Parameter gradients that the caller wants: d_weight, d_bias, or both, in this order.
 struct ParameterGradients {
   bool weight, bias;
   explicit ParameterGradients(LayerNormGradients which)
       : weight(which != LayerNormGradients::bias), bias(which != LayerNormGradients::weight) {}
 
-  // What programs leave of each.
+  // Returns the views of the partial sums of each gradient.
   std::vector<View> partials(KernelBuilder& k, int64_t cols) const {
     std::vector<View> views;
     if (weight) views.push_back(k.view("weight_partials", f32, {dyn, cols}));
@@ -43,14 +44,14 @@ struct ParameterGradients {
     return views;
   }
 
-  // What some rows add to each: dy n and dy of each element.
+  // Returns `sums` plus the contribution of some rows: dy n and dy of each element.
   std::vector<Tile> plus(const std::vector<Tile>& sums, const Tile& dy, const Tile& n) const {
     std::vector<Tile> more = sums;
     if (bias) more.back() = sums.back() + dy;
     if (weight) more.front() = fma(dy, n, sums.front());
     return more;
   }
-  // The same of sums of them.
+  // Returns `sums` plus contributions that are already added up.
   std::vector<Tile> plus_sums(const std::vector<Tile>& sums, const Tile& sum_dy, const Tile& sum_dy_n) const {
     std::vector<Tile> more = sums;
     if (bias) more.back() = sums.back() + sum_dy;
@@ -59,7 +60,7 @@ struct ParameterGradients {
   }
 };
 
-// The sums of a loop whose body adds to one or to both of them.
+// Runs a loop that carries one or two accumulators, and returns them.
 template <class Body>
 std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, ScalarArg step,
                             const LoopOptions& options, const Tile& zeros, size_t count, const Body& body) {
@@ -75,9 +76,10 @@ std::vector<Tile> sums_over(KernelBuilder& k, ScalarArg first, ScalarArg end, Sc
   return {a, b};
 }
 
-// The rows of one program of the forward: whole, or in blocks that are read twice. Meta has cols (of a row), rows and
-// block (of a tile), lanes (how a row of a tile is dealt), looped (in blocks) and type. Input reads as NormInput does
-// (norm_rows.h).
+// Rows of one program of the forward pass: whole, or in blocks that are read twice.
+//
+// `Meta` has cols (of a row), rows and block (of a tile), lanes (distribution of a tile's row),
+// looped (rows in blocks) and type. `Input` has the interface of NormInput (norm_rows.h).
 template <class Meta, class Input>
 class CentredRows {
  public:
@@ -92,12 +94,13 @@ class CentredRows {
   Scalar blocks() const { return cdiv(cols_, m_.block); }
   Tile block(const Scalar& b) const { return m_.looped ? kept_.load(b) : whole_; }
 
-  // [rows]: the mean as it is written, and for the deviations as shift + low; the reciprocal standard deviation.
+  // Statistics, [rows]. `mean` is stored as the result; for deviations the mean is shift + low.
   struct Centre {
     Tile mean, shift, low, rstd;
   };
 
-  // n of a block of f32 elements: one multiply-add, after the shift where f32 elements need its digits.
+  // Computes n of a block with one fma. If x is f32, the shift is subtracted first to keep its
+  // digits.
   class Normalised {
    public:
     Normalised(const Meta& m, const Centre& c)
@@ -112,7 +115,8 @@ class CentredRows {
     Tile from_, scale_, offset_;
   };
 
-  // [rows]: the sum; the mean of the deviations from shift, and the sum of their squares relative to it.
+  // Statistics of each row, [rows]: `total` is the sum of x, `low` the mean of x - shift, and
+  // `squares` the sum of the squared deviations from the mean.
   struct Moments {
     Tile total, shift, low, squares;
   };
@@ -129,14 +133,15 @@ class CentredRows {
   }
 
  private:
-  LaneBlock dealt(const Scalar& b) const {
+  LaneBlock lane_block(const Scalar& b) const {
     Tile inside;
     if (m_.cols % m_.block != 0) inside = (k_.arange(m_.block) < (cols_ - b * m_.block).to(i32)).expand_dims(0);
     return LaneBlock(k_, block(b), inside, m_.lanes);
   }
   Tile zeros() const { return k_.zeros({m_.rows, m_.lanes.lanes * m_.lanes.ctas}, f32); }
 
-  // Some elements of a long row, in tiles that one warp can add up, as far from each other as may be.
+  // Returns some elements of a long row, in tiles that one warp can add up. The tiles are spread
+  // evenly over the row.
   std::vector<Tile> samples() const {
     if (m_.rows > 1) return {};
     const int64_t width = shift_width(m_.cols), part = std::min<int64_t>(width, 32), parts = width / part;
@@ -144,7 +149,8 @@ class CentredRows {
     for (int64_t i = 0; i < parts; ++i) samples.push_back(input_.sample(row_, i * (m_.cols / part) / parts, part));
     return samples;
   }
-  // [1] or [rows]: their mean, and that of short rows, of which several are side by side.
+  // Returns the mean of the samples, [1]. With several short rows per tile, returns the mean of
+  // each whole row, [rows].
   Tile shift_of(const std::vector<Tile>& samples) const {
     if (m_.rows > 1) return sum(whole_, 1) * (1.0 / m_.cols);
     Tile total = samples[0];
@@ -152,24 +158,25 @@ class CentredRows {
     return sum(total, 1) * (1.0 / shift_width(m_.cols));
   }
 
-  // The row's sums, and what they are relative to.
+  // Partial sums of a row, and the shift that they are relative to.
   struct Sums {
     ShiftedSums lanes;
     Tile shift;
   };
   Sums sums_from(const Tile& shift) const {
     const Tile from = shift.expand_dims(1);
-    if (!m_.looped) return {lane_sums(dealt(k_.constant(0, i64)), from), shift};
+    if (!m_.looped) return {lane_sums(lane_block(k_.constant(0, i64)), from), shift};
     auto [total, first, second] = k_.for_range(
         0, blocks(), 1, carry(zeros(), zeros(), zeros()), [&](Scalar b, Tile total, Tile first, Tile second) {
-          const ShiftedSums more = lane_sums(dealt(b), from);
+          const ShiftedSums more = lane_sums(lane_block(b), from);
           return carry(total + more.total, first + more.first, second + more.second);
         });
     return {{total, first, second}, shift};
   }
-  // The samples are wanted last, so that nothing waits for them.
+  // Returns the partial sums of 16-bit elements. The samples are used last, so that nothing waits
+  // for their loads.
   Sums sums_of_short(const std::vector<Tile>& samples) const {
-    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(dealt(k_.constant(0, i64)));
+    const LaneSums lanes = m_.looped ? looped_sums() : LaneSums::of(lane_block(k_.constant(0, i64)));
     const Tile shift = shift_of(samples);
     return {lanes.relative_to(shift.expand_dims(1)), shift};
   }
@@ -177,7 +184,7 @@ class CentredRows {
     auto [count, shift, total, first, second] = k_.for_range(
         0, blocks(), 1, carry(zeros(), zeros(), zeros(), zeros(), zeros()),
         [&](Scalar b, Tile count, Tile shift, Tile total, Tile first, Tile second) {
-          const LaneSums block = LaneSums::of(dealt(b));
+          const LaneSums block = LaneSums::of(lane_block(b));
           const LaneSums all = LaneSums{count, where(b == 0, block.shift, shift), {total, first, second}}.plus(block);
           return carry(all.count, all.shift, all.sums.total, all.sums.first, all.sums.second);
         });

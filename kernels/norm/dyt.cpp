@@ -5,8 +5,9 @@
 //   g = dy (1 - t^2);  dx = round_T(alpha weight g);  dalpha = sum of x weight g
 //   dweight = sum over rows of dy t;  dbias = sum over rows of dy
 //
-// Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and the partial sums, 8 H bytes a part. 16-bit elements leave some
-// 25 instructions for one of the forward, so tanh is made of one exponential and one division.
+// Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and the partial sums, 8 H bytes a part.
+// While memory delivers one 16-bit element, there is time for about 25 instructions. So tanh takes
+// one exponential and one division.
 #include "kernels/norm/dyt.h"
 
 #include "kernels/core/program_tile.h"
@@ -15,8 +16,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// tanh z = sign(z) (1 - 2 r), 1 - tanh^2 z = 4 r (1 - r), r = 1 / (1 + e^(2 |z|)): nothing cancels in the slope. Near 0,
-// where 1 - 2 r has lost digits, tanh is the first terms of its series: at the border, 1/16, either is right to 3e-6.
+// tanh z = sign(z) (1 - 2 r), 1 - tanh^2 z = 4 r (1 - r), r = 1 / (1 + e^(2 |z|)). Nothing cancels
+// in the slope. Near 0, where 1 - 2 r loses digits, tanh is the first two terms of its series. At
+// the border, |z| = 1/16, both forms have an error of 3e-6.
 struct TanhAt {
   Tile z, r;
 
@@ -31,7 +33,7 @@ struct TanhAt {
   Tile quarter_slope() const { return fma(-r, r, r); }
 };
 
-// One block of columns of a parameter as a [1, block] tile.
+// Returns one block of columns of a parameter as a [1, block] tile.
 Tile columns_of(const View& view, const DytMeta& m, ScalarArg column) {
   return view.partition({m.block}).load({column}).to(f32).expand_dims(0);
 }
@@ -53,8 +55,9 @@ void dyt_forward(KernelBuilder& k, const DytMeta& m) {
   at.store(y, m.without_bias ? t * w : fma(t, w, added));
 }
 
-// With lanes, lane r of a tile's rows adds rows r, r + rows, ... of its part in order, and the lanes are added last; else
-// each tile's rows are added first.
+// Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
+// part in order, and these lanes are added up after the loop. Otherwise the rows of each tile are
+// added first.
 void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   std::optional<NormRows> d_x;
   if (!m.without_d_x) d_x.emplace(k.view("d_x", m.type, {dyn, m.cols}), m);
@@ -69,13 +72,13 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
   const View rows = x_rows.tiles.view();
   Scalar blocks = cdiv(rows.dim(1), m.block).to(i32);
   Scalar column = k.program_id(0) % blocks, part = k.program_id(0) / blocks;
-  const Tile w = columns_of(weight, m, column) * 4.0f, slope = w * alpha;  // 4: g is a quarter of what it is above
+  const Tile w = columns_of(weight, m, column) * 4.0f, slope = w * alpha;  // 4, because g has the quarter slope
   const auto added = [&](const Tile& sums, const Tile& more) { return m.lanes ? sums + more : sums + sum(more, 0); };
   const auto product = [&](const Tile& sums, const Tile& a, const Tile& b) {
     return m.lanes ? fma(a, b, sums) : sums + sum_products(a, b, 0);
   };
   const Tile zeros = m.lanes ? k.zeros({m.rows, m.block}, f32) : k.zeros({m.block}, f32);
-  // The sums of dy t, dy and g x; what is not wanted stays constant.
+  // Column sums of dy t, dy and g x. Those that are not wanted stay 0.
   auto [d_weight, d_bias, d_alpha] = k.for_range(
       part, cdiv(rows.dim(0), m.rows), k.num_programs(0) / blocks, pipelined(m.stages), carry(zeros, zeros, zeros),
       [&](Scalar row, Tile d_weight, Tile d_bias, Tile d_alpha) {
@@ -86,7 +89,7 @@ void dyt_backward(KernelBuilder& k, const DytMeta& m) {
         return carry(m.want_d_weight ? product(d_weight, dy, tanh.value()) : d_weight,
                      m.want_d_bias ? added(d_bias, dy) : d_bias, m.want_d_alpha ? product(d_alpha, g, x) : d_alpha);
       });
-  // All of them before the first is written: they are exchanged at once.
+  // All reductions come before the first store, so that one exchange serves all of them.
   const auto of_columns = [&](const Tile& sums) { return m.lanes ? sum(sums, 0) : sums; };
   const Tile of_weight = of_columns(d_weight), of_bias = of_columns(d_bias);
   const Scalar of_alpha = sum((m.lanes ? d_alpha : d_alpha.expand_dims(0)) * w);

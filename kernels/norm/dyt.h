@@ -1,4 +1,4 @@
-// DyT: dynamic tanh, an elementwise stand-in for a norm.
+// DyT: dynamic tanh, an elementwise replacement for a norm.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -11,15 +11,15 @@ namespace ligerdsl::kernels {
 
 struct DytOptions {
   int64_t cols = 4096;      // row width H
-  DType type = f32;         // of x, y and their gradients
-  DType weight_type = f32;  // of alpha, weight and bias
+  DType type = f32;         // dtype of x, y and their gradients
+  DType weight_type = f32;  // dtype of alpha, weight and bias
 
   bool without_bias = false;  // forward
 
   bool want_d_alpha = true, want_d_weight = true, want_d_bias = true;  // backward
-  DType d_weight_type = f32;                                           // of all three: f32 or weight_type
+  DType d_weight_type = f32;                                           // dtype of all three: f32 or weight_type
   bool accumulate = false;   // d_alpha += ..., d_weight += ..., d_bias += ...; f32 only
-  bool without_d_x = false;  // the parameters' gradients alone
+  bool without_d_x = false;  // compute only the parameter gradients
 
   int sums() const { return int{want_d_alpha} + int{want_d_weight} + int{want_d_bias}; }
 
@@ -42,18 +42,19 @@ struct DytMeta : DytOptions {
   int64_t rows = 1;
   int64_t block = 1024;  // columns of a tile
   int stages = 1;        // backward: tiles in flight
-  bool lanes = true;     // backward: each row of a tile has sums of its own
+  bool lanes = true;     // backward: each row of a tile has its own partial sums
 };
 
 // Arguments: y, x [n, H] type; alpha [1], weight [H], [bias] [H] weight_type. y may be exactly x.
 void dyt_forward(KernelBuilder& k, const DytMeta& m);
 
-// Arguments: [d_x], [alpha_partials], [weight_partials], [bias_partials], d_y, x, alpha, weight. d_x may be exactly d_y.
-// A program goes down a block of columns through its part of the rows: weight_partials and bias_partials [parts, H] f32,
-// alpha_partials [programs, 1] f32.
+// Arguments: [d_x], [alpha_partials], [weight_partials], [bias_partials], d_y, x, alpha, weight.
+// d_x may be exactly d_y. A program loops over its part of the rows of one block of columns.
+// weight_partials and bias_partials are [parts, H] f32, alpha_partials [programs, 1] f32.
 void dyt_backward(KernelBuilder& k, const DytMeta& m);
 
-// Rows: rows of x. The backward's parameters are arguments of its last launch; its scratch is the partials.
+// Rows: rows of x. The parameter gradients are arguments of the backward's last launch. The
+// partials are its scratch.
 Operation dyt_forward(const Machine& machine, const DytOptions& options);
 Operation dyt_backward(const Machine& machine, const DytOptions& options);
 

@@ -1,4 +1,5 @@
-// sum = round(x + residual), y = norm(sum): a norm's kernels with the residual in front, under names of their own.
+// Kernels of a norm with a residual, under their own names: sum = round(x + residual), y =
+// norm(sum).
 #pragma once
 
 #include "kernels/core/config.h"

@@ -1,17 +1,25 @@
-// GroupNorm over groups of D = C / G S elements; arithmetic in f32, T = type. c is the channel of an element.
+// GroupNorm over groups of D = C / G S elements; arithmetic in f32, T = type. c is the channel of
+// an element.
 //
-//   mu = mean(x), v = mean((x - mu)^2) of a group, r = 1 / sqrt(v + eps);  y = round_T((x - mu) r weight_c + bias_c)
+//   mu = mean(x), v = mean((x - mu)^2) of a group, r = 1 / sqrt(v + eps)
+//   y = round_T((x - mu) r weight_c + bias_c)
 //
 //   n = (x - mu) r, q = dy weight_c;  dx = round_T(r (q - n mean(n q) - mean(q)))
-//   dweight_c = sum over batches and positions of dy n;  dbias_c = sum over batches and positions of dy
+//   dweight_c = sum over batches and positions of dy n
+//   dbias_c = sum over batches and positions of dy
 //
-// The forward is LayerNorm's of rows of D elements (centred_rows.h); of weight and bias a vector of elements of one channel
-// takes one number each, or all of a channel, which is then read again by itself. The backward adds up dy n and dy of each
-// channel, from which it has both the parameters' gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
+// The forward is LayerNorm of rows of D elements (centred_rows.h). It loads one weight and one bias
+// per vector of elements of one channel. On a CPU with short channels it stores the results channel
+// by channel instead, and reads each channel again.
 //
-// Bytes, s = sizeof(T): forward 2 n C S s, or 3 n C S s where a group is split into parts, of which the second launch finds in
-// the second-level cache what it holds; backward 3 n C S s, and two f32 rows of C partial sums per part, of which there are at
-// most n. Groups that no program holds: 5 n C S s.
+// The backward adds up dy n and dy of each channel. From these totals it computes both the
+// parameter gradients and the means: mean(n q) = sum over channels of weight_c (sum of dy n) / D.
+//
+// Bytes, s = sizeof(T):
+//   forward    2 n C S s; 3 n C S s if groups are split into parts, except what the second launch
+//              finds in L2
+//   backward   3 n C S s, and two f32 rows of C partial sums per part, with at most n parts;
+//              5 n C S s if no program holds a group
 #include "kernels/norm/group_norm.h"
 
 #include <numeric>
@@ -21,14 +29,14 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// The place of a program's tile among the groups of all batches.
+// Position of a program's tile among the groups of all batches.
 struct Place {
-  Scalar batch, group;  // both count tiles
+  Scalar batch, group;  // in tiles
   Place(const GroupNormMeta& m, const Scalar& tile)
       : batch(tile / (m.groups / m.group_block())), group(tile % (m.groups / m.group_block())) {}
 };
 
-// Rows of [n, G, D], as CentredRows reads them.
+// Rows of [n, G, D], with the interface that CentredRows needs.
 class GroupRows {
  public:
   GroupRows(KernelBuilder& k, const char* name, const GroupNormMeta& m)
@@ -39,7 +47,7 @@ class GroupRows {
     const Place at(m_, row);
     return tiles().load({at.batch, at.group, column}).to(f32).reshape({m_.rows, m_.block});
   }
-  // [batches, groups, block]
+  // Stores a tile [batches, groups, block].
   void store(const Scalar& row, ScalarArg column, const Tile& value) const {
     const Place at(m_, row);
     tiles().store({at.batch, at.group, column}, value.to(m_.type));
@@ -53,7 +61,7 @@ class GroupRows {
     friend GroupRows;
     Resident kept_;
   };
-  // Of programs that each have a row, or a part of one.
+  // Returns the place of a row, for programs that have one row or a part of one.
   Place place_of(const Scalar& row) const {
     const Place at(m_, row);
     assume(ult(at.batch, view_.dim(0)));
@@ -66,7 +74,7 @@ class GroupRows {
     kept.kept_ = view_.partition({squeeze, squeeze, m_.block}).resident({at.batch, at.group});
     return kept;
   }
-  // One channel of a program's group, in blocks of m.channel_width.
+  // Returns one channel of a program's group, in blocks of m.channel_width.
   Partition channel(const Scalar& c) const {
     return view_.slice(2, c * m_.positions, (c + 1) * m_.positions).partition({squeeze, squeeze, m_.channel_width});
   }
@@ -82,8 +90,9 @@ class GroupRows {
   View view_;
 };
 
-// Numbers of channels, which a block of the forward takes as [1, groups, runs, 1]: one of each run of neighbours of one
-// channel. Where each element has a channel of its own and a tile whole groups, as [1, groups, 1, channels].
+// Values per channel (weight or bias) for a block of the forward. A run is a range of contiguous
+// elements of one channel; the tile is [1, groups, runs, 1] with one value per run. If channels
+// have one position and a tile has whole groups, the tile is [1, groups, 1, channels].
 class OfChannels {
  public:
   OfChannels(KernelBuilder& k, const GroupNormMeta& m, const View& view) : k_(k), m_(m), view_(view) {
@@ -92,7 +101,7 @@ class OfChannels {
     const bool one = m.channels_of_group() == 1 || m.positions % m.block == 0;
     run_ = plain_ || one ? m.block : std::gcd(m.positions, vector_width(m.type));
   }
-  // Of tiles [batches, groups, block].
+  // Returns the shape in which tiles [batches, groups, block] are combined with these values.
   Shape shape() const { return {m_.batches, m_.group_block(), m_.block / run_, run_}; }
 
   Scalar load(const Scalar& channel) const { return view_.load({channel}).to(f32); }
@@ -118,7 +127,7 @@ class OfChannels {
   int64_t run_;
 };
 
-// What both forms of the forward do with a block of a group's elements once its mean is known.
+// Results of the forward, with one launch or two: statistics and y.
 class Results {
  public:
   Results(KernelBuilder& k, const GroupNormMeta& m, const GroupRows& y) : k_(k), m_(m), y_(y) {
@@ -132,7 +141,7 @@ class Results {
     if (m_.with_mean) mean_.partition({m_.rows}).store({row}, mean);
     if (m_.with_rstd) rstd_.partition({m_.rows}).store({row}, rstd);
   }
-  // Weight and bias of a block.
+  // Weight and bias for a block.
   struct Parameters {
     Tile weight, bias;
   };
@@ -141,13 +150,13 @@ class Results {
     const Tile w = weight_->load(group, b);
     return {w, bias_ ? bias_->load(group, b) : Tile()};
   }
-  // n of a block.
+  // Stores y of a block, given n.
   void store(const Scalar& row, const Scalar& b, const Tile& normalised, const Parameters& p) const {
     const Tile n = normalised.reshape(weight_->shape());
     y_.store(row, b,
              (bias_ ? fma(n, p.weight, p.bias) : n * p.weight).reshape({m_.batches, m_.group_block(), m_.block}));
   }
-  // Of a channel of the program's group; `normalise` makes n.
+  // Stores y of a channel of the program's group; `normalise` computes n.
   template <class Normalise>
   void store_channel(const GroupRows& x, const Scalar& row, const Scalar& c, const Normalise& normalise) const {
     const Place at = x.place_of(row);
@@ -196,7 +205,7 @@ void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m) {
     results.store(row, b, normalised(block), parameters);
     return;
   }
-  // Last block first: it is the one that the caches still hold.
+  // The last block comes first: the caches still hold it.
   k.for_range(0, x.blocks(), 1, [&](Scalar i) {
     Scalar b = x.blocks() - 1 - i;
     const Tile block = x.block(b);
@@ -207,7 +216,7 @@ void group_norm_forward(KernelBuilder& k, const GroupNormMeta& m) {
 
 namespace {
 
-// One part of a group, which is as long as a block, as CentredRows reads a row.
+// One part of a group, with the interface that CentredRows needs. A part has the length of a block.
 class PartOfGroup {
  public:
   PartOfGroup(KernelBuilder& k, const GroupRows& rows, const GroupNormMeta& m, const Scalar& part)
@@ -227,7 +236,7 @@ class PartOfGroup {
   Scalar length_, part_;
 };
 
-// CentredRows::Moments of all parts, [n G parts].
+// CentredRows::Moments of all parts, each [n G parts].
 struct PartMoments {
   View total, shift, low, squares;
   explicit PartMoments(KernelBuilder& k)
@@ -254,14 +263,15 @@ void group_norm_statistics(KernelBuilder& k, const GroupNormMeta& m) {
   moments.squares.partition({1}).store({number}, of.squares);
 }
 
-// Parts are as long as each other: m2 = sum of their m2 + (D / parts) sum of their means' squared deviations.
+// All parts have the same length, so m2 = sum of the parts' m2 + (D / parts) times the sum of the
+// squared deviations of the parts' means.
 void group_norm_normalise(KernelBuilder& k, const GroupNormMeta& m) {
   const GroupRows y(k, "y", m), x(k, "x", m);
   const Results results(k, m, y);
   const Scalar eps = k.scalar("eps", f32);
   const PartMoments moments(k);
 
-  // Last block first: it is the one that the caches still hold.
+  // The last block comes first: the caches still hold it.
   const int64_t blocks = ceil_div(m.row(), m.block);
   const Scalar number = k.num_programs(0).to(i64) - 1 - k.program_id(0).to(i64);
   const Scalar row = number / blocks, b = number % blocks;

@@ -1,4 +1,4 @@
-// GroupNorm's backward; its formulas and bytes stand in group_norm.cpp.
+// Backward of GroupNorm. group_norm.cpp has its formulas and bytes.
 #include <bit>
 
 #include "kernels/norm/centred_rows.h"
@@ -12,7 +12,8 @@ bool is_tile_size(int64_t n) {
 
 namespace {
 
-// A tile [batches, groups, channels, positions] of the backward. Channels that have one position are the last dimension.
+// Tiles of the backward are [batches, groups, channels, positions]. If channels have one position,
+// the last dimension counts channels.
 int64_t channel_width(const GroupNormMeta& m) {
   return m.positions == 1 ? m.position_block : m.channel_block;
 }
@@ -39,10 +40,10 @@ struct GroupTiles {
   }
 };
 
-// Numbers of the channels of a tile, [groups, channels].
+// Values per channel of a tile, [groups, channels].
 class ChannelTile {
  public:
-  // m and k outlive it.
+  // `m` and `k` must outlive this object.
   ChannelTile(KernelBuilder& k, const GroupNormMeta& m, const Scalar& group, const Scalar& block)
       : m_(m), group_(group) {
     const int64_t channels = m.channels_of_group(), width = channel_width(m);
@@ -54,13 +55,13 @@ class ChannelTile {
     at_ = (groups.expand_dims(1) * static_cast<int32_t>(channels) + within).broadcast_to(shape);
     counts_ = (within < static_cast<int32_t>(channels)).broadcast_to(shape);
   }
-  // Of a view [C].
+  // Loads from a view [C].
   Tile load(const View& view) const {
     if (!whole_) return ligerdsl::load(view.ptr() + at_, counts_, 0.0f).to(f32);
     const int64_t all = m_.group_block() * channel_width(m_);
     return view.partition({all}).load({group_}).to(f32).reshape({m_.group_block(), channel_width(m_)});
   }
-  // Of row `part` of a view [parts, C].
+  // Stores to row `part` of a view [parts, C].
   void store(const View& view, const Scalar& part, const Tile& value) const {
     if (!whole_) return ligerdsl::store(view.ptr() + part.to(i64) * view.stride(0) + at_, value, counts_);
     const int64_t all = m_.group_block() * channel_width(m_);
@@ -74,7 +75,7 @@ class ChannelTile {
   Tile at_, counts_;
 };
 
-// Numbers of the groups of a tile, from views [n G], to go with its elements: [batches, groups, 1, 1].
+// Values per group of a tile, from views [n G], in the shape [batches, groups, 1, 1].
 class OfGroups {
  public:
   OfGroups(KernelBuilder& k, const GroupNormMeta& m, const Scalar& group) : m_(m), group_(group) {
@@ -118,17 +119,19 @@ void group_norm_backward(KernelBuilder& k, const GroupNormMeta& m) {
   const Tile of_channels = channels.load(weight).expand_dims(0);
   const Tile w = of_channels.expand_dims(own ? 2 : 3);
 
-  // Positions that follow each other are added up by the thread that has them, and all of a channel at the end: where there
-  // are 2^n runs, else the threads meet for each channel of each batch.
+  // A run is a range of contiguous positions. If a channel has 2^n vectors of a tile, a run is one
+  // vector: its thread adds it up, and the runs of a channel are added after the loop. Otherwise a
+  // run is the whole channel, and the threads synchronise for each channel of each batch.
   const int64_t vector = std::min(vector_width(m.type), m.position_block);
-  const bool meet = !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
-  const int64_t run = m.late_sums ? 1 : meet ? m.position_block : vector;
+  const bool across_threads = !std::has_single_bit(static_cast<uint64_t>(m.position_block / vector));
+  const int64_t run = m.late_sums ? 1 : across_threads ? m.position_block : vector;
   const Shape runs{m.batches, m.group_block(), m.channel_block, m.position_block / run};
   struct Read {
-    Tile d_y, n;          // of each element
-    Tile sum_n, sum_d_y;  // of each run, unless sums are late
+    Tile d_y, n;          // per element
+    Tile sum_n, sum_d_y;  // per run, unless late_sums
   };
-  // A group's elements or runs as one dimension where positions of 2^n leave threads what they have; else channels stay.
+  // Flattens the elements or runs of a group to one dimension, if the number of positions is a
+  // power of two: then no element moves to another thread.
   const auto flat = [&](const Tile& all) {
     const int64_t positions = all.shape()[3];
     if (!std::has_single_bit(static_cast<uint64_t>(positions))) return all;
@@ -200,16 +203,16 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
   const Scalar part = at / runs, run = at % runs, parts = programs / runs;
   Scalar group = tile / of_group, channel = tile % of_group;
   const OfGroups of_groups(k, m, group);
-  // Batches part, part + parts, ...; of each one block of positions of this run after the other.
-  const int64_t turns = ceil_div(position_tiles(m), m.position_parts);
+  // The program takes batches part, part + parts, ... and loops over the position tiles of its run.
+  const int64_t iterations = ceil_div(position_tiles(m), m.position_parts);
   const Scalar batches = cdiv(d_y.batches(m) - part.to(i64), parts.to(i64));
   const Tile zeros = k.zeros({m.batches, m.group_block(), m.channel_block, m.position_block}, f32);
   const std::vector<Tile> sums =
-      sums_over(k, k.constant(0, i64), batches * turns, 1, pipelined(m.stages), zeros, partials.size(),
+      sums_over(k, k.constant(0, i64), batches * iterations, 1, pipelined(m.stages), zeros, partials.size(),
                 [&](const Scalar& i, const std::vector<Tile>& sums) {
-                  const Scalar batch = part.to(i64) + (turns == 1 ? i : i / turns) * parts.to(i64);
-                  const Scalar turn = turns == 1 ? k.constant(0, i64) : Scalar(i % turns);
-                  const Scalar position = runs == 1 ? turn : run.to(i64) * turns + turn;
+                  const Scalar batch = part.to(i64) + (iterations == 1 ? i : i / iterations) * parts.to(i64);
+                  const Scalar iteration = iterations == 1 ? k.constant(0, i64) : Scalar(i % iterations);
+                  const Scalar position = runs == 1 ? iteration : run.to(i64) * iterations + iteration;
                   const Indices at = GroupTiles::at(m, batch, group, channel, position);
                   Tile n;
                   if (x) {
@@ -227,7 +230,7 @@ void group_norm_sums(KernelBuilder& k, const GroupNormMeta& m) {
 
 namespace {
 
-// mean(n q) and mean(q) of a group from the partials of its batch.
+// Computes mean(n q) and mean(q) of a group from the partial sums of its batch.
 class GroupMeans {
  public:
   GroupMeans(KernelBuilder& k, const GroupNormMeta& m)
@@ -291,7 +294,7 @@ void group_norm_d_x(KernelBuilder& k, const GroupNormMeta& m) {
     mean_q = k.view("mean_q", f32, {dyn});
   }
 
-  // The last tile first: it is the one that the caches still hold.
+  // The last tile comes first: the caches still hold it.
   const auto groups = static_cast<int32_t>(m.groups / m.group_block());
   const auto channels = static_cast<int32_t>(channel_tiles(m)), positions = static_cast<int32_t>(position_tiles(m));
   const Scalar number = k.num_programs(0) - 1 - k.program_id(0);

@@ -10,13 +10,13 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// How groups are put side by side in a tile.
+// Groups of a tile: `groups` of each of `batches` batches.
 struct Side {
-  int64_t batches = 1, groups = 1;  // groups: of a batch
+  int64_t batches = 1, groups = 1;
   int64_t rows() const { return batches * groups; }
 };
 
-constexpr int64_t kMostOdd = 7;  // factor of the groups of a batch, which multiplies what a thread has
+constexpr int64_t kMostOdd = 7;  // largest odd factor of a tile's size; it multiplies the elements per thread
 
 int64_t odd_of(int64_t n) {
   return n / (n & -n);
@@ -28,14 +28,14 @@ Side side_of(const GroupNormOptions& o, int64_t rows) {
   return {rows / power, o.groups};
 }
 
-// Of at most so many groups.
+// Returns the largest set of at most `most` groups that a tile can have.
 Side side_of_most(const GroupNormOptions& o, int64_t most) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
   if (odd > kMostOdd || most < (odd == 1 ? 1 : 2) * o.groups) return {1, std::min(power, floor_power_of_two(most))};
   return {floor_power_of_two(most / o.groups), o.groups};
 }
 
-// RowConfig::rows and GroupNormBackwardConfig::rows of it.
+// Returns the value of RowConfig::rows and GroupNormBackwardConfig::rows for these groups.
 int rows_of(const GroupNormOptions& o, const Side& side) {
   const int64_t power = o.groups & -o.groups;
   return static_cast<int>(side.groups < o.groups ? side.groups : side.batches * power);
@@ -44,21 +44,21 @@ int rows_of(const GroupNormOptions& o, const Side& side) {
 std::string refused_side(const GroupNormOptions& o, int64_t rows) {
   const int64_t power = o.groups & -o.groups, odd = o.groups / power;
   if (rows <= power || odd <= kMostOdd) return "";
-  return "a tile of " + std::to_string(rows) + " groups holds no equal part of a batch's " + std::to_string(o.groups) +
-         "; use " + std::to_string(power) + " rows or fewer";
+  return "rows: expected at most " + std::to_string(power) + " for batches of " + std::to_string(o.groups) +
+         " groups, got " + std::to_string(rows) + "; use fewer";
 }
 
-// Of a GPU's thread.
-constexpr int64_t kMostHeld = 16;
+constexpr int64_t kMostHeld = 16;  // vectors per thread of a GPU
 
 std::string refused_held(int64_t elements, DType type, int num_warps, int64_t num_ctas, int64_t most) {
   const int64_t threads = program::kWarpThreads * num_warps * num_ctas, vectors = elements / vector_width(type);
   if (vectors <= most * threads) return "";
-  return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
-         std::to_string(most) + " are possible; use more warps or fewer rows";
+  return "vectors per thread: expected at most " + std::to_string(most) + ", got " +
+         std::to_string(ceil_div(vectors, threads)) + "; use more warps or fewer rows";
 }
 
-// As LayerNorm takes rows of so many elements, but for the groups that a tile has side by side.
+// Returns the options of a LayerNorm with rows of the same length. GroupNorm takes its schedule,
+// except for the number of groups per tile.
 LayerNormOptions rows_like(const GroupNormOptions& o) {
   LayerNormOptions rows;
   rows.cols = o.row();
@@ -67,27 +67,28 @@ LayerNormOptions rows_like(const GroupNormOptions& o) {
   return rows;
 }
 
-// Of the launch that adds up a group in parts.
+// Returns the warps of the launch that adds up parts of groups.
 int warps_of_part(const GroupNormOptions& o, int64_t part) {
   return warps_for(part, o.type, 4, 16);
 }
 
 std::string refused_parts(const GroupNormOptions& o, const GroupNormForwardConfig& config) {
   if (config.parts == 1)
-    return config.part_vectors == 0 ? "" : "part_vectors is of groups in parts; use 0 with parts=1";
-  if (config.part_vectors == 0) return "a thread has 1 vector or more; set part_vectors, or use parts=1";
+    return config.part_vectors == 0 ? "" : "parts=1 requires part_vectors=0; use part_vectors=0, or more parts";
+  if (config.part_vectors == 0) return "parts above 1 require part_vectors of 1 or more; set it, or use parts=1";
   if (o.row() % config.parts != 0)
-    return "a group's " + std::to_string(o.row()) + " elements do not make " + std::to_string(config.parts) +
-           " equal parts; use fewer";
+    return "a group of " + std::to_string(o.row()) + " elements cannot be split into " + std::to_string(config.parts) +
+           " equal parts; use fewer parts";
   const int64_t part = o.row() / config.parts;
   if (part % program::kWarpThreads != 0 || !is_tile_size(part))
-    return "a part of " + std::to_string(part) + " elements is no tile; use another number of parts";
+    return "a part of " + std::to_string(part) + " elements is no tile size; use another number of parts";
   return refused_held(part, o.type, warps_of_part(o, part), 1, kMostHeld);
 }
 
-// Groups in parts of 16 KB. Measured on an H200 in bf16: groups of 2 MB (1x128x262144 of 32 groups) 55.7 us, 61 with clusters that
-// keep a third of them; of 512 KB, which clusters keep whole, two and four batches 29.7 and 55.6, 27.7 and 44.3 with
-// clusters.
+// Splits groups into parts of 16 KB, if clusters cannot hold them. On an H200 in bf16, 1x128x262144
+// with 32 groups (2 MB each) takes 55.7 us in parts, and 61 us with clusters that hold a third of a
+// group. With groups of 512 KB, which clusters hold, two and four batches take 29.7 and 55.6 us in
+// parts, and 27.7 and 44.3 us with clusters.
 void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   constexpr int64_t kPart = 16 * 1024;
   GroupNormForwardConfig in_parts = *config;
@@ -101,16 +102,17 @@ void split(const GroupNormOptions& o, GroupNormForwardConfig* config) {
   }
 }
 
-// Of a group on a CPU: elements of a block within one channel, a power of two; 0: channels are too short for that. Elsewhere
-// weight and bias are looked up for each vector.
+// Returns the elements of a block within one channel, for a CPU: a power of two, or 0 if
+// channels are too short. Without such blocks, weight and bias are looked up for each vector.
 int64_t block_of_channel(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 512;
   const int64_t block = std::min(o.positions & -o.positions, kRowBlock);
   return o.channels_of_group() > 1 && block >= kLeast ? block : 0;
 }
 
-// Of channels that are too short for such blocks, on a CPU: elements of a block that a channel's results are made in; 0: as many
-// vectors would be cut short as are whole.
+// Returns the elements per block if a CPU stores results channel by channel, because channels are
+// too short for block_of_channel. Returns 0 if they are so short that most vectors would be
+// partial.
 int64_t channel_width(const GroupNormOptions& o) {
   constexpr int64_t kLeast = 16;
   if (o.channels_of_group() == 1 || block_of_channel(o) > 0 || o.positions < kLeast) return 0;
@@ -119,12 +121,14 @@ int64_t channel_width(const GroupNormOptions& o) {
 
 GroupNormForwardConfig heuristic_forward(const Machine& machine, const GroupNormOptions& o) {
   GroupNormForwardConfig config{layer_norm_forward_kernel.heuristic(machine, rows_like(o))};
-  // Measured on two cores: 8x320x4096 in f32, 32 groups, 0.25 of a copy in blocks of 8192, 0.8 and more in blocks of 4096.
+  // On two cores, 8x320x4096 in f32 with 32 groups reaches 0.25 of the speed of a copy in blocks of
+  // 8192, and 0.8 or more in blocks of 4096.
   if (const int64_t block = block_of_channel(o); !machine.is_gpu() && block > 0) {
     static_cast<RowConfig&>(config) = rows_in_blocks(o.type, block, 2);
     return config;
   }
-  // Measured on one core, f32: 64x128x196 in 32 groups 3.1 ms with a number for each vector, 1.1 so; x32 by eight groups 523 us, 151 by one.
+  // On one core in f32, 64x128x196 with 32 groups takes 3.1 ms with lookups per vector, and 1.1 ms
+  // channel by channel. 64x128x32 takes 523 us with eight groups per tile, and 151 us with one.
   if (!machine.is_gpu() && config.rows > 1 && channel_width(o) > 0) {
     config.rows = 1;
     config.num_warps = warps_for(tile_width(o.row()), o.type, 4);
@@ -176,7 +180,8 @@ Operation groups_in_parts(const Machine& machine, const GroupNormOptions& o, con
   Operation op;
   op.steps.push_back(record_step("group_norm_statistics", o.type, &group_norm_statistics, meta,
                                  library_launch(parts, of_part.num_warps)));
-  // One vector after the other of a block, which a channel has whole where its positions allow it.
+  // The vectors of a block are contiguous. If the number of positions allows it, a vector is in one
+  // channel.
   constexpr int kWarps = 4;
   meta.cols = o.row();
   meta.block = kWarps * program::kWarpThreads * vector_width(o.type) * config.part_vectors;
@@ -198,21 +203,21 @@ Cost cost_forward(const GroupNormOptions& o, int64_t batches) {
   return {batch * static_cast<double>(batches) + static_cast<double>(parameters * o.channels * size_of(o.weight_type))};
 }
 
-constexpr int kRegisters = 128;                   // of a thread that works on a group
-constexpr int64_t kVectors = 2;                   // of x and of d_y that it has
-constexpr int64_t kMostVectors = 4;               // where groups are large
-constexpr int64_t kLatePositions = 64;            // of a channel: fewer are added up by few threads, once
-constexpr int64_t kFewOnCpu = 16384;              // elements of a group that stay in a core's caches
-constexpr int64_t kMostOnCpu = int64_t{1} << 19;  // of one that is worth a program of its own where groups are many
+constexpr int kRegisters = 128;                   // registers per thread
+constexpr int64_t kVectors = 2;                   // vectors per thread of x and of d_y
+constexpr int64_t kMostVectors = 4;               // the same for large groups
+constexpr int64_t kLatePositions = 64;            // late_sums for channels with fewer positions
+constexpr int64_t kFewOnCpu = 16384;              // most elements of a group that stay in a core's caches
+constexpr int64_t kMostOnCpu = int64_t{1} << 19;  // most elements of a group per program if there are many groups
 
-// The part of a tile that one group has.
+// Part of a tile for one group.
 struct GroupTile {
   int64_t channels = 1, positions = 1;
   int64_t size() const { return channels * positions; }
 };
 
-// The smallest tile that holds a group, as far as a thread has not too many numbers by the odd factors of its sizes. Channels
-// that have one position are its positions.
+// Returns the smallest tile that holds a group, with a limit on the odd part of its sizes: it
+// multiplies the elements per thread. If channels have one position, `positions` counts channels.
 GroupTile tile_of(const GroupNormOptions& o) {
   const int64_t odds = o.positions < kLatePositions ? 3 : kMostOdd;
   const auto least = [](int64_t n, int64_t odd) {
@@ -250,7 +255,7 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
   config.programs_per_sm = sums.programs_per_sm;
   config.rows = sums.rows;
   if (o.without_d_x && o.positions < kLatePositions) return config;
-  // Long channels: one batch after the other.
+  // With long channels, a tile has one batch.
   config.num_warps = machine.is_gpu() ? 8 : 4;
   config.vectors = machine.is_gpu() ? 2 : 4;
   config.stages = machine.is_gpu() ? 2 : 1;
@@ -266,17 +271,20 @@ GroupNormBackwardConfig by_channels(const Machine& machine, const GroupNormOptio
 
 GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNormOptions& o) {
   const int64_t group = tile_of(o).size(), step = threads_of(machine) * vector_width(o.type);
-  // On a CPU groups of up to 2^19 elements take 0.5 to 0.8 of the time by themselves: by channels x and d_y are read twice.
+  // With by=channels, x and d_y are read twice. On a CPU, by=groups takes 0.5 to 0.8 of that time
+  // for groups of up to 2^19 elements.
   const int64_t on_cpu = o.groups >= 8 ? kMostOnCpu : kFewOnCpu;
   const int64_t most = machine.is_gpu() ? step * kMostVectors * machine.max_cluster : on_cpu;
-  // Measured on an H200 in bf16: 2x512x16384 of 32 groups 43.7 us on clusters, 53.7 by channels, which read twice.
+  // On an H200 in bf16, 2x512x16384 with 32 groups takes 43.7 us with clusters, and 53.7 us by
+  // channels.
   if (o.without_d_x || group > most) return by_channels(machine, o);
   GroupNormBackwardConfig config{.stages = machine.is_gpu() ? 2 : 1};
-  // A group of one vector is a thread's. Measured on an H100 in bf16, 65536x256 of 32 groups: 50.4 us in tiles of eight
-  // vectors a thread, 54.6 in those of two. Larger groups have no registers for so many.
+  // `many`: a group has one vector, so a thread has whole groups. On an H100 in bf16, 65536x256
+  // with 32 groups takes 50.4 us with eight vectors per thread, and 54.6 us with two. Larger groups
+  // need more registers.
   const bool many = machine.is_gpu() && o.positions == 1 && size_of(o.type) == 2 &&
                     o.channels_of_group() == vector_width(o.type) && odd_of(o.groups) == 1;
-  // Else beside the sums of each element half as many threads have no spills.
+  // With one sum per element, half the elements per tile avoid spills.
   const int64_t together = step * kVectors / (o.positions < kLatePositions && !many ? 2 : 1);
   Side side = side_of_most(o, std::max<int64_t>(together / group, 1));
   if (odd_of(side.rows() * group) > kMostOdd) side = {1, std::min(side.groups, o.groups & -o.groups)};
@@ -285,11 +293,12 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
   if (machine.is_gpu())
     while (elements > step * kMostVectors * config.num_ctas) config.num_ctas *= 2;
   config.num_warps = warps_for(elements / config.num_ctas, o.type, many ? 2 * kMostVectors : kVectors, 16);
-  if (machine.is_gpu()) {  // as many programs as have kRegisters
+  if (machine.is_gpu()) {  // all programs that fit with kRegisters registers per thread
     config.programs_per_sm = std::clamp((many ? 8 : 16) / config.num_warps, 1, 8);
     config.min_ctas_per_sm = config.num_warps < 16 ? std::min(config.programs_per_sm, 4) : 0;
-    // Measured on an H200 in bf16, groups of 40960 on clusters of four: 8 and 32 batches 27.9 and 74.5 us; with as many
-    // programs as run at a time 28.6 and 82.7, with eight an SM 31.2 and 74.4.
+    // On an H200 in bf16, with groups of 40960 elements and clusters of four, 8 and 32 batches take
+    // 27.9 and 74.5 us. With all programs that fit at a time they take 28.6 and 82.7 us, with
+    // eight per SM 31.2 and 74.4 us.
     if (config.num_ctas > 1 && config.num_warps < 16) config.programs_per_sm = 3;
   }
   config.late_sums = o.positions == 1 || (o.positions < kLatePositions && config.num_ctas == 1);
@@ -298,29 +307,31 @@ GroupNormBackwardConfig heuristic_backward(const Machine& machine, const GroupNo
 
 std::string valid_backward(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
   if (config.by == GroupNormBackwardBy::channels) {
-    if (config.vectors == 0) return "vectors is of a thread; use 1 or more with by=channels";
+    if (config.vectors == 0) return "by=channels requires vectors of 1 or more; set vectors";
     if (config.num_ctas != 1 || config.late_sums)
-      return "num_ctas and late_sums are of by=groups; use 1 and false with by=channels";
-    if (!o.without_d_x && config.rows != 1) return "d_x needs sums of each batch; use rows=1";
-    if (o.without_d_x && config.turns != 0) return "without d_x a program adds up whole channels; use turns=0";
+      return "by=channels requires num_ctas=1 and late_sums=false; set both";
+    if (!o.without_d_x && config.rows != 1) return "by=channels requires rows=1 if d_x is wanted; use rows=1";
+    if (o.without_d_x && config.turns != 0) return "without_d_x requires turns=0; use turns=0";
     const int64_t tile = program::kWarpThreads * config.num_warps * vector_width(o.type) * config.vectors;
     return refused_column_tile(machine, o.type, o.channels * o.positions, config.rows, tile / config.rows, sums_of(o));
   }
-  if (o.without_d_x) return "d_x is not wanted, and sums go by channels; use by=channels";
-  if (config.vectors != 0 || config.turns != 0) return "vectors and turns are of by=channels; use 0";
+  if (o.without_d_x) return "without_d_x requires by=channels; use by=channels";
+  if (config.vectors != 0 || config.turns != 0) return "by=groups requires vectors=0 and turns=0; set both";
   if (const std::string reason = refused_side(o, config.rows); !reason.empty()) return reason;
   if (config.num_ctas > machine.max_cluster)
-    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
-                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
-  if (config.num_ctas > 1 && config.rows != 1) return "a cluster takes one group at a time; use rows=1";
-  if (o.positions == 1 && !config.late_sums) return "a channel has one position; use late_sums=true";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on this machine, got " +
+           std::to_string(config.num_ctas) + "; use fewer";
+  if (config.num_ctas > 1 && config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
+  if (o.positions == 1 && !config.late_sums) return "channels of one position require late_sums; use late_sums=true";
   const Side side = side_of(o, config.rows);
   const int64_t elements = side.rows() * tile_of(o).size();
-  if (elements > int64_t{1} << 20) return "a tile has at most 2^20 elements; use fewer rows, or by=channels";
+  if (elements > int64_t{1} << 20)
+    return "elements per tile: expected at most 2^20, got " + std::to_string(elements) +
+           "; use fewer rows, or by=channels";
   if (config.num_warps * config.num_ctas > 1 &&
       elements < program::kWarpThreads * config.num_warps * config.num_ctas * vector_width(o.type))
     return "a tile of " + std::to_string(elements) +
-           " elements leaves threads without one; use fewer warps, or more rows";
+           " elements has less than one vector per thread; use fewer warps, or more rows";
   if (machine.is_gpu()) {
     if (const std::string reason = refused_held(elements, o.type, config.num_warps, config.num_ctas, 2 * kMostVectors);
         !reason.empty())
@@ -329,7 +340,7 @@ std::string valid_backward(const Machine& machine, const GroupNormOptions& o, co
   return side.batches > 1 && config.late_sums ? refused_sum_in_shared_memory(machine, elements * sums_of(o)) : "";
 }
 
-// The last launch.
+// Returns the last launch, which adds up the partial sums.
 Step reduce_step(const Machine& machine, const GroupNormOptions& o) {
   return reduce_partials(machine, layer_norm_sums(o.gradients, o.d_weight_type, o.channels, o.accumulate));
 }
@@ -364,8 +375,9 @@ Step by_groups(const Machine& machine, const GroupNormOptions& o, const GroupNor
   return record_step(group_norm_backward_kernel.name, o.type, &group_norm_backward, meta, std::move(launch));
 }
 
-// Tiles of so many elements of each batch: channels side by side, and groups of them, as far as they fit. Of each channel the
-// widest block that leaves less than an eighth of the last one empty, else the best.
+// Sets a tile of `elements` elements per batch. The width of a channel's block is the largest one
+// that adds at most an eighth of padding to the channel, or else the one with the least padding.
+// The rest of the tile holds several channels, and several groups if they fit.
 void set_tile(GroupNormMeta* meta, int64_t elements) {
   const auto power_over = [](int64_t n) { return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n))); };
   const int64_t channels = power_over(meta->channels_of_group());
@@ -381,7 +393,7 @@ void set_tile(GroupNormMeta* meta, int64_t elements) {
   meta->position_block = meta->positions == 1 ? side_by_side : width;
 }
 
-// Of a batch.
+// Returns the programs per batch and position tile.
 int64_t channel_programs(const GroupNormMeta& m) {
   return m.groups / m.group_block() *
          ceil_div(m.channels_of_group(), m.positions == 1 ? m.position_block : m.channel_block);
@@ -391,10 +403,12 @@ int64_t position_tiles_of(const GroupNormMeta& m) {
   return m.positions == 1 ? 1 : ceil_div(m.positions, m.position_block);
 }
 
-// d_x by channels needs the sums of each batch. It may lie over d_y: it goes last. Adds to the scratch what is not partials.
+// Returns the steps of d_x by channels, which needs the partial sums of each batch. The kernel of
+// d_x comes last, because d_x may overwrite d_y. Appends scratch other than the partials to
+// `scratch`.
 std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBackwardConfig& config, PartialCount* parts,
                                   std::vector<Scratch>* scratch) {
-  constexpr int64_t kOwnMeans = 512;  // numbers of which every program makes the means of its group
+  constexpr int64_t kOwnMeans = 512;  // most partial sums from which each program computes its group's means
   GroupNormMeta meta{o};
   const int64_t threads = program::kWarpThreads * config.num_warps, vector = vector_width(o.type);
   meta.stages = config.stages;
@@ -423,7 +437,7 @@ std::vector<Step> d_x_by_channels(const GroupNormOptions& o, const GroupNormBack
   return steps;
 }
 
-// The parameters' gradients alone.
+// Returns the operation of the parameter gradients alone.
 Operation sums_by_channels(const Machine& machine, const GroupNormOptions& o, const GroupNormBackwardConfig& config) {
   GroupNormMeta meta{o};
   meta.batches = config.rows;

@@ -1,12 +1,13 @@
 // LayerNorm over rows of H elements; arithmetic in f32, T = type.
 //
-//   mu = mean(x), v = mean((x - mu)^2), r = 1 / sqrt(v + eps);  y = round_T((x - mu) r weight + bias)
+//   mu = mean(x), v = mean((x - mu)^2), r = 1 / sqrt(v + eps)
+//   y = round_T((x - mu) r weight + bias)
 //
 //   n = (x - mu) r, q = dy weight;  dx = round_T(r (q - n mean(n q) - mean(q)))
 //   dweight = sum over rows of dy n;  dbias = sum over rows of dy
 //
-// The forward's statistics are one reduction (moments.h). Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and
-// two f32 rows of partial sums per program.
+// The forward computes its statistics in one reduction (moments.h). Bytes, s = sizeof(T): forward
+// 2 n H s; backward 3 n H s and two f32 rows of partial sums per program.
 #include "kernels/norm/layer_norm.h"
 
 #include "kernels/norm/centred_rows.h"
@@ -15,12 +16,12 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// One block of columns of weight or bias as a [1, block] tile.
+// Returns one block of columns of weight or bias as a [1, block] tile.
 Tile columns_of(const View& view, const LayerNormMeta& m, ScalarArg column) {
   return view.partition({m.block}).load({column}).to(f32).expand_dims(0);
 }
 
-// The same for all rows that a CTA takes.
+// Returns weight or bias as a resident row, which all rows of a CTA share.
 Resident keep_columns(const View& view, const LayerNormMeta& m) {
   return view.partition({m.block}).resident({});
 }
@@ -28,7 +29,7 @@ Tile columns_of(const Resident& kept, const Scalar& column) {
   return kept.load(column).to(f32).expand_dims(0);
 }
 
-// What the backward reads of the forward's statistics, as [rows, 1].
+// Statistics of the forward that the backward reads, as [rows, 1].
 struct Statistics {
   View mean, rstd;
   Statistics(KernelBuilder& k) : mean(k.view("mean", f32, {dyn})), rstd(k.view("rstd", f32, {dyn})) {}
@@ -75,7 +76,7 @@ void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m) {
     finish(x.block(k.constant(0, i64)), 0, w, added);
     return;
   }
-  // Last block first: it is the one that the caches still hold.
+  // The last block comes first: the caches still hold it.
   const Resident kept_weight = keep_columns(weight, m);
   const Resident kept_bias = m.without_bias ? Resident() : keep_columns(bias, m);
   k.for_range(0, x.blocks(), 1, [&](Scalar i) {
@@ -121,7 +122,8 @@ void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m) {
     return;
   }
 
-  // One program takes row blocks p, p + programs, ... and keeps its parts of d_weight and d_bias in registers.
+  // Program p takes row blocks p, p + programs, ... and holds its partial sums of d_weight and
+  // d_bias in registers.
   Tile kept = m.reload_weight ? Tile() : columns_of(weight, m, 0);
   struct Read {
     Tile d_y, n;

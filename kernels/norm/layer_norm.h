@@ -1,4 +1,4 @@
-// LayerNorm with weight and, unless it is left out, bias; and the same with a residual sum in front.
+// LayerNorm with weight and optional bias, and LayerNorm of the sum of x and a residual.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -11,25 +11,25 @@
 
 namespace ligerdsl::kernels {
 
-// Of which parameters a backward makes the gradients.
+// Parameters whose gradients a backward computes.
 enum class LayerNormGradients { both, weight, bias };
 
 struct LayerNormOptions {
   int64_t cols = 4096;      // row width H
-  DType type = f32;         // of x, y and their gradients
-  DType weight_type = f32;  // of weight and bias
-  bool residual = false;    // sum = round(x + residual) comes first; the norm is of sum
+  DType type = f32;         // dtype of x, y and their gradients
+  DType weight_type = f32;  // dtype of weight and bias
+  bool residual = false;    // normalise sum = round(x + residual) instead of x
 
-  bool with_mean = true, with_rstd = true;  // forward: write them
+  bool with_mean = true, with_rstd = true;  // forward: write mean, rstd
 
   bool without_bias = false;  // forward
 
-  bool want_d_weight = true;  // backward: d_weight and d_bias, or one of them
+  bool want_d_weight = true;  // backward: compute the parameter gradients that `gradients` names
   LayerNormGradients gradients = LayerNormGradients::both;
-  DType d_weight_type = f32;  // of both: f32 or weight_type
+  DType d_weight_type = f32;  // dtype of d_weight and d_bias: f32 or weight_type
   bool accumulate = false;    // d_weight += ..., d_bias += ...; f32 only
-  bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
-  bool without_d_x = false;   // backward: d_weight and d_bias, or one of them, alone
+  bool with_d_sum = false;    // backward with residual: add d_sum, the gradient of other uses of sum
+  bool without_d_x = false;   // backward: compute only the parameter gradients
 
   int sums() const { return gradients == LayerNormGradients::both ? 2 : 1; }
 
@@ -53,41 +53,44 @@ struct LayerNormOptions {
 struct LayerNormMeta : LayerNormOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
-  BlockLanes lanes;      // forward: how a row of a tile is dealt
+  BlockLanes lanes;      // forward: distribution of a tile's row over lanes
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
   // Backward, loops over rows:
-  int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
-  bool reload_weight = false;  // read the weight again for every row, where registers are short
+  int stages = 1;              // stages of loads; 2 loads the next rows during this iteration
+  bool reload_weight = false;  // load the weight again for every row, to save registers
 };
 
 // Arguments: y, [sum], x, [residual], weight, [bias], [mean], [rstd], eps.
-//   y, sum, x, residual [n, H] type; weight, bias [H] weight_type; mean, rstd [n] f32; eps f32 scalar.
+//   y, sum, x, residual [n, H] type; weight, bias [H] weight_type; mean, rstd [n] f32; eps f32
+//   scalar.
 // sum may be exactly x or residual.
 void layer_norm_forward(KernelBuilder& k, const LayerNormMeta& m);
 
-// Arguments: d_x, [weight_partials], [bias_partials], d_y, x (or sum, if residual), [d_sum], weight, mean, rstd.
-// d_x may be exactly d_y or d_sum. The partials [programs, H] f32 are every program's parts of d_weight and d_bias.
+// Arguments: d_x, [weight_partials], [bias_partials], d_y, x (or sum, if residual), [d_sum],
+// weight, mean, rstd. d_x may be exactly d_y or d_sum. The partials [programs, H] f32 are each
+// program's partial sums of d_weight and d_bias.
 void layer_norm_backward(KernelBuilder& k, const LayerNormMeta& m);
 
-// The partials of rows too wide for layer_norm_backward to keep, and where d_x is not wanted. Arguments:
-// [weight_partials], [bias_partials], d_y, and for d_weight x (or sum), mean, rstd.
+// Computes the partials if rows are too wide for layer_norm_backward to hold, or if d_x is not
+// wanted. Arguments: [weight_partials], [bias_partials], d_y, and for d_weight x (or sum), mean,
+// rstd.
 void layer_norm_d_weight(KernelBuilder& k, const LayerNormMeta& m);
 
-// Rows: rows of x. The backward's d_weight and d_bias are arguments of its last launch; its scratch is
-// "weight_partials" and "bias_partials", as far as they are wanted.
+// Rows: rows of x. d_weight and d_bias are arguments of the backward's last launch; its scratch is
+// "weight_partials" and "bias_partials", for the gradients that are wanted.
 Operation layer_norm_forward(const Machine& machine, const LayerNormOptions& options);
 Operation layer_norm_backward(const Machine& machine, const LayerNormOptions& options);
 
 using LayerNormForward = ConfiguredKernel<LayerNormOptions, RowConfig>;
 extern const LayerNormForward layer_norm_forward_kernel;
-extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // sum = x + residual comes first
+extern const LayerNormForward fused_add_layer_norm_forward_kernel;  // normalises sum = x + residual
 
-// How tiles of so many rows, or of a block of one, are dealt. One row's vectors go to as many lanes as there are threads; of
-// several rows each vector is a lane. A CPU adds up eight elements of a lane, which are not neighbours, where that leaves
-// whole vectors of lanes.
+// Returns the distribution of a tile's rows over lanes. With one row per tile, a thread is a lane.
+// With several rows, a vector is a lane. On a CPU a lane adds up eight elements that are not
+// contiguous, if the number of columns allows it.
 BlockLanes lanes_of_rows(const Machine& machine, DType type, int64_t rows, int64_t block, const RowConfig& config);
 
-// d_weight and d_bias of weight_partials and bias_partials, as far as they are wanted.
+// Returns the reductions of weight_partials and bias_partials to the wanted gradients.
 std::vector<PartialSums> layer_norm_sums(LayerNormGradients gradients, DType type, int64_t cols, bool accumulate);
 
 using LayerNormBackward = ConfiguredKernel<LayerNormOptions, NormBackwardConfig>;

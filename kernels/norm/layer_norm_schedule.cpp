@@ -8,35 +8,36 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Arrays whose rows are read twice where they are not kept whole.
+// Returns the number of arrays whose rows are read twice if a tile does not hold whole rows.
 int64_t streams_of(const LayerNormOptions& o) {
   return o.residual ? 2 : 1;
 }
 
-// Rows up to this are kept in registers: wider ones would take CTAs that have an SM to themselves, as rows of
-// 4-byte elements do earlier.
+// Returns the columns of the widest row that is held in registers. A CTA with a wider row would
+// occupy a whole SM.
 int64_t widest_whole(const Machine& machine, DType type) {
   if (!machine.is_gpu()) return kResidentWidth;
   return type == f32 ? 16384 : 20480;
 }
 
-// The block of a wider row that leaves less of the last one empty.
+// Returns the one of two block widths that leaves less of the last block empty.
 int64_t block_of(int64_t cols) {
   constexpr int64_t kOther = kRowBlock / 4 * 5;
   return round_up(cols, kOther) < round_up(cols, kRowBlock) ? kOther : kRowBlock;
 }
 
-// CTAs of an SM that share rows with others. Measured on Hopper: three where those keep weight and bias in shared
-// memory beside two rows (264 us for 4096 x 65536 of bf16, 282 with five that read them from the caches), else five.
-// Beside a residual, whose rows count as more of them, nothing was measured: four have the registers that two rows take.
+// Returns the CTAs per SM if clusters share rows: three if they hold weight and bias in shared
+// memory next to two rows, otherwise five. On Hopper, 4096x65536 in bf16 takes 264 us with three,
+// and 282 us with five that load weight and bias from the caches. With a residual it is four
+// instead of five, unmeasured, for the registers of two rows.
 int sharing_ctas(const Machine& machine, const LayerNormOptions& o) {
   constexpr int64_t kCtas = 3, kSharers = 8;
   const int64_t kept = 2 * o.cols * (streams_of(o) * size_of(o.type) + size_of(o.weight_type)) / kSharers;
   return kCtas * kept <= machine.shared_for_rows() ? kCtas : o.residual ? 4 : 5;
 }
 
-// CTAs that an SM is to hold, by warps and by vectors of a row that a thread holds. Measured on Hopper: what threads
-// give up of the registers they would take costs less than the CTAs that would not run. The first that fits.
+// Minimum of CTAs per SM, by warps and by vectors per thread. The first rule that fits applies. On
+// Hopper, fewer registers per thread cost less time than fewer CTAs per SM.
 struct FloorRule {
   int least_warps = 0;
   int64_t least_held = 0;
@@ -45,11 +46,12 @@ struct FloorRule {
 constexpr FloorRule kFloors[] = {
     {.least_warps = 32, .min_ctas_per_sm = 1},
     {.least_warps = 16, .min_ctas_per_sm = 2},                  // 64 registers are enough for four vectors
-    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80 for seven
+    {.least_warps = 8, .least_held = 5, .min_ctas_per_sm = 3},  // 80 registers are enough for seven
     {.least_warps = 8, .min_ctas_per_sm = 4},
     {.min_ctas_per_sm = 0},
 };
-// Beside a residual, by vectors in f32, which a row is as soon as it is added: as many CTAs as spill nothing.
+// Rules with a residual, by vectors of f32, because the sum is f32. They give the most CTAs without
+// spills.
 constexpr FloorRule kFloorsBesideResidual[] = {
     {.least_warps = 32, .min_ctas_per_sm = 1},
     {.least_warps = 16, .least_held = 5, .min_ctas_per_sm = 1},

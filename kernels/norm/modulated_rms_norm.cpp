@@ -1,15 +1,16 @@
-// The gradient of a modulated RMSNorm; arithmetic in f32, T = type. s and h are the scale and the shift of row i, those of
-// its stretch k; n and w' as in rms_norm.cpp.
+// Backward of a modulated RMSNorm; arithmetic in f32, T = type. Row i belongs to segment k of the
+// rows, with scale s_k and shift h_k. n and w' are those of rms_norm.cpp.
 //
 //   y = round_T(n w' (1 + s) + h)
 //
 //   m = dy (1 + s) w';  dx = round_T(r (m - x r^2 mean(m x)))
-//   p_k = sum over the rows of stretch k of dy n:  ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k
-//   dh_k = sum over the rows of stretch k of dy
+//   p_k = sum over the rows of segment k of dy n
+//   ds_k = w' p_k, dweight = sum over k of (1 + s_k) p_k
+//   dh_k = sum over the rows of segment k of dy
 //
-// So one sum of products serves weight and scale. Bytes, s = sizeof(T): 3 n H s, 5 n H s where no program holds a row,
-// and f32 rows of partial sums: two per modulation and program that shares it, and one per program for the weight where a
-// program has several modulations.
+// So p_k serves both weight and scale. Bytes, s = sizeof(T): 3 n H s, or 5 n H s if no program
+// holds a row. There are also f32 rows of partial sums: two per modulation and program that shares
+// it, and one per program for the weight if a program has several modulations.
 #include "kernels/norm/modulated_rms_norm.h"
 
 #include <vector>
@@ -52,7 +53,7 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
   const Scalar parts = m.shared ? programs / m.modulations : k.constant(1, i64);
   const Tile zeros = k.zeros({1, m.block}, f32);
 
-  // Sums over the rows of a part, [1, block]; what is not wanted stays 0.
+  // Sums over the rows of a part, [1, block]. Those that are not wanted stay 0.
   struct Sums {
     Tile products, d_y, scaled;
   };
@@ -64,7 +65,8 @@ void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m
     auto [products, sum_d_y] =
         k.for_range(begin + part % parts, end, step, pipelined(m.stages), carry(zeros, zeros),
                     [&](Scalar first, Tile products, Tile sum_d_y) {
-                      // Rows of one turn wait for memory and for their sums together. A row that is none reads 0 and writes nothing.
+                      // The rows of one iteration share the waits for memory and for reductions. A
+                      // row outside of the part loads 0 and stores nothing.
                       std::vector<ModulatedRow> rows;
                       for (int64_t i = 0; i < m.turn; ++i) {
                         Scalar row = first;

@@ -1,4 +1,4 @@
-// RMSNorm with a scale and a shift of each of several stretches of rows (AdaLN): those of one image or prompt.
+// RMSNorm with a scale and a shift per segment of rows (AdaLN). A segment is an image or a prompt.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -7,16 +7,16 @@
 
 namespace ligerdsl::kernels {
 
-// n rows in as many stretches of neighbours as there are modulations. Without a weight its factor is 1.
+// The n rows are split into equal segments, one per modulation. Without a weight, its factor is 1.
 struct ModulatedRmsNormOptions : RmsNormOptions {
-  int64_t modulations = 1;  // backward: rows of scale, which divide those of x
+  int64_t modulations = 1;  // backward: number of rows of scale; divides the number of rows of x
 
   bool want_d_scale = true, want_d_shift = true;  // backward
-  DType d_scale_type = f32;                       // of both: f32 or scale_type
+  DType d_scale_type = f32;                       // dtype of both: f32 or scale_type
 
   ModulatedRmsNormOptions() { modulated = true; }
   bool want_modulation() const { return want_d_scale || want_d_shift; }
-  // Sums of dy n, from which the gradients of weight and scale are made.
+  // Returns true if the column sums of dy n are needed, for the gradients of weight or scale.
   bool want_products() const { return want_d_weight || want_d_scale; }
 
   template <class V>
@@ -42,38 +42,42 @@ struct ModulatedRmsNormOptions : RmsNormOptions {
 };
 
 struct ModulatedRmsNormMeta : ModulatedRmsNormOptions {
-  int64_t block = 4096;  // columns of a tile: the whole row, or without d_x some
-  int stages = 1;        // loads in flight: 2 reads the next row while this one is worked on
-  int64_t turn = 1;      // rows that a program takes at a time
-  bool shared = true;    // several programs share a modulation, else each takes one after the other
+  int64_t block = 4096;  // columns of a tile: the whole row, or a part of it without d_x
+  int stages = 1;        // stages of loads; 2 loads the next row during this iteration
+  int64_t turn = 1;      // rows per iteration
+  bool shared = true;    // several programs share a modulation; else a program has several modulations
 };
 
-// Arguments: d_x, [weight_partials], [scale_partials], [shift_partials], d_y, x, [weight], scale, rstd, [offset].
-//   d_x, d_y, x [n, H] type; scale [K, H] scale_type, K = modulations; rstd [n] f32; offset f32 scalar.
-// d_x may be exactly d_y. weight_partials [programs, H], scale_partials and shift_partials [K, parts, H] f32: what the rows
-// of each program add to d_weight, and those of each modulation to d_scale but for the weight, and to d_shift: what d_weight
-// is the sum of, too, after each has been multiplied by 1 + scale.
+// Arguments: d_x, [weight_partials], [scale_partials], [shift_partials], d_y, x, [weight], scale,
+// rstd, [offset].
+//   d_x, d_y, x [n, H] type; scale [K, H] scale_type, K = modulations; rstd [n] f32; offset f32
+//   scalar.
+// d_x may be exactly d_y. weight_partials [programs, H], scale_partials and shift_partials [K,
+// parts, H] are f32. They are partial sums of d_weight, of d_scale before the factor weight, and of
+// d_shift. d_weight is also the sum of scale_partials, each multiplied by 1 + scale.
 void modulated_rms_norm_backward(KernelBuilder& k, const ModulatedRmsNormMeta& m);
 
-// Rows: rows of x. The gradients of parameters are arguments of the last launch; the backward's scratch are the partials.
+// Rows: rows of x. The parameter gradients are arguments of the backward's last launch. The
+// partials are its scratch.
 Operation modulated_rms_norm_forward(const Machine& machine, const ModulatedRmsNormOptions& options);
 Operation modulated_rms_norm_backward(const Machine& machine, const ModulatedRmsNormOptions& options);
 
-// As RMSNorm's, but a tile has one row: its neighbours may have another modulation.
+// Like RMSNorm's, but a tile has one row, because the next row may have another modulation.
 using ModulatedRmsNormForward = ConfiguredKernel<ModulatedRmsNormOptions, RmsNormForwardConfig>;
 extern const ModulatedRmsNormForward modulated_rms_norm_forward_kernel;
 
-// A program has whole rows, one after the other, or blocks of columns: then another kernel makes d_x.
+// by=rows: a program loops over whole rows. by=columns: it has a block of columns, and another
+// kernel computes d_x.
 struct ModulatedRmsNormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
   int num_warps = 16;
-  int vectors = 0;          // by=columns: of 16 bytes that a thread has of a block
-  int num_ctas = 1;         // that share the rows
-  int stages = 2;           // rows under way: the one at work and those on their way
-  int turn = 1;             // rows that a program takes at a time
-  int programs_per_sm = 1;  // that each keep partial sums
-  bool padded = false;      // by=rows: a tile of 2^n columns, of which threads have whole vectors
-  int min_ctas_per_sm = 0;  // by=rows; 0: no floor
+  int vectors = 0;          // by=columns: 16-byte vectors per thread and block
+  int num_ctas = 1;         // CTAs of a cluster, which share the rows
+  int stages = 2;           // rows in use or in flight
+  int turn = 1;             // rows per iteration
+  int programs_per_sm = 1;  // programs per SM, each with its own partial sums
+  bool padded = false;      // by=rows: pad tiles to 2^n columns, so that threads have whole vectors
+  int min_ctas_per_sm = 0;  // by=rows; 0: no minimum
 
   template <class V>
   void visit(V&& v) {

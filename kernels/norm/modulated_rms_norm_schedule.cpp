@@ -10,29 +10,32 @@ namespace ligerdsl::kernels {
 namespace {
 
 constexpr int kForwardRegisters = 80;
-constexpr int64_t kLongBytes = 16384;  // of a row
-// Of 2 bytes: up to how many 64 registers of four warps are enough, and one warp.
+constexpr int64_t kLongBytes = 16384;  // bytes of a row
+// Columns of 2 bytes up to which four warps need at most 64 registers per thread, and up to which
+// one warp is enough.
 constexpr int64_t kLooseColumns = 3072, kWarpColumns = 1024;
 
-// Scale and shift take the registers that a residual does.
+// Scale and shift take the same number of registers as a residual.
 RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRmsNormOptions& o) {
   RmsNormOptions rows = o;
   rows.residual = true;
   RmsNormForwardConfig config = rms_norm_forward_kernel.heuristic(machine, rows);
   config.early_weight = false;
-  // Measured on an H200, bf16, 16384x4096: 72.6 us with 80 registers of a thread, 76.6 with the 90 that it takes freely.
+  // On an H200, 16384x4096 in bf16 takes 72.6 us with 80 registers per thread, and 76.6 us with the
+  // 90 that the assembler chooses.
   if (machine.is_gpu() && config.whole() && config.num_warps >= 4)
     config.min_ctas_per_sm = machine.threads_with(kForwardRegisters) / (program::kWarpThreads * config.num_warps);
-  // The registers above leave an SM one CTA of such rows. Found by a search on an H200: f32, 16384x4096, 130.5 us instead of 174 with as
-  // many CTAs as an SM takes; bf16, 4096x8192, 39.3 instead of 52 with eight vectors a thread.
+  // With 80 registers, only one CTA with such a row fits on an SM. A search on an H200 found better
+  // schedules. In f32, 16384x4096 takes 130.5 us instead of 174 us with the most CTAs per SM. In
+  // bf16, 4096x8192 takes 39.3 us instead of 52 us with eight vectors per thread.
   if (machine.is_gpu() && config.whole() && tile_width(o.cols) * size_of(o.type) == kLongBytes) {
-    config.early_weight = size_of(o.type) == 4;  // bf16 4096x8192 on an H100: 50.8 us, 51.5 with an early weight
+    config.early_weight = size_of(o.type) == 4;  // 4096x8192 in bf16 on an H100: 50.8 us without, 51.5 us with it
     if (size_of(o.type) == 2) config.num_warps = warps_for(tile_width(o.cols), o.type, 8);
     config.min_ctas_per_sm =
         machine.threads_with(size_of(o.type) == 2 ? 128 : 32) / (program::kWarpThreads * config.num_warps);
   }
-  // Measured on an H100, bf16, 16384 rows, us: 3072 columns 73.0 with 64 registers of a thread, 82.4 with 80; 1152 columns 35.0 in two
-  // warps, 37.0 in one.
+  // On an H100, 16384 rows in bf16: 3072 columns take 73.0 us with 64 registers per thread, and
+  // 82.4 us with 80. 1152 columns take 35.0 us with two warps, and 37.0 us with one.
   if (machine.is_gpu() && config.whole() && size_of(o.type) == 2 && config.rows == 1) {
     const bool narrow = size_of(o.scale_type) == 2 && (!o.has_weight || size_of(o.weight_type) == 2);  // f32: spills
     if (config.num_warps == 4 && tile_width(o.cols) <= kLooseColumns && narrow)
@@ -48,7 +51,7 @@ RmsNormForwardConfig heuristic_forward(const Machine& machine, const ModulatedRm
 
 std::string valid_forward(const Machine& machine, const ModulatedRmsNormOptions& o,
                           const RmsNormForwardConfig& config) {
-  if (config.rows != 1) return "rows of a tile may have different modulations; use rows=1";
+  if (config.rows != 1) return "the rows of a tile may have different modulations; use rows=1";
   return rms_norm_forward_kernel.valid(machine, o, config);
 }
 
@@ -70,14 +73,14 @@ Cost cost_forward(const ModulatedRmsNormOptions& o, int64_t rows) {
   return {rms_norm_forward_kernel.cost(o, rows).bytes + modulation_bytes(o, o.has_shift ? 2 : 1, o.scale_type)};
 }
 
-constexpr int kRegisters = 128;      // of a thread that works on a row beside partial sums
-constexpr int64_t kVectors = 2;      // of a row that it has
-constexpr int64_t kMostVectors = 4;  // of a row of the largest cluster, and of short rows of 16-bit elements
+constexpr int kRegisters = 128;      // registers per thread, with partial sums
+constexpr int64_t kVectors = 2;      // vectors of a row per thread
+constexpr int64_t kMostVectors = 4;  // the same in the largest cluster, and for short rows of 16-bit elements
 constexpr int64_t kNarrow = 512, kShort = 4096;  // columns
-constexpr int64_t kMostOnCpu = 16384;            // columns whose sums stay in a core's caches
+constexpr int64_t kMostOnCpu = 16384;            // most columns whose partial sums stay in a core's caches
 constexpr int64_t kColumnsOnCpu = 1024;
 
-// Blocks that are shorter than the row.
+// Returns the schedule with blocks that are shorter than the row.
 ModulatedRmsNormBackwardConfig by_columns(const Machine& machine, const ModulatedRmsNormOptions& o) {
   ModulatedRmsNormBackwardConfig config{.by = BackwardBy::columns, .vectors = 2, .programs_per_sm = 4};
   config.num_warps = machine.is_gpu() ? 4 : warps_for(kColumnsOnCpu, o.type, config.vectors);
@@ -94,10 +97,12 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
   const int64_t part = machine.threads_with(kRegisters) * vector_width(o.type);
   if (width > part * kMostVectors * machine.max_cluster) return by_columns(machine, o);
   ModulatedRmsNormBackwardConfig config{.stages = 3};
-  // Measured on an H200 in bf16, 16384 rows: 4096 columns 112.8 us, 2048 67.6; 143 and 85.5 with twice the threads.
+  // On an H200, 16384 rows in bf16 of 4096 and 2048 columns take 112.8 and 67.6 us, and 143 and
+  // 85.5 us with twice the threads.
   if (width > kNarrow && width <= kShort && size_of(o.type) == 2) {
-    // Measured on an H100, 16384 rows, us: 3072 columns 121.3, 2560 107.1, 1152 55.6; 133.9, 112.4 and 59.3 as below. Threads
-    // have whole vectors, and half of the programs leave half of the partial sums.
+    // With padded tiles, threads have whole vectors, and half the programs write half the partial
+    // sums. On an H100, 16384 rows of 3072, 2560 and 1152 columns take 121.3, 107.1 and
+    // 55.6 us, and 133.9, 112.4 and 59.3 us without padding.
     if (width > kShort / 4 && !std::has_single_bit(static_cast<uint64_t>(width)) &&
         o.cols % vector_width(o.type) == 0) {
       const bool long_rows = width > kShort / 2;
@@ -105,8 +110,9 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
       config.num_warps = long_rows ? 16 : 4;
       config.stages = long_rows ? 2 : 3;
       config.programs_per_sm = config.min_ctas_per_sm = long_rows ? 2 : 4;
-      // A program with several modulations has a third sum, for which 64 registers spill 112 bytes. Measured there, 512
-      // modulations: 3072 columns 155.3 us, 2560 130.6; 165.9 and 145.4 in 64 registers.
+      // A program with several modulations has a third sum, and 64 registers spill 112 bytes. On an
+      // H100, 512 modulations of 3072 and 2560 columns take 155.3 and 130.6 us, and 165.9 and 145.4
+      // us with 64 registers.
       if (long_rows && o.modulations >= machine.sms * config.programs_per_sm) {
         config.num_warps = 4;
         config.stages = 3;
@@ -118,7 +124,8 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
     config.programs_per_sm = std::clamp(8 / config.num_warps, 1, 4);
     return config;
   }
-  // Measured on an H100 in bf16, 4096x8192: 82.8 us on clusters of two with two rows a turn, 86.4 with a row of a CTA.
+  // On an H100, 4096x8192 in bf16 takes 82.8 us with clusters of two CTAs and two rows per
+  // iteration, and 86.4 us with one row per CTA.
   if (width == 2 * kShort && size_of(o.type) == 2 && machine.max_cluster >= 2) {
     config.num_ctas = config.turn = config.stages = 2;
     config.num_warps = 16;
@@ -126,7 +133,7 @@ ModulatedRmsNormBackwardConfig heuristic_backward(const Machine& machine, const 
   }
   while (width > part * kVectors * config.num_ctas && config.num_ctas < machine.max_cluster) config.num_ctas *= 2;
   config.num_warps = warps_for(width / config.num_ctas, o.type, kVectors, 16);
-  // Short rows: more programs keep as many loads under way.
+  // With short rows, more programs keep the same number of loads in flight.
   config.programs_per_sm = std::clamp(16 / config.num_warps, 1, 8);
   return config;
 }
@@ -140,32 +147,33 @@ int64_t block_of(const ModulatedRmsNormOptions& o, const ModulatedRmsNormBackwar
 std::string valid_backward(const Machine& machine, const ModulatedRmsNormOptions& o,
                            const ModulatedRmsNormBackwardConfig& config) {
   if (config.by == BackwardBy::columns) {
-    if (config.vectors == 0) return "a block has 1 vector per thread or more; set vectors, or use by=rows";
-    if (config.num_ctas != 1) return "num_ctas is of by=rows; use 1 with by=columns";
-    if (config.padded) return "padded is of by=rows; use false with by=columns";
+    if (config.vectors == 0) return "by=columns requires vectors of 1 or more; set vectors, or use by=rows";
+    if (config.num_ctas != 1) return "by=columns requires num_ctas=1; use num_ctas=1, or by=rows";
+    if (config.padded) return "by=columns requires padded=false; use padded=false, or by=rows";
     const int64_t block = block_of(o, config);
     if (block >= o.cols)
       return "a block of " + std::to_string(block) +
              " columns holds the whole row; use fewer vectors or warps, or by=rows";
     return "";
   }
-  if (config.vectors != 0) return "vectors is of by=columns; use 0 with by=rows";
+  if (config.vectors != 0) return "by=rows requires vectors=0; use vectors=0, or by=columns";
   if (config.num_ctas > machine.max_cluster)
-    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
-                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on this machine, got " +
+           std::to_string(config.num_ctas) + "; use fewer";
   if (config.padded && block_of(o, config) == tile_width(o.cols))
-    return "a tile of " + std::to_string(tile_width(o.cols)) + " columns is one of 2^n; use padded=false";
+    return "a tile of " + std::to_string(tile_width(o.cols)) + " columns needs no padding; use padded=false";
   const int64_t threads = program::kWarpThreads * config.num_warps * config.num_ctas;
   const int64_t vectors = block_of(o, config) / vector_width(o.type);
   if (threads > program::kWarpThreads && vectors < threads)
-    return "a row of " + std::to_string(o.cols) + " elements leaves threads without any; use fewer warps or CTAs";
+    return "vectors per row: expected at least " + std::to_string(threads) + ", got " + std::to_string(vectors) +
+           "; use fewer warps or CTAs";
   if (vectors > 2 * kMostVectors * threads && (machine.is_gpu() || block_of(o, config) > kMostOnCpu))
-    return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
-           std::to_string(2 * kMostVectors) + " are possible; use more warps or CTAs, or by=columns";
+    return "vectors per thread: expected at most " + std::to_string(2 * kMostVectors) + ", got " +
+           std::to_string(ceil_div(vectors, threads)) + "; use more warps or CTAs, or by=columns";
   return "";
 }
 
-// d_x of rows that no program holds.
+// Returns the step that computes d_x of rows that no program holds.
 Step d_x_step(const ModulatedRmsNormOptions& o) {
   RmsNormMeta meta{o};
   meta.want_d_weight = false;
@@ -175,8 +183,9 @@ Step d_x_step(const ModulatedRmsNormOptions& o) {
                      library_launch(Size::rows(), warps_for(meta.block, o.type, kVectors)));
 }
 
-// The parameters' gradients, of at most so many parts of a modulation; all parts of one are neighbours. Where programs share
-// modulations, d_weight is made of the sums of products that d_scale is made of.
+// Returns the reductions to the parameter gradients, with at most `parts` partial sums per
+// modulation. The partial sums of a modulation are contiguous. If programs share modulations,
+// d_weight and d_scale come from the same partial sums.
 std::vector<PartialSums> sums_of(const ModulatedRmsNormOptions& o, bool weight_of_products, int64_t parts) {
   std::vector<PartialSums> sums;
   if (o.want_d_weight) {
@@ -227,14 +236,14 @@ Operation build_backward(const Machine& machine, const ModulatedRmsNormOptions& 
   meta.shared = o.modulations < programs;
   const bool weight_of_products = meta.shared && o.want_d_weight && o.want_d_scale;
   if (weight_of_products) meta.want_d_weight = false;
-  // Parts of a modulation's rows; one at least, whose sums are 0 where there are no rows.
+  // Parts of a modulation's rows: at least one, whose partial sums are 0 if there are no rows.
   PartialCount parts;
   if (meta.shared) parts = partial_count(ceil_div(Size::rows(), o.modulations), programs / o.modulations);
   const Size each = max(parts.of_rows, 1), most = max(parts.most, 1);
   const Size all = meta.shared ? each * o.modulations : Size(programs);
 
   Operation op;
-  if (by_rows || o.want_d_weight || o.want_modulation()) {  // it may not write over d_y: it goes first
+  if (by_rows || o.want_d_weight || o.want_modulation()) {  // first, because d_x may overwrite d_y
     Launch launch = library_launch(all * blocks, config.num_warps);
     launch.num_ctas = config.num_ctas;
     launch.min_ctas_per_sm = config.min_ctas_per_sm;
@@ -267,13 +276,12 @@ Cost cost_backward(const ModulatedRmsNormOptions& o, int64_t rows) {
 
 }  // namespace
 
-const ModulatedRmsNormForward modulated_rms_norm_forward_kernel{
-    "modulated_rms_norm_forward",
-    "RMSNorm with a scale and a shift of each stretch of rows",
-    &valid_forward,
-    &heuristic_forward,
-    &build_forward,
-    &cost_forward};
+const ModulatedRmsNormForward modulated_rms_norm_forward_kernel{"modulated_rms_norm_forward",
+                                                                "RMSNorm with a scale and a shift per segment of rows",
+                                                                &valid_forward,
+                                                                &heuristic_forward,
+                                                                &build_forward,
+                                                                &cost_forward};
 const ModulatedRmsNormBackward modulated_rms_norm_backward_kernel{"modulated_rms_norm_backward",
                                                                   "gradient of modulated_rms_norm",
                                                                   &valid_backward,

@@ -9,10 +9,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// What follows is the heuristic's: tables of which the first row that fits decides.
+// Tables of the heuristic. In each table, the first row that fits applies.
 
-// Shapes that a row of a table is for; what is left out is any.
-struct Which {
+// Shapes that a row of a table applies to. A default matches any shape.
+struct ShapeFilter {
   int64_t element_bytes = 0;
   int most_sums = 2, inputs = 0, least_sums = 0;
 
@@ -21,18 +21,21 @@ struct Which {
            shape.sums <= most_sums && (inputs == 0 || inputs == shape.inputs);
   }
 };
-constexpr Which kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};  // one sum at most, no gradient of a residual
-constexpr Which kFull{.element_bytes = 2, .inputs = 3, .least_sums = 2};  // two sums, and the gradient of a residual
+// At most one partial sum and no gradient of a residual; two partial sums and the gradient of a
+// residual.
+constexpr ShapeFilter kPlain{.element_bytes = 2, .most_sums = 1, .inputs = 2};
+constexpr ShapeFilter kFull{.element_bytes = 2, .inputs = 3, .least_sums = 2};
 
 template <class Rules, class Fits>
 const auto& first_of(const Rules& rules, const Fits& fits) {
   return *std::find_if(std::begin(rules), std::end(rules), fits);
 }
 
-// Vectors of a row that one thread can work on beside its partial sums: these take 8 registers per vector of 2-byte
-// elements and 4 of 4-byte ones, of kRegisters; the rows themselves wait in shared memory.
+// Vectors of a row per thread for which kRegisters suffice. Partial sums take 8 registers per
+// vector of 2-byte elements, and 4 per vector of 4-byte elements. The next rows are in shared
+// memory.
 struct RoomRule {
-  Which of = {};
+  ShapeFilter of = {};
   int64_t vectors;
 };
 constexpr RoomRule kRoom[] = {
@@ -41,25 +44,26 @@ constexpr RoomRule kRoom[] = {
     {.vectors = 4},
 };
 
-// Tile widths have an odd factor of 1, 3, 5 or 7; another is taken where a thread would have that many vectors.
+// Tile widths have an odd factor of 1, 3, 5 or 7, which would be the number of vectors per thread.
+// These rules replace a factor by a larger one.
 struct OddRule {
   int64_t odd;
-  bool fills_cta = false;  // only of rows whose power of two is a vector of every thread of the largest CTA
-  int64_t least_room = 0;  // of RoomRule
+  bool fills_cta = false;  // only rows whose power of two is one vector for each thread of the largest CTA
+  int64_t least_room = 0;  // least RoomRule::vectors
   int64_t taken;
   const char* why;
 };
 constexpr OddRule kOdd[] = {
-    {.odd = 7, .taken = 8, .why = "7 vectors of a thread are too many beside partial sums"},
-    {.odd = 5, .fills_cta = true, .least_room = 5, .taken = 5, .why = "rows that fill a CTA have room beside one sum"},
-    {.odd = 5, .taken = 6, .why = "5 vectors of a thread are too many for two sums, or in 4-byte elements"},
+    {.odd = 7, .taken = 8, .why = "registers do not hold 7 vectors per thread and partial sums"},
+    {.odd = 5, .fills_cta = true, .least_room = 5, .taken = 5, .why = "registers hold 5 vectors and one sum"},
+    {.odd = 5, .taken = 6, .why = "registers do not hold 5 vectors and two partial sums, or 5 vectors of f32"},
 };
 
-// How a tile of whole rows is dealt to threads.
+// Distribution of a tile of whole rows over threads.
 struct TileRule {
-  Which of = {};
+  ShapeFilter of = {};
   int64_t cols = 0;  // 0: any
-  int64_t vectors;   // of a thread, of the tile that is widest
+  int64_t vectors;   // vectors per thread
   int most_warps;
   const char* measured;
 };
@@ -68,31 +72,32 @@ constexpr TileRule kTiles[] = {
      .cols = 8192,
      .vectors = 1,
      .most_warps = 32,
-     .measured = "a row of 8192 elements of 2 bytes runs best with 1024 threads of one vector each"},
-    {.vectors = 2, .most_warps = 16, .measured = "all that there are of a wider row"},
+     .measured = "8192 columns of 2 bytes are fastest with 1024 threads of one vector each"},
+    {.vectors = 2, .most_warps = 16, .measured = "fastest for other widths"},
 };
-// Of a thread where rows are short enough to be put side by side.
+// Bytes of each array per thread if a tile has several short rows.
 struct ShortRowRule {
-  Which of = {};
+  ShapeFilter of = {};
   int64_t bytes;
 };
 constexpr ShortRowRule kShortRows[] = {{.of = kFull, .bytes = 16}, {.bytes = 32}};
 
-// Rows that the CTAs of a cluster share: the fewest CTAs of which a thread has at most four vectors, and those that it
-// has room for, one CTA on an SM, one row block on its way (two cost 2 to 10 %, measured on Hopper).
+// Rows that a cluster shares: as few CTAs as possible with at most four vectors per thread, one CTA
+// per SM, and one row block in flight. On Hopper, two in flight are 2 to 10 % slower.
 constexpr int64_t kSharedVectors = 4;
 constexpr int kSharedStages = 2;
 
-// Rows that are too wide take a kernel of their own for the sums, in blocks of columns.
+// Wider rows take a separate kernel for the column sums, in blocks of columns.
 constexpr int64_t kColumnsVectors = 2;
 constexpr int kColumnsMostWarps = 16, kColumnsProgramsPerSm = 2;
 
-constexpr int kRegisters = 128;  // of a thread that works on a row beside partial sums
-// Partial sums of a thread beside which what it has of the weight stays; with more it is read again instead.
+constexpr int kRegisters = 128;  // registers per thread, with partial sums
+// Most partial sums per thread with which its part of the weight stays in registers. With more, the
+// weight is loaded again for every row.
 constexpr int kMostHeld = 16;
-constexpr int64_t kMostColumnsOnCpu = 16384;  // sums of 64 KB stay in a core's caches
+constexpr int64_t kMostColumnsOnCpu = 16384;  // 64 KB of column sums stay in a core's caches
 
-// The largest CTA whose threads can have them.
+// Returns the threads of the largest CTA with kRegisters registers per thread.
 int64_t threads_of(const Machine& machine) {
   return machine.threads_with(kRegisters);
 }
@@ -116,8 +121,9 @@ int held(const NormBackwardConfig& config, const NormBackwardShape& shape) {
   return config.vectors * static_cast<int>(vector_width(shape.type)) * shape.sums;
 }
 
-// How the CTAs of a cluster share a row; of rows that one CTA could keep, one does. Without a loop over rows (no sums) a
-// cluster would not run long enough to pay for its start.
+// Returns the schedule in which a cluster shares each row; none for rows that one CTA can hold.
+// Without partial sums there is no loop over rows, and a cluster would not run long enough to pay
+// for its start.
 std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const NormBackwardShape& shape) {
   if (machine.max_cluster == 1) return {};
   const int64_t step = threads_of(machine) * vector_width(shape.type);  // columns that a CTA reads at once
@@ -134,7 +140,7 @@ std::optional<NormBackwardConfig> shared_rows(const Machine& machine, const Norm
   return config;
 }
 
-// Whether one CTA can keep the partial sums of every column.
+// Returns true if one CTA can hold the partial sums of every column.
 bool fits(const Machine& machine, const NormBackwardShape& shape) {
   if (!machine.is_gpu()) return shape.cols <= kMostColumnsOnCpu;
   return backward_width(machine, shape) <= threads_of(machine) * vector_width(shape.type) * most_vectors(shape);
@@ -154,7 +160,8 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
   tile.cols = backward_width(machine, shape);
   tile.rows = 1;
   const int64_t whole = std::max<int64_t>(1, (tile.cols & -tile.cols) / vector);  // threads that share a row
-  // Two sums need registers that come free at a barrier, which a row within a warp has not.
+  // Two partial sums need registers that become free at a barrier, and a row within one warp has no
+  // barrier.
   const bool crowded = shape.sums == 2 && whole <= 32;
   const int64_t side_by_side = first_of(kShortRows, [&](const ShortRowRule& r) { return r.of.fits(shape); }).bytes;
   const auto roomy = [&](int64_t rows) {
@@ -172,27 +179,27 @@ NormBackwardConfig whole_rows(const Machine& machine, const NormBackwardShape& s
 
 std::string refused_columns(const NormBackwardShape& shape, const NormBackwardConfig& config) {
   if (config.rows != 1 || config.num_ctas != 1 || config.stages != 1 || config.reload_weight)
-    return "rows, num_ctas, stages and reload_weight are of by=rows; use 1, 1, 1 and false with by=columns";
+    return "by=columns requires rows=1, num_ctas=1, stages=1 and reload_weight=false; use these, or by=rows";
   if (const int64_t block = config.columns(shape.type); block >= shape.cols)
     return "a block of " + std::to_string(block) +
            " columns holds the whole row; use fewer vectors or warps, or by=rows";
   return "";
 }
 
-// Without d_x nothing needs whole rows.
+// Returns the reason against a schedule without d_x. Only d_x needs whole rows.
 std::string refused_sums(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
-  if (config.by != BackwardBy::columns) return "d_x is not wanted, and sums go by columns; use by=columns";
+  if (config.by != BackwardBy::columns) return "without_d_x requires by=columns; use by=columns";
   if (config.num_ctas != 1 || config.reload_weight)
-    return "num_ctas and reload_weight are of by=rows; use 1 and false with by=columns";
+    return "without_d_x requires num_ctas=1 and reload_weight=false; set both";
   return refused_column_tile(machine, shape.type, shape.cols, config.rows, config.columns(shape.type), shape.sums);
 }
 
 std::string refused_cluster(const Machine& machine, const NormBackwardShape& shape, const NormBackwardConfig& config) {
   if (config.num_ctas > machine.max_cluster)
-    return machine.max_cluster == 1 ? "there are no clusters of CTAs here; use num_ctas=1"
-                                    : "there are clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
-  if (config.rows != 1) return "a cluster takes one row at a time; use rows=1";
-  if (shape.sums == 0) return "rows are not shared where nothing is added up over them; use num_ctas=1";
+    return "num_ctas: expected at most " + std::to_string(machine.max_cluster) + " on this machine, got " +
+           std::to_string(config.num_ctas) + "; use fewer";
+  if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
+  if (shape.sums == 0) return "num_ctas above 1 requires a parameter gradient; use num_ctas=1";
   return "";
 }
 
@@ -228,15 +235,17 @@ std::string norm_backward_refused(const Machine& machine, const NormBackwardShap
     if (const std::string reason = refused_cluster(machine, shape, config); !reason.empty()) return reason;
   }
   const int64_t columns = config.columns(shape.type);
-  const std::string tile = "a tile of " + std::to_string(columns) + " columns ";
+  const std::string got = ", got " + std::to_string(columns) + "; ";
   if (columns < shape.cols)
-    return tile + "does not hold the row; use more vectors, warps or CTAs, fewer rows, or by=columns";
+    return "columns per tile: expected at least " + std::to_string(shape.cols) + got +
+           "use more vectors, warps or CTAs, fewer rows, or by=columns";
   if (shape.sums > 0 && config.rows > 1) {
     const int64_t elements = config.rows * columns * shape.sums;
     if (const std::string reason = refused_sum_in_shared_memory(machine, elements); !reason.empty()) return reason;
   }
   if (columns >= 2 * tile_width(shape.cols))
-    return tile + "would be empty for the most part; use fewer vectors or warps, or more rows";
+    return "columns per tile: expected less than " + std::to_string(2 * tile_width(shape.cols)) + got +
+           "use fewer vectors or warps, or more rows";
   return "";
 }
 

@@ -1,9 +1,10 @@
-// What the launch rules of RMSNorm's and LayerNorm's backward share.
+// Launch rules of the backward of RMSNorm and LayerNorm.
 //
-// One program per SM takes row blocks p, p + programs, ...; each keeps its part of the parameters' gradients in
-// registers and writes it to a scratch buffer of partial sums at the end. Rows that one CTA cannot keep are shared by
-// those of a cluster. Rows that are too wide for that take two kernels: d_x by rows, the parts by blocks of columns;
-// where d_x is not wanted, which needs whole rows, the second of them does alone.
+// There is one program per SM. Program p takes row blocks p, p + programs, ..., holds its partial
+// sums of the parameter gradients in registers, and stores them to a scratch buffer at the end. If
+// one CTA cannot hold a row, the CTAs of a cluster share it. Wider rows take two kernels: one
+// computes d_x by rows, the other the partial sums by blocks of columns. Without d_x, only the
+// second kernel runs, because nothing else needs whole rows.
 #pragma once
 
 #include <functional>
@@ -20,23 +21,23 @@
 
 namespace ligerdsl::kernels {
 
-// Who adds up the parts of the parameters' gradients.
+// Kernel that computes the partial sums of the parameter gradients.
 enum class BackwardBy {
-  rows,     // a CTA, for the rows that it takes; so do the CTAs of a cluster for their part of each row
-  columns,  // a kernel of its own goes through blocks of columns
+  rows,     // the kernel of d_x, whose CTAs (or clusters) have whole rows
+  columns,  // a separate kernel, whose programs have blocks of columns
 };
 
 struct NormBackwardConfig {
   BackwardBy by = BackwardBy::rows;
-  int rows = 1;  // of a tile: by=rows, or that of the parts without d_x, as what follows
+  int rows = 1;  // rows per tile of the kernel with by=rows, or of the only kernel without d_x
   int num_warps = 16;
-  int vectors = 2;             // of 16 bytes that a thread has of a tile
-  int num_ctas = 1;            // that share the rows
-  int stages = 3;              // tiles in shared memory, where they fit: the one at work and those on their way
-  int programs_per_sm = 1;     // that each keep partial sums
-  bool reload_weight = false;  // read the weight again for every row: it stays in the first-level cache
+  int vectors = 2;             // 16-byte vectors per thread and tile
+  int num_ctas = 1;            // CTAs of a cluster, which share the rows
+  int stages = 3;              // tiles in use or in flight, in shared memory if they fit
+  int programs_per_sm = 1;     // programs per SM, each with its own partial sums
+  bool reload_weight = false;  // load the weight again for every row; it stays in L1
 
-  // Of a tile; of the CTAs of a cluster together.
+  // Columns per tile, of all CTAs of a cluster together.
   int64_t columns(DType type) const {
     return int64_t{num_ctas} * program::kWarpThreads * num_warps * vector_width(type) * vectors / rows;
   }
@@ -55,19 +56,19 @@ struct NormBackwardConfig {
 };
 
 struct NormBackwardShape {
-  DType type = f32;  // of the rows
+  DType type = f32;  // dtype of the rows
   int64_t cols = 4096;
-  int sums = 1;    // partial sums of a column: none, 1 (weight) or 2 (weight and bias)
-  int inputs = 2;  // rows read: d_y, x unless d_bias alone is wanted, and perhaps d_sum
+  int sums = 1;    // partial sums per column: 0, 1 (weight) or 2 (weight and bias)
+  int inputs = 2;  // input arrays: d_y, x unless only d_bias is wanted, and d_sum if there is one
   bool d_x = true;
 };
 
 NormBackwardConfig norm_backward_heuristic(const Machine& machine, const NormBackwardShape& shape);
-// Why rows of this shape cannot be taken so; empty: they can.
+// Returns the reason why rows of this shape cannot have this schedule; empty if they can.
 std::string norm_backward_refused(const Machine& machine, const NormBackwardShape& shape,
                                   const NormBackwardConfig& config);
 
-// What differs between the families. Meta is a family's meta struct.
+// Kernels of a family. Meta is the family's meta struct.
 template <class Meta>
 struct NormBackwardKernels {
   struct Part {
@@ -77,17 +78,17 @@ struct NormBackwardKernels {
       return record_step(name, meta.type, build, meta, std::move(launch));
     }
   };
-  Part by_rows;                       // d_x, and the partial sums where they fit
-  Part by_columns;                    // the partial sums where they do not
+  Part by_rows;                       // computes d_x, and the partial sums if they fit in registers
+  Part by_columns;                    // computes the partial sums otherwise
   std::function<Step()> reduce;       // adds up the partial sums
-  std::vector<std::string> partials;  // scratch buffers that hold them
+  std::vector<std::string> partials;  // scratch buffers of the partial sums
 };
 
 namespace norm_backward_rule {
 
-inline constexpr int64_t kColumns = 1024, kRows = 4;  // of a tile of `by_columns` beside `by_rows`
+inline constexpr int64_t kColumns = 1024, kRows = 4;  // tile of `by_columns` if `by_rows` runs too
 
-// One kernel.
+// Returns one kernel, whose tiles have whole rows.
 template <class Meta>
 std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
                              const PartialCount& partials) {
@@ -101,7 +102,7 @@ std::vector<Step> whole_rows(Meta meta, const NormBackwardConfig& config, const 
   return {kernels.by_rows.step(meta, std::move(launch))};
 }
 
-// Two kernels. by_columns reads d_y, which by_rows may overwrite: it goes first.
+// Returns two kernels. by_columns runs first: it reads d_y, which by_rows may overwrite.
 template <class Meta>
 std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
                                  const PartialCount& partials) {
@@ -119,7 +120,7 @@ std::vector<Step> blocks_of_rows(Meta meta, const NormBackwardConfig& config, co
   return {std::move(by_columns), std::move(by_rows)};
 }
 
-// One kernel, without d_x.
+// Returns the kernel of the partial sums, without d_x.
 template <class Meta>
 std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config, const NormBackwardKernels<Meta>& kernels,
                              const PartialCount& partials) {
@@ -132,14 +133,14 @@ std::vector<Step> sums_alone(Meta meta, const NormBackwardConfig& config, const 
 
 }  // namespace norm_backward_rule
 
-// The whole backward of a family with these options.
+// Returns the backward of a family with these options.
 template <class Meta>
 Operation norm_backward(const Machine& machine, const Meta& options, const NormBackwardConfig& config,
                         const NormBackwardKernels<Meta>& kernels) {
   namespace rule = norm_backward_rule;
   Operation op;
   const bool by_rows = config.by == BackwardBy::rows;
-  // By columns beside d_x there are at least 16 tiles of rows for each partial sum.
+  // If both kernels run, each partial sum has at least 16 tiles of rows.
   const PartialCount partials =
       options.without_d_x
           ? column_partials(machine, options.cols, config.rows, config.columns(options.type), config.programs_per_sm)

@@ -60,8 +60,8 @@ Operation layer_norm(const Machine& machine, const LayerNormOptions& o, const No
                         .partials = std::move(partials)});
 }
 
-// Of the arrays of rows, those that are read and d_x, and the statistics of each row; what is of one row is not worth
-// counting.
+// Counts the input arrays, d_x and the statistics of each row. Arrays of one row, such as the
+// weight, are negligible.
 template <class Options>
 Cost cost(const Options& o, int64_t rows, int statistics) {
   const int arrays = inputs_of(o) + int{!o.without_d_x};

@@ -1,4 +1,5 @@
-// Rows of a 2-D view cut into a norm's tiles, read as f32. What is recorded has the line of the kernel that asks.
+// Rows of a 2-D view, partitioned into the tiles of a norm and loaded as f32. Recorded ops have the
+// source line of the calling kernel.
 #pragma once
 
 #include <optional>
@@ -11,14 +12,14 @@ namespace ligerdsl::kernels {
 struct NormRows {
   Partition tiles;
 
-  // Of m.rows rows and m.block columns.
+  // Tiles have m.rows rows and m.block columns.
   template <class Meta>
   NormRows(const View& view, const Meta& m) : tiles(view.partition({m.rows, m.block})) {}
 
   Tile load(const Scalar& row, ScalarArg column, Loc loc = Here::current()) const {
     return tiles.load({row, column}, {}, loc).to(f32, loc);
   }
-  // One row, to be read twice.
+  // Returns one row as a resident row, because it is read twice.
   Resident keep(const Scalar& row, Loc loc = Here::current()) const {
     assume(row < tiles.view().dim(0), loc);  // a program for each row
     return tiles.resident({row}, {}, loc);
@@ -28,7 +29,7 @@ struct NormRows {
   }
 };
 
-// What a norm is of: rows of x, or round(x + residual).
+// Input of a norm: rows of x, or round(x + residual).
 class NormInput {
  public:
   NormInput(NormRows x, std::optional<NormRows> residual) : x_(std::move(x)), residual_(std::move(residual)) {}
@@ -41,7 +42,7 @@ class NormInput {
     return sum(x_.load(row, column, loc), added, loc);
   }
 
-  // One row, to be read twice.
+  // One resident row of the input.
   class Kept {
    public:
     Tile load(const Scalar& block, Loc loc = Here::current()) const {
@@ -62,7 +63,7 @@ class NormInput {
     return kept;
   }
 
-  // Some neighbours of one row, `part` of them, as [1, part].
+  // Returns `part` contiguous elements of one row as [1, part].
   Tile sample(const Scalar& row, ScalarArg first, int64_t part, Loc loc = Here::current()) const {
     const auto at = [&](const NormRows& rows) {
       return rows.tiles.view().partition({1, part}, loc).load({row, first}, {}, loc).to(f32, loc);
@@ -81,7 +82,8 @@ class NormInput {
   std::optional<NormRows> residual_;
 };
 
-// Where a norm's backward leaves the gradient of its input, with what reaches the sum by other ways.
+// Gradient of a norm's input. d_sum, if there is one, is added: the gradient of other uses of the
+// sum.
 struct NormGradient {
   NormRows d_x;
   std::optional<NormRows> d_sum;

@@ -1,15 +1,17 @@
 // PolyNorm over rows of H elements; arithmetic in f32, T = type.
 //
-//   r_p = 1 / sqrt(mean(x^2p) + eps), v_p = weight of x^p;  y = round_T(v_3 r_3 x^3 + v_2 r_2 x^2 + v_1 r_1 x + bias)
+//   r_p = 1 / sqrt(mean(x^2p) + eps), v_p = weight of x^p
+//   y = round_T(v_3 r_3 x^3 + v_2 r_2 x^2 + v_1 r_1 x + bias)
 //
 //   s_p = sum over a row of dy x^p
 //   dx = round_T(sum over p of p v_p (r_p x^(p-1) dy - r_p^3 x^(2p-1) s_p / H))
 //   dv_p = sum over rows of r_p s_p;  dbias = sum over rows of sum dy
 //
-// Both are polynomials of x whose coefficients a row has in common, evaluated by Horner's rule. A parameter's gradient
-// is one number of each row, so a program leaves four sums and needs no partial sums of columns.
+// y and dx are polynomials of x with the same coefficients for a whole row, evaluated by Horner's
+// rule. A row contributes one number to each parameter gradient, so a program stores four numbers
+// and needs no partial sums of columns.
 //
-// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s; 16 bytes a row, or a program, beside them.
+// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s, and 16 bytes per row or program.
 #include "kernels/norm/poly_norm.h"
 
 #include <array>
@@ -22,15 +24,15 @@ namespace {
 
 constexpr int kPowers = 3;
 
-// Of x, x^2 and x^3, in this order.
+// Values for x, x^2 and x^3, in this order.
 using OfPowers = std::array<Tile, kPowers>;
 
-// Column of rstd, and element of weight.
+// Returns the column of rstd, and the element of weight, that belong to a power.
 int64_t place_of(int power) {
   return kPowers - 1 - power;
 }
 
-// weight_p as f32, read before a row's sums are waited for.
+// weight_p as f32, loaded before the code waits for a row's reductions.
 struct Weights {
   std::array<Scalar, kPowers> of;
   explicit Weights(const View& view) {
@@ -38,20 +40,20 @@ struct Weights {
   }
 };
 
-// a_0 + a_1 x + a_2 x^2
+// Returns a_0 + a_1 x + a_2 x^2.
 Tile polynomial(const Tile& x, const OfPowers& a) {
   return fma(fma(x, a[2], a[1]), x, a[0]);
 }
 
-// [rows, 1]
+// Returns values [rows] as [rows, 1].
 OfPowers of_rows(const OfPowers& sums) {
   return {sums[0].expand_dims(1), sums[1].expand_dims(1), sums[2].expand_dims(1)};
 }
 
-// What a row's gradient adds up: dy x^p, and dy.
+// Sums over each row for the gradients.
 struct Sums {
-  OfPowers products;
-  Tile d_y;  // [rows]; empty: not wanted
+  OfPowers products;  // of dy x^p
+  Tile d_y;           // of dy, [rows]; empty if not wanted
 };
 
 }  // namespace
@@ -66,7 +68,8 @@ void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m) {
   Scalar row = k.program_id(0).to(i64);
   const Weights weights(weight);
   const Scalar bias = bias_view.load({0}).to(f32);
-  // Sums of x^2, x^4 and x^6 of each row to the coefficients of its polynomial, [rows, 1].
+  // Returns the coefficients of each row's polynomial, [rows, 1], given the row sums of x^2, x^4
+  // and x^6.
   const auto coefficients = [&](const OfPowers& sums) {
     OfPowers a;
     for (int p = 0; p < kPowers; ++p) {
@@ -94,7 +97,7 @@ void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m) {
         return carry(fma(x, x, first), fma(square, square, second), fma(cube, cube, third));
       });
   const OfPowers a = coefficients({sum(first, 1), sum(second, 1), sum(third, 1)});
-  // Last block first: it is the one that the caches still hold.
+  // The last block comes first: the caches still hold it.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
     finish(kept.load(b).to(f32), a, b);
@@ -124,7 +127,7 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
       c.slope[p] = rstd[p] * (weights.of[p] * static_cast<float>(p + 1));
       c.pull[p] = (c.slope[p] * rstd[p]) * (scaled[p] * (-1.0 / m.cols));  // in this order nothing underflows
     }
-    std::vector<Scalar> totals;  // written when all are there: they are exchanged at once
+    std::vector<Scalar> totals;  // stored after all are computed, so that one exchange serves all
     for (int p = 0; p < kPowers; ++p) totals.push_back(sum(scaled[p]));
     if (m.want_d_bias) totals.push_back(sum(sums.d_y));
     for (int p = 0; m.want_d_weight && p < kPowers; ++p) partials.store({row, place_of(p)}, totals[p]);
@@ -159,7 +162,8 @@ void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m) {
   });
 }
 
-// Lane r of a tile's rows adds partials r, r + rows, ... in order; the lanes are added last.
+// Row r of the tile accumulates partials r, r + rows, ... in order. These lanes are added up after
+// the loop.
 void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m) {
   View partials = k.view("partials", f32, {dyn, kPowers + 1});
   const auto tiles = partials.partition({m.rows, kPowers + 1});

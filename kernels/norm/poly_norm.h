@@ -10,13 +10,13 @@ namespace ligerdsl::kernels {
 
 struct PolyNormOptions {
   int64_t cols = 4096;      // row width H
-  DType type = f32;         // of x, y and their gradients
-  DType weight_type = f32;  // of weight and bias
+  DType type = f32;         // dtype of x, y and their gradients
+  DType weight_type = f32;  // dtype of weight and bias
 
   bool with_rstd = true;  // forward: write rstd
 
   bool want_d_weight = true, want_d_bias = true;  // backward
-  DType d_weight_type = f32;                      // of both: f32 or weight_type
+  DType d_weight_type = f32;                      // dtype of both: f32 or weight_type
   bool accumulate = false;                        // d_weight += ..., d_bias += ...; f32 only
 
   bool want_sums() const { return want_d_weight || want_d_bias; }
@@ -40,22 +40,25 @@ struct PolyNormMeta : PolyNormOptions {
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
 };
 
-// Arguments: y, x [n, H] type; weight [3], bias [1] weight_type; [rstd] [n, 3] f32; eps f32 scalar. Column p of rstd and
-// weight p are of x^(3 - p).
+// Arguments: y, x [n, H] type; weight [3], bias [1] weight_type; [rstd] [n, 3] f32; eps f32 scalar.
+// Column p of rstd and element p of weight belong to x^(3 - p).
 void poly_norm_forward(KernelBuilder& k, const PolyNormMeta& m);
 
-// Arguments: d_x, [partials], d_y, x, weight, rstd. d_x may be exactly d_y. partials [programs, 4] f32: what the rows of
-// each program add to d_weight and d_bias.
+// Arguments: d_x, [partials], d_y, x, weight, rstd. d_x may be exactly d_y. partials [programs, 4]
+// f32 are each program's partial sums of d_weight and d_bias.
 void poly_norm_backward(KernelBuilder& k, const PolyNormMeta& m);
 
-// One program: [d_weight] [3], [d_bias] [1] d_weight_type = sums of partials. m.rows: partials of a tile.
+// One program adds up the partials. Arguments: partials, [d_weight] [3], [d_bias] [1]
+// d_weight_type. m.rows: partials per tile.
 void poly_norm_reduce(KernelBuilder& k, const PolyNormMeta& m);
 
-// Rows: rows of x. The backward's d_weight and d_bias are arguments of its last launch; its scratch is "partials".
+// Rows: rows of x. d_weight and d_bias are arguments of the backward's last launch; its scratch is
+// "partials".
 Operation poly_norm_forward(const Machine& machine, const PolyNormOptions& options);
 Operation poly_norm_backward(const Machine& machine, const PolyNormOptions& options);
 
-// The rows of a tile decide the order of the parameters' sums.
+// Its fields have Bits::batch, because the rows of a tile determine the order in which parameter
+// gradients are added up.
 struct PolyNormBackwardConfig : RowConfig {
   template <class V>
   void visit(V&& v) {

@@ -8,9 +8,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// The forward reads a row twice and keeps nothing beside it, as RMSNorm without a weight does; three sums take longer
-// than one, so 16-bit rows have more CTAs of fewer threads. On an H200 16384x8192 of bf16 takes 128 us with four vectors
-// of 256 threads and four CTAs on an SM, 171 with two of 512.
+// The forward uses each row twice and nothing else, like RMSNorm without a weight. Its three
+// reductions take longer than one, so 16-bit rows have more CTAs with fewer threads. On an H200,
+// 16384x8192 in bf16 takes 128 us with 256 threads of four vectors and four CTAs per SM, and 171 us
+// with 512 threads of two vectors.
 constexpr int64_t kWidestOf256 = 28 * 1024;  // bytes
 RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   if (!machine.is_gpu() || size_of(o.type) != 2 || o.cols * size_of(o.type) > kWidestOf256)
@@ -20,20 +21,25 @@ RowConfig heuristic_forward(const Machine& machine, const PolyNormOptions& o) {
   return config;
 }
 
-// The backward has two rows: in registers while a CTA of 1024 threads has room for both, else the CTAs
-// of a cluster share them.
+// The backward reads two rows. They are in registers if a CTA of 1024 threads can hold both;
+// otherwise a cluster shares them.
 constexpr int64_t kWidestWhole = 32 * 1024;  // bytes
-constexpr int64_t kVectors = 2;              // of each row
+constexpr int64_t kVectors = 2;              // vectors per thread of each row
 
-// CTAs that an SM is to hold: 80 registers hold two vectors of each row, and where a barrier ends the sums sooner 64.
+// Returns the minimum of CTAs per SM. With 8 warps, 80 registers hold two vectors of each row; with
+// more warps 64 do, because a barrier ends the reductions earlier.
 int floor_of(const RowConfig& config, int64_t held) {
   if (held > kVectors || config.num_warps < 8) return 0;
   return config.num_warps == 8 ? 3 : 32 / config.num_warps;
 }
 
-// Of 16-bit elements. Measured on an H200, bf16, us, beside two vectors of each row a thread: 16384x4096 102 for 114 with four vectors and
-// five CTAs; in blocks of a vector, while shared memory keeps both rows, 16384x8192 197 for 205, 16384x14336 339 for 405; of two vectors
-// 4096x16384 106 for 127. Fewer columns spill with so many vectors.
+// Returns the backward's schedule for 16-bit elements if it is faster than two vectors per thread
+// and row. Narrower rows would spill with these vectors. On an H200 in bf16, compared with that
+// default:
+//   16384x4096    102 us instead of 114 us, with four vectors and five CTAs per SM
+//   16384x8192    197 us instead of 205 us, in blocks of one vector, both rows in shared memory
+//   16384x14336   339 us instead of 405 us, likewise
+//   4096x16384    106 us instead of 127 us, in blocks of two vectors
 std::optional<RowConfig> backward_of_short_elements(const Machine& machine, const PolyNormOptions& o) {
   constexpr int64_t kHeld = 4096, kByFourWarps = 8192, kByVector = 14336, kCtas = 3;
   const int64_t width = tile_width(o.cols), rows = 2 * width * size_of(o.type);
@@ -56,7 +62,8 @@ PolyNormBackwardConfig heuristic_backward(const Machine& machine, const PolyNorm
     config.min_ctas_per_sm = floor_of(config, config.held(o.type, o.cols));
     return config;
   }
-  // Four sums of each column are carried: of 16-bit elements a vector of them fills the registers that two of f32 do.
+  // The loop carries four column sums. One vector of 16-bit elements takes the same number of
+  // registers for them as two vectors of f32.
   const int64_t vectors = machine.is_gpu() && size_of(o.type) == 2 ? 1 : 2;
   const RowConfig sharers{.num_warps = 8, .vectors = static_cast<int>(vectors), .min_ctas_per_sm = 2};
   if (const auto shared = rows_in_cluster(machine, o.type, o.cols, sharers, 2)) return {*shared};
@@ -84,7 +91,7 @@ Operation build_forward(const Machine&, const PolyNormOptions& o, const RowConfi
                                   config.launch(), schedule_of(config)));
 }
 
-// A program adds the partials of all programs: a GPU's largest CTA with four of them in each thread.
+// One program adds up all partials. On a GPU it is the largest CTA, with four partials per thread.
 Step reduce_step(const Machine& machine, const PolyNormOptions& o) {
   PolyNormMeta meta{o};
   meta.rows = machine.is_gpu() ? 4096 : 256;
@@ -100,7 +107,7 @@ Operation build_backward(const Machine& machine, const PolyNormOptions& o, const
   return op;
 }
 
-// Of so many arrays of rows.
+// `arrays`: number of arrays of rows that the kernel reads or writes.
 template <int arrays>
 Cost cost(const PolyNormOptions& o, int64_t rows) {
   const int64_t statistics = arrays == 2 && !o.with_rstd ? 0 : 3 * size_of(f32);

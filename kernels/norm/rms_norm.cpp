@@ -1,11 +1,13 @@
 // RMSNorm over rows of H elements; arithmetic in f32, T = type.
 //
 //   ms = mean(x^2), r = 1 / sqrt(ms + eps), w' = offset + weight (1 without a weight)
-//   n  = round_T(x r) for llama, x r otherwise;  y = round_T(n w'), modulated: round_T(n w' (1 + scale) + shift)
+//   n  = round_T(x r) for llama, x r otherwise
+//   y  = round_T(n w'), modulated: round_T(n w' (1 + scale) + shift)
 //
 //   m = dy w';  dx = round_T(r (m - x r^2 mean(m x)));  dweight = sum over rows of dy n
 //
-// Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per program.
+// Bytes, s = sizeof(T): forward 2 n H s; backward 3 n H s and one f32 row of partial sums per
+// program.
 #include "kernels/norm/rms_norm.h"
 
 #include "kernels/norm/norm_rows.h"
@@ -31,15 +33,15 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
   const NormInput input(NormRows(x_view, m), residual);
   Scalar row = k.program_id(0).to(i64);
   Scalar cols = x_view.dim(1);
-  // A program has one row where there are modulations. Rows are counted by a grid, so 32 bits hold them: a division of 64
-  // bits is a hundred instructions of a GPU.
+  // With modulations, a program has one row. The grid counts rows, so 32 bits are enough; a 64-bit
+  // division takes about a hundred instructions on a GPU.
   Scalar modulation;
   if (m.modulated) modulation = udiv(k.program_id(0), k.scalar("rows_of_modulation", i64).to(i32));
   const auto modulating = [&](const View& view, ScalarArg column) {
     return view.partition({1, m.block}).load({modulation, column}).to(f32);
   };
 
-  auto rstd_of = [&](const Tile& squares) {  // [rows], sums of x^2 -> [rows, 1]
+  auto rstd_of = [&](const Tile& squares) {  // from row sums of x^2 [rows] to [rows, 1]
     Tile rstd = rsqrt(squares * (1.0 / m.cols) + eps);
     if (m.with_rstd) rstd_view.partition({m.rows}).store({row}, rstd);
     return rstd.expand_dims(1);
@@ -71,7 +73,7 @@ void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m) {
     return carry(fma(x, x, acc));
   });
   Tile rstd = rstd_of(sum(squares, 1));
-  // Last block first: it is the one that the caches still hold.
+  // The last block comes first: the caches still hold it.
   const Resident kept_weight = m.has_weight ? weight.keep() : Resident();
   k.for_range(0, blocks, 1, [&](Scalar i) {
     Scalar b = blocks - 1 - i;
@@ -102,7 +104,7 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
   auto gradient = [&](const Tile& x, const Tile& m_tile, const Tile& rstd, const Tile& correction) {
     return fma(x, correction, m_tile * rstd);  // correction = -r^3 mean(m x)
   };
-  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // [rows], sums of m x -> [rows, 1]
+  auto correction_of = [&](const Tile& products, const Tile& rstd) {  // from row sums of m x [rows] to [rows, 1]
     return (products * (-1.0 / m.cols)).expand_dims(1) * rstd * rstd * rstd;
   };
 
@@ -129,10 +131,11 @@ void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m) {
     return;
   }
 
-  // One program takes row blocks p, p + programs, ... and keeps its part of d_weight in registers.
+  // Program p takes row blocks p, p + programs, ... and holds its partial sum of d_weight in
+  // registers.
   Tile kept_weight;
   if (m.has_weight && !m.reload_weight) kept_weight = weight.load(0);
-  auto backward_rows = [&](const Scalar& row, const Tile& acc) {  // -> acc with this block's part of d_weight
+  auto backward_rows = [&](const Scalar& row, const Tile& acc) {  // returns acc plus this block's part of d_weight
     Tile x = x_rows.load(row, 0);
     Tile dy = d_y.load(row, 0);
     Tile rstd = load_rstd(row);

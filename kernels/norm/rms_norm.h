@@ -1,4 +1,4 @@
-// RMSNorm, and the same with a residual sum in front.
+// RMSNorm, and RMSNorm of the sum of x and a residual.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -9,21 +9,22 @@
 
 namespace ligerdsl::kernels {
 
-// Where the norm rounds: llama rounds x * rstd to the data type before the weight, gemma and none only the result.
+// Rounding of the norm: llama rounds x * rstd to the dtype before the weight; gemma and none round
+// only the result.
 enum class Casting { llama, gemma, none };
 
 struct RmsNormOptions {
   int64_t cols = 4096;  // row width H
-  DType type = f32;     // of x, y and their gradients
+  DType type = f32;     // dtype of x, y and their gradients
   Casting casting = Casting::llama;
   bool has_weight = true;
   DType weight_type = f32;
   bool has_offset = true;  // false: offset is 0
-  bool residual = false;   // sum = round(x + residual) comes first; the norm is of sum
+  bool residual = false;   // normalise sum = round(x + residual) instead of x
 
-  // y (1 + scale) + shift comes last, before y is rounded (modulated_rms_norm.h)
+  // Apply y (1 + scale) + shift before y is rounded (modulated_rms_norm.h).
   bool modulated = false;
-  DType scale_type = f32;  // of scale and shift
+  DType scale_type = f32;  // dtype of scale and shift
   bool has_shift = true;
 
   bool with_rstd = true;  // forward: write rstd
@@ -31,8 +32,8 @@ struct RmsNormOptions {
   bool want_d_weight = true;  // backward
   DType d_weight_type = f32;  // f32 or weight_type
   bool accumulate = false;    // d_weight += ...; f32 only
-  bool with_d_sum = false;    // backward of residual: a gradient that reaches sum by other ways
-  bool without_d_x = false;   // backward: d_weight alone
+  bool with_d_sum = false;    // backward with residual: add d_sum, the gradient of other uses of sum
+  bool without_d_x = false;   // backward: compute only d_weight
 
   template <class V>
   void visit(V&& v) {
@@ -55,34 +56,38 @@ struct RmsNormMeta : RmsNormOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 4096;  // columns of a tile: the whole row unless `looped`
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  // Forward: read the weight before the reduction, which hides its latency, where registers are not short.
+  // Forward: load the weight before the reduction, which hides the latency but takes registers.
   bool early_weight = false;
   // Backward, loops over rows:
-  int stages = 1;              // loads in flight: 2 reads the next rows while these are worked on
-  bool reload_weight = false;  // read the weight again for every row, where registers are short
+  int stages = 1;              // stages of loads; 2 loads the next rows during this iteration
+  bool reload_weight = false;  // load the weight again for every row, to save registers
 };
 
-// Arguments: y, [sum], x, [residual], [weight], [scale], [shift], [rstd], eps, [offset], [rows_of_modulation].
+// Arguments: y, [sum], x, [residual], [weight], [scale], [shift], [rstd], eps, [offset],
+// [rows_of_modulation].
 //   y, sum, x, residual [n, H] type; weight [H] weight_type; rstd [n] f32; eps, offset f32 scalars.
-//   scale, shift [n / rows_of_modulation, H] scale_type; rows_of_modulation i64 scalar. Only where modulated.
-// sum may be exactly x or residual. Without a weight or has_offset there is no offset.
+//   scale, shift [n / rows_of_modulation, H] scale_type; rows_of_modulation i64 scalar; only if
+//   modulated.
+// sum may be exactly x or residual. offset exists only with has_weight and has_offset.
 void rms_norm_forward(KernelBuilder& k, const RmsNormMeta& m);
 
-// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], [scale], rstd, [offset],
-// [rows_of_modulation]; the last two of modulated only where `looped`, else there is no such backward.
-// d_x may be exactly d_y or d_sum. partials [programs, H] f32: every program's part of d_weight.
+// Arguments: d_x, [partials], d_y, x (or sum, if residual), [d_sum], [weight], [scale], rstd,
+// [offset], [rows_of_modulation]. `modulated` requires `looped`; it adds scale and
+// rows_of_modulation. d_x may be exactly d_y or d_sum. partials [programs, H] f32 are each
+// program's partial sum of d_weight.
 void rms_norm_backward(KernelBuilder& k, const RmsNormMeta& m);
 
-// d_weight partials of rows too wide for rms_norm_backward to keep, and where d_x is not wanted. Arguments: partials,
-// d_y, x (or sum), rstd.
+// Computes the partials of d_weight if rows are too wide for rms_norm_backward to hold, or if d_x
+// is not wanted. Arguments: partials, d_y, x (or sum), rstd.
 void rms_norm_d_weight(KernelBuilder& k, const RmsNormMeta& m);
 
-// Rows: rows of x. The backward's d_weight [H] is an argument of its last launch; its scratch is "partials".
+// Rows: rows of x. d_weight [H] is an argument of the backward's last launch; its scratch is
+// "partials".
 Operation rms_norm_forward(const Machine& machine, const RmsNormOptions& options);
 Operation rms_norm_backward(const Machine& machine, const RmsNormOptions& options);
 
 struct RmsNormForwardConfig : RowConfig {
-  // Read the weight before the reduction, which hides its latency, where registers are not short.
+  // Load the weight before the reduction, which hides the latency but takes registers.
   bool early_weight = false;
 
   template <class V>
@@ -94,7 +99,7 @@ struct RmsNormForwardConfig : RowConfig {
 
 using RmsNormForward = ConfiguredKernel<RmsNormOptions, RmsNormForwardConfig>;
 extern const RmsNormForward rms_norm_forward_kernel;
-extern const RmsNormForward fused_add_rms_norm_forward_kernel;  // sum = x + residual comes first
+extern const RmsNormForward fused_add_rms_norm_forward_kernel;  // normalises sum = x + residual
 
 using RmsNormBackward = ConfiguredKernel<RmsNormOptions, NormBackwardConfig>;
 extern const RmsNormBackward rms_norm_backward_kernel, fused_add_rms_norm_backward_kernel;

@@ -1,4 +1,4 @@
-// Rows of RMSNorm and their weight, as its kernels see them.
+// Weight and normalised rows, for the kernels of RMSNorm.
 #pragma once
 
 #include "kernels/norm/rms_norm.h"
@@ -6,14 +6,14 @@
 
 namespace ligerdsl::kernels {
 
-// The f32 weight w' of one block of columns as a [1, block] tile. What is read early is widened late: it waits in half
-// the registers.
+// f32 weight w' of one block of columns as a [1, block] tile. Loads and conversions to f32 are
+// separate calls: an early load takes half the registers until it is converted.
 struct NormWeight {
   View view;
-  Scalar offset;  // empty: 0
+  Scalar offset;  // 0 if empty
   int64_t block = 0;
   Tile read(ScalarArg column) const { return view.partition({block}).load({column}); }
-  // The same for all rows that a CTA takes.
+  // Returns the weight as a resident row, which all rows of a CTA share.
   Resident keep() const { return view.partition({block}).resident({}); }
   Tile widen(const Tile& raw) const { return (offset.empty() ? raw.to(f32) : raw.to(f32) + offset).expand_dims(0); }
   Tile load(ScalarArg column) const { return widen(read(column)); }

@@ -1,9 +1,10 @@
-// AdamW; arithmetic in f32, one rounding into each copy:
+// AdamW; arithmetic in f32, one rounding per stored value:
 //
 //   g' = clip g;  m = beta1 m + (1 - beta1) g';  v = beta2 v + (1 - beta2) g'^2
 //   p = p - lr ((m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + eps) + weight_decay p)
 //
-// Bytes per element: parameter, m and v read and written, gradient read, copy written.
+// Bytes per element: parameter, m and v are read and written, the gradient is read, the copy is
+// written.
 #include "kernels/optimizer/adamw.h"
 
 #include <optional>
@@ -13,8 +14,9 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// 1 - beta^t. For small t and beta near 1 the difference would lose its digits, so there it is -(e^u - 1), u = t
-// log(beta), as a series; the first omitted term is below 1e-8 of the result.
+// Returns 1 - beta^t. For small t and beta near 1 the subtraction would lose digits. There the
+// result is the series of -(e^u - 1) with u = t log(beta); the first omitted term is below 1e-8 of
+// the result.
 Scalar one_minus_power(const Scalar& beta, const Scalar& t) {
   Scalar u = t * log(beta);
   Scalar series = u / 7.0f + 1.0f;
@@ -47,7 +49,7 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
   Scalar beta1 = k.scalar("beta1", f32), beta2 = k.scalar("beta2", f32);
   Scalar eps = k.scalar("eps", f32), weight_decay = k.scalar("weight_decay", f32);
 
-  std::optional<Scalar> stores;  // whether this step is taken; always, where nothing on the device says otherwise
+  std::optional<Scalar> stores;  // true if this step is taken; empty if it always is
   if (meta.with_skip) stores = skip.load({0}) == 0;
   if (meta.device_step) {
     lr = lr_view.load({0});
@@ -73,7 +75,8 @@ void adamw(KernelBuilder& k, const AdamwMeta& meta) {
     parameter.partition(shape).store({i}, next.to(meta.type));
     if (meta.with_copy) copy.partition(shape).store({i}, next.to(meta.copy_type));
   };
-  // A step that is left out stores nothing. Multiplying the update by 0 would not do: 0 times infinity is NaN.
+  // A skipped step stores nothing. Multiplying the update by 0 is not enough: 0 times infinity is
+  // NaN.
   if (stores)
     k.if_(*stores, store);
   else

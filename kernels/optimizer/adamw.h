@@ -9,14 +9,14 @@
 namespace ligerdsl::kernels {
 
 struct AdamwOptions {
-  DType type = f32;  // of parameter (f32 for a master copy)
+  DType type = f32;  // dtype of parameter (f32 for a master copy)
   DType gradient_type = f32;
   bool with_copy = false;  // also write round(parameter) to `copy`
   DType copy_type = bf16;
-  bool with_clip = false;    // gradients are multiplied by the device scalar `clip`
+  bool with_clip = false;    // multiply gradients by the device scalar `clip`
   bool device_step = false;  // lr and step are device scalars, so that a captured graph can be replayed
-  bool with_skip = false;    // the device scalar `skip` says whether this step is left out
-  DType skip_type = i32;     // i32, as a norm's `nonfinite`, or f32, as a gradient scaler's `found_inf`
+  bool with_skip = false;    // skip this step if the device scalar `skip` is not 0
+  DType skip_type = i32;     // i32 like `nonfinite` of the global norm, or f32 like a gradient scaler's `found_inf`
 
   template <class V>
   void visit(V&& v) {
@@ -35,14 +35,15 @@ struct AdamwMeta : AdamwOptions {
   int64_t block = 1024;
 };
 
-// Arguments: parameter [n] type, m, v [n] f32 (updated), [copy [n] copy_type], gradient [n] gradient_type, [clip [1] f32],
-//   [skip [1] skip_type],
-//   device_step: lr [1] f32, step [1] i64, error [1] i64; otherwise lr, bias1, bias2 f32 with bias1 = 1 / (1 - beta1^t)
-//   and bias2 = 1 / sqrt(1 - beta2^t), which the host computes in double;
+// Arguments: parameter [n] type, m, v [n] f32 (updated), [copy [n] copy_type],
+//   gradient [n] gradient_type, [clip [1] f32], [skip [1] skip_type],
+//   with device_step: lr [1] f32, step [1] i64, error [1] i64,
+//   otherwise: lr, bias1, bias2 f32; the host computes bias1 = 1 / (1 - beta1^t) and
+//   bias2 = 1 / sqrt(1 - beta2^t) in double,
 //   beta1, beta2, eps, weight_decay f32.
 //
-// With a skip that is not 0 (NaN included) nothing is written. The same holds for a step on the device that is less than 1,
-// which is reported in the error word (kErrorBase, error_flag.h) unless the step is skipped.
+// If skip is not 0 (or is NaN), nothing is written. If a device step is less than 1, nothing is
+// written except the error flag (error_flag.h), unless the step is skipped.
 void adamw(KernelBuilder& k, const AdamwMeta& m);
 
 // Rows: elements.

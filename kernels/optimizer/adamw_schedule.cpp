@@ -10,7 +10,8 @@ std::string valid_step(const Machine&, const AdamwOptions&, const ElementwiseCon
   return refused_flat(f32, config);
 }
 
-// Vectors are those of the moments, four f32. Two of them are eight elements, which are one vector of a 16-bit parameter, gradient or copy.
+// Vectors are those of the moments, four f32 each. Two of them have eight elements, like one vector
+// of a 16-bit parameter, gradient or copy.
 ElementwiseConfig heuristic_step(const Machine& machine, const AdamwOptions& o) {
   const bool narrow =
       size_of(o.type) == 2 || size_of(o.gradient_type) == 2 || (o.with_copy && size_of(o.copy_type) == 2);
@@ -24,7 +25,7 @@ Operation step(const Machine&, const AdamwOptions& o, const ElementwiseConfig& c
                                 library_launch(ceil_div(Size::rows(), meta.block), config.num_warps))}};
 }
 
-// The gradient and what is updated: the parameter and two moments.
+// Counts the gradient, the copy, and the parameter and two moments twice (read and written).
 Cost cost_of_step(const AdamwOptions& o, int64_t elements) {
   const int each =
       size_of(o.gradient_type) + 2 * (size_of(o.type) + 2 * size_of(f32)) + (o.with_copy ? size_of(o.copy_type) : 0);

@@ -1,14 +1,14 @@
-// norm = sqrt(sum g^2) over a list of tensors, factor = min(1, max_norm / (norm + 1e-6)); f32, two stages in a fixed
-// order.
+// norm = sqrt(sum g^2) over a list of tensors, factor = min(1, max_norm / (norm + 1e-6)); f32, two
+// stages in a fixed order.
 //
-// First stage: a program adds the squares of 64 Ki consecutive elements of one tensor, lane by lane, whatever the
-// machine: the partial sums depend on the tensor alone. Second stage: one program adds all partial sums. NaN and
-// infinity carry through both.
+// First stage: a program adds up the squares of 64 Ki consecutive elements of one tensor. This is
+// the same on every machine, so the partial sums depend on the tensor alone. Second stage: one
+// program adds up all partial sums. NaN and infinity propagate through both stages.
 //
-// Squares of f32 leave the range of f32. A program therefore also finds its largest element. If that element is outside
-// [kLeast, kMost], the program reads its elements a second time, from the cache, and adds up the squares of g * kUp or of
-// g * kDown. The second stage adds up each of the three kinds of partial sums, and scales what it needs of them to the
-// kind of the largest element.
+// Squares of f32 can exceed the range of f32. So a program also finds its largest element. If that
+// element is outside [kLeast, kMost], the program reads its elements a second time, from the cache,
+// and adds up the squares of g * kUp or of g * kDown. The second stage adds up each of the three
+// kinds of partial sums, and scales them to the kind of the largest element.
 #include "kernels/optimizer/global_norm.h"
 
 #include "kernels/core/record.h"
@@ -20,10 +20,12 @@ namespace {
 constexpr SquaresMeta kSquares{};
 constexpr int64_t kPerProgram = kSquares.block * kSquares.per_program;
 
-// A sum of 2^16 squares of at most kMost is below 2^100, so that 2^27 programs' sums fit f32. What squares below 2^-126 lose,
-// at most 2^-134 together, is too little for a sum of kLeast^2 or more.
+// The sum of 2^16 squares of at most kMost is at most 2^100, so that the partial sums of 2^27
+// programs fit in f32. Squares below 2^-126 lose at most 2^-134 together, which is negligible in a
+// sum of at least kLeast^2.
 constexpr float kLeast = 0x1p-50f, kMost = 0x1p42f;
-// The smallest denormal, 2^-149, times kUp has a square of 2^-98; a sum of squares below (2^128 kDown)^2 fits.
+// The smallest denormal, 2^-149, times kUp has a square of 2^-98. Sums of squares below (2^128
+// kDown)^2 fit in f32.
 constexpr int kUpExponent = 100, kDownExponent = -80;
 constexpr float kUp = 0x1p100f, kDown = 0x1p-80f;
 
@@ -74,7 +76,7 @@ void finish_norm(KernelBuilder& k, const NormMeta& m) {
                                                             down + where(exponent > 0.0f, squares, 0.0f));
                                              });
   const Scalar small = sum(up), middle = sum(as_is), large = sum(down);
-  // NaN differs from 0, too.
+  // The comparisons with 0 are true for NaN.
   const Scalar norm = where(large != 0.0f, sqrt(large + middle * kDown * kDown) / kDown,
                             where(middle != 0.0f, sqrt(middle + small / kUp / kUp), sqrt(small) / kUp));
   norm_view.store({0}, norm);

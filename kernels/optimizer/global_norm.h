@@ -21,13 +21,14 @@ struct SquaresMeta : SquaresOptions {
   int64_t per_program = 16;  // tiles of a program
 };
 
-// Partial sums of squares of one tensor. Arguments: partials [programs, 2] f32, x [n] type. A partial is a sum of scaled
-// squares and its scale: the sum of squares is partials[i, 0] * 2^(2 partials[i, 1]).
+// Partial sums of squares of one tensor. Arguments: partials [programs, 2] f32, x [n] type. A
+// partial is a sum of scaled squares and its scale: the sum of squares is
+// partials[i, 0] * 2^(2 partials[i, 1]).
 void sum_of_squares(KernelBuilder& k, const SquaresMeta& m);
 
 struct NormOptions {
-  bool counts_steps = false;    // `steps` is there
-  bool counts_skipped = false;  // `skipped` is there
+  bool counts_steps = false;    // has the argument `steps`
+  bool counts_skipped = false;  // has the argument `skipped`
 
   template <class V>
   void visit(V&& v) {
@@ -40,16 +41,18 @@ struct NormMeta : NormOptions {
   int64_t block = 1024;
 };
 
-// Arguments: norm [1] f32, factor [1] f32, nonfinite [1] i32 (1 if the norm is NaN or infinite, else 0), [steps [1] i64,
-// which a finite norm adds 1 to], [skipped [1] i64, which another one adds 1 to], partials [p, 2] f32, max_norm f32.
+// Arguments: norm [1] f32, factor [1] f32, nonfinite [1] i32 (1 if the norm is NaN or infinite,
+// else 0), [steps [1] i64], [skipped [1] i64], partials [p, 2] f32, max_norm f32. A finite norm
+// adds 1 to steps; any other norm adds 1 to skipped.
 void finish_norm(KernelBuilder& k, const NormMeta& m);
 
-// Per tensor: one launch; its "partials" is the tensor's slice, sum_of_squares_programs() rows long, of one buffer for all
-// tensors. Rows: elements of the tensor.
+// First stage, one launch per tensor. Its "partials" is the tensor's slice of one buffer for all
+// tensors, with sum_of_squares_programs() rows. Rows: elements of the tensor.
 Operation sum_of_squares(const Machine& machine, const SquaresOptions& options);
 Size sum_of_squares_programs();
 
-// Then once, on the whole buffer. norm = sqrt(sum of squares), factor = min(1, max_norm / (norm + 1e-6)).
+// Second stage, once, on the whole buffer: norm = sqrt(sum of squares),
+// factor = min(1, max_norm / (norm + 1e-6)).
 Operation finish_norm(const Machine& machine, const NormOptions& options = {});
 
 extern const FixedKernel<SquaresOptions> sum_of_squares_kernel;

@@ -1,13 +1,15 @@
-// s_j = sum over rows of dy_ij, in f32 and in a fixed order: a program goes down a block of columns through its part of
-// the rows; reduce_partials adds up what each has summed, where a column has several programs.
+// s_j = sum over rows of dy_ij, in f32 and in a fixed order. A program loops over its part of the
+// rows of a block of columns. If several programs have the same columns, reduce_partials adds up
+// their partial sums.
 //
 // Bytes, s = sizeof(type): n F s read, and the partial sums written and read, 4 F bytes a part.
 #include "kernels/reduce/column_sums.h"
 
 namespace ligerdsl::kernels {
 
-// With lanes, lane r of a tile's rows adds rows r, r + rows, ... of its part in order, and the lanes are added last; else
-// each tile's rows are added first, and rows that fill no tile are added one by one behind the others.
+// Order of the additions. If m.lanes, row r of the tile accumulates rows r, r + rows, ... of the
+// part in order, and these lanes are added up after the loop. Otherwise the rows of each tile are
+// added first. The last rows, which do not fill a tile, are then added one by one after the others.
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m) {
   View out = m.partial ? k.view("partials", f32, {dyn, m.cols}) : k.view("d_bias", m.out_type, {m.cols});
   View d_y = k.view("d_y", m.type, {dyn, m.cols});

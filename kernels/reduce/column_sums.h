@@ -1,4 +1,4 @@
-// Sums of columns over all rows: the gradient of a bias.
+// Column sums over all rows: the gradient of a bias.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -10,8 +10,8 @@ namespace ligerdsl::kernels {
 
 struct ColumnSumsOptions {
   int64_t cols = 4096;      // row width F
-  DType type = f32;         // of the rows
-  DType out_type = f32;     // of the sums
+  DType type = f32;         // dtype of the rows
+  DType out_type = f32;     // dtype of the column sums
   bool accumulate = false;  // d_bias += ...; f32 only
 
   template <class V>
@@ -27,24 +27,25 @@ struct ColumnSumsMeta : ColumnSumsOptions {
   int64_t rows = 4;
   int64_t block = 1024;  // columns of a tile
   int stages = 1;        // tiles in flight
-  bool lanes = true;     // each row of a tile has sums of its own
-  bool partial = true;   // the sums are partial ones, of several programs for each column
+  bool lanes = true;     // each row of a tile has its own partial sums
+  bool partial = true;   // write partial sums, because each column has several programs
 };
 
-// Arguments: partials [parts, F] f32, or d_bias [F] out_type where a program sums all rows, and d_y [n, F] type. Partial
-// sum p is that of the tiles of rows p, p + parts, ...
+// Arguments: partials [parts, F] f32, or d_bias [F] out_type if one program adds up all rows of a
+// column, and d_y [n, F] type. Partial sum p is the sum of row tiles p, p + parts, ...
 void column_sums(KernelBuilder& k, const ColumnSumsMeta& m);
 
-// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch, on a CPU of the first one too, which alone runs
-// where there are few rows; the scratch, where there is any, "partials".
+// Rows: rows of d_y. d_bias [F] out_type is an argument of the last launch. On a CPU it is also an
+// argument of the first launch, which runs alone if there are few rows. The scratch, if any, is
+// "partials".
 Operation bias_add_backward(const Machine& machine, const ColumnSumsOptions& options);
 
 struct ColumnSumsConfig {
-  int rows = 32;  // of a tile
+  int rows = 32;  // rows per tile
   int num_warps = 8;
-  int vectors = 4;          // of 16 bytes that a thread has of a tile
-  int stages = 2;           // tiles in flight: the one at work and those on their way
-  int programs_per_sm = 4;  // of all blocks of columns together
+  int vectors = 4;          // 16-byte vectors per thread and tile
+  int stages = 2;           // tiles in use or in flight
+  int programs_per_sm = 4;  // programs per SM, for all blocks of columns together
 
   int64_t columns(DType type) const {
     return int64_t{program::kWarpThreads} * num_warps * vector_width(type) * vectors / rows;
@@ -60,12 +61,13 @@ struct ColumnSumsConfig {
   }
 };
 
-// What a kernel that sums columns has: arrays of rows that it reads, sums of each column that it keeps.
+// Work of a kernel that adds up columns: number of arrays that it reads, and of column sums.
 struct ColumnSumsWork {
   int arrays = 1, sums = 1;
 };
 ColumnSumsConfig column_sums_config(const Machine& machine, DType type, int64_t cols, ColumnSumsWork work = {});
-// Why so many sums over tiles of so many rows and columns cannot be made so; empty: they can.
+// Returns the reason why a kernel with `sums` results per column cannot have this tile; empty if it
+// can.
 std::string refused_column_tile(const Machine& machine, DType type, int64_t cols, int64_t tile_rows, int64_t tile_cols,
                                 int sums = 1);
 

@@ -1,4 +1,4 @@
-// Streams: one tile per program, no loop.
+// One tile per program, no loop.
 #include "kernels/reduce/convert_rows.h"
 
 #include "kernels/core/index_view.h"
@@ -26,7 +26,7 @@ Operation operation(const Machine& machine, const std::string& name, ConvertRows
   return {.steps = {record_step(name, meta.to, build, meta, elementwise_launch(tile, meta.cols))}};
 }
 
-// One element for each row of the program's tile: whether its label is ignore_index.
+// Returns one element per row of the program's tile: true if the row's label is ignore_index.
 Tile ignored_rows(KernelBuilder& k, const ConvertRowsMeta& m, const Place& at) {
   const View labels = index_view(k, "labels", m.label_type);
   const Scalar ignore_index = k.scalar("ignore_index", i64);
@@ -49,7 +49,7 @@ void zero_rows(KernelBuilder& k, const ConvertRowsMeta& m) {
   out.partition({m.rows, m.block}).store({at.row, at.column}, k.zeros({m.rows, m.block}, m.to));
 }
 
-// Selects zeros: 0 times a number that is no number is none either.
+// Selects zeros instead of multiplying by 0, because 0 times NaN is NaN.
 void counted_rows(KernelBuilder& k, const ConvertRowsMeta& m) {
   View out = k.view("out", m.to, {dyn, m.cols});
   View in = k.view("in", m.from, {dyn, m.cols});
@@ -65,7 +65,7 @@ void clear_ignored_rows(KernelBuilder& k, const ConvertRowsMeta& m) {
   const Place at = place_of(k, out, m);
   const Tile ignored = ignored_rows(k, m, at);
   const Partition tiles = out.partition({m.rows, m.block});
-  // Most tiles have no such row: they are neither read nor written.
+  // Most tiles have no ignored row and are neither read nor written.
   k.if_(reduce_max(ignored.to(i32)) > 0, [&] {
     const Tile all = ignored.expand_dims(1).broadcast_to({m.rows, m.block}), x = tiles.load({at.row, at.column});
     tiles.store({at.row, at.column}, where(all, k.zeros({m.rows, m.block}, m.to), x));

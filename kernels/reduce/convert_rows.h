@@ -1,4 +1,5 @@
-// Rows in another data type, rows of zeros, and rows that count: what operations of several kernels need between them.
+// Row conversions that operations of several kernels need between them: to another dtype, to zeros,
+// and to zeros in ignored rows.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +23,8 @@ void convert_rows(KernelBuilder& k, const ConvertRowsMeta& m);
 // out = 0. Arguments: out [n, H] `to`.
 void zero_rows(KernelBuilder& k, const ConvertRowsMeta& m);
 
-// out = in, rounded to the type of out, but 0 in rows whose label is ignore_index, whatever `in` holds there.
-// Arguments: out [n, H] `to`; in [n, H] `from`; labels [n]; ignore_index i64.
+// out = in, rounded to the type of out, but 0 in rows whose label is ignore_index, whatever `in`
+// holds there. Arguments: out [n, H] `to`; in [n, H] `from`; labels [n]; ignore_index i64.
 void counted_rows(KernelBuilder& k, const ConvertRowsMeta& m);
 
 // out = 0 in rows whose label is ignore_index; other rows stay as they are.

@@ -8,25 +8,27 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// One SM in this number belongs to no group that takes clusters of four or more (H200).
+// One SM in 11 cannot run clusters of four CTAs or more (H200).
 constexpr int64_t kUngroupedSms = 11;
 constexpr int64_t kProgramsOnCpu = 64;
-// Least rows per program on a CPU: reading them takes long compared with writing the partial sum.
+// Least rows per program on a CPU, so that loading them takes much longer than storing the partial
+// sum.
 constexpr int64_t kRowsOnCpu = 64;
 
 }  // namespace
 
 std::string refused_sum_in_shared_memory(const Machine& machine, int64_t elements) {
   if (!machine.is_gpu()) return "";
-  // In f32.
+  // The exchange is in f32.
   const int64_t bytes = elements * size_of(f32), room = machine.shared_per_cta - machine.exchange_bytes;
   if (bytes <= room) return "";
-  return "adding up the rows of a tile takes " + std::to_string(bytes) + " bytes of shared memory, " +
-         std::to_string(room) + " are there; use fewer vectors or warps";
+  return "shared memory for the sum over a tile's rows: expected at most " + std::to_string(room) + " bytes, got " +
+         std::to_string(bytes) + "; use fewer vectors or warps";
 }
 
 PartialCount partial_count(const Size& tiles, int64_t most) {
-  // The fewest programs for which none has more tiles than with `most` of them: each partial sum costs a write and a read.
+  // The fewest programs that give no program more tiles than `most` programs would. Each partial
+  // sum costs a store and a load.
   return {.of_rows = ceil_div(tiles, max(ceil_div(tiles, most), 1)), .most = min(tiles, most), .limit = most};
 }
 

@@ -1,4 +1,5 @@
-// Number of programs that each keep partial sums of columns: enough to fill the machine, few enough that reducing them is cheap.
+// Number of programs with partial sums of columns: enough to fill the machine, and few enough that
+// adding up the partial sums is cheap.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +20,12 @@ struct PartialCount {
 PartialCount partial_count(const Size& tiles, int64_t most);
 // Returns the count of a kernel whose clusters of `num_ctas` CTAs take whole tiles of rows.
 PartialCount norm_partials(const Machine& machine, int64_t tile_rows, int per_sm, int num_ctas);
-// Returns the count of a kernel that splits the columns into blocks; the programs of all blocks together fill the machine.
+// Returns the count of a kernel that splits the columns into blocks. The programs of all blocks
+// together fill the machine.
 PartialCount column_partials(const Machine& machine, int64_t cols, int64_t tile_rows, int64_t tile_cols, int per_sm);
 
-// Returns the reason why a GPU cannot add the rows of a tile of `elements` elements in shared memory, which it does if
-// different warps hold them; empty if it can.
+// Returns the reason why a GPU cannot add up the rows of a tile of `elements` elements in shared
+// memory; empty if it can. Shared memory is needed if different warps hold the rows.
 std::string refused_sum_in_shared_memory(const Machine& machine, int64_t elements);
 
 }  // namespace ligerdsl::kernels

@@ -1,4 +1,5 @@
-// Lane r of the rows of a program's tile adds partials r, r + rows, ... in order; the lanes are added last.
+// Row r of a program's tile accumulates partials r, r + rows, ... in order. These lanes are added
+// up after the loop.
 #include "kernels/reduce/reduce_partials.h"
 
 #include <algorithm>
@@ -53,13 +54,13 @@ class Arguments {
   std::map<std::string, View> views_;
 };
 
-// Of all partials, or those of one group.
+// Returns the sum of all partials, or of the partials of one group.
 Tile total_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Scalar& group, const Scalar& column) {
   const Partition tiles = is_of_groups(m) ? v.partials.partition({squeeze, m.tile_rows, m.tile_cols})
                                           : v.partials.partition({m.tile_rows, m.tile_cols});
-  const Scalar turns = cdiv(v.partials.dim(is_of_groups(m) ? 1 : 0), m.tile_rows);
+  const Scalar iterations = cdiv(v.partials.dim(is_of_groups(m) ? 1 : 0), m.tile_rows);
   const auto [lanes] = k.for_range(
-      0, turns, 1, carry(k.zeros({m.tile_rows, m.tile_cols}, f32)), [&](const Scalar& i, const Tile& lanes) {
+      0, iterations, 1, carry(k.zeros({m.tile_rows, m.tile_cols}, f32)), [&](const Scalar& i, const Tile& lanes) {
         Tile added = (is_of_groups(m) ? tiles.load({group, i, column}) : tiles.load({i, column})).to(f32);
         if (!m.scale.empty()) {
           const Tile scale = v.scale.partition({m.tile_rows}).load({i}).expand_dims(1);
@@ -70,17 +71,17 @@ Tile total_of(KernelBuilder& k, const PartialSums& m, const SumViews& v, const S
   return sum(lanes, 0);
 }
 
-// Of all groups, each times 1 + its modulation.
+// Returns the sum over all groups of the group's partials times 1 + its modulation.
 Tile modulated_total(KernelBuilder& k, const PartialSums& m, const SumViews& v, const Scalar& column) {
   const Partition tiles = v.partials.partition({m.tile_groups, m.tile_rows, m.tile_cols});
   const Partition modulations = v.modulation.partition({m.tile_groups, m.tile_cols});
-  const Scalar turns = cdiv(v.partials.dim(1), m.tile_rows);
+  const Scalar iterations = cdiv(v.partials.dim(1), m.tile_rows);
   const auto [lanes] = k.for_range(
-      0, turns * ceil_div(m.groups, m.tile_groups), 1, carry(k.zeros({m.tile_groups, m.tile_rows, m.tile_cols}, f32)),
-      [&](const Scalar& i, const Tile& lanes) {
-        const Scalar groups = i / turns;
+      0, iterations * ceil_div(m.groups, m.tile_groups), 1,
+      carry(k.zeros({m.tile_groups, m.tile_rows, m.tile_cols}, f32)), [&](const Scalar& i, const Tile& lanes) {
+        const Scalar groups = i / iterations;
         const Tile factor = modulations.load({groups, column}).to(f32) + 1.0f;
-        return carry(fma(tiles.load({groups, i % turns, column}), factor.expand_dims(1), lanes));
+        return carry(fma(tiles.load({groups, i % iterations, column}), factor.expand_dims(1), lanes));
       });
   return sum(sum(lanes, 1), 0);
 }
@@ -105,12 +106,13 @@ int64_t power_over(int64_t n) {
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(n)));
 }
 
-// On a GPU a program has 16 lanes of four columns and 16 groups of rows; a program per SM leaves so many partials that each
-// thread has all of its own under way at once, and the loop turns once: 132 of them are 9 rows of a group, 9 * 16 = 144.
-// Groups of few partials are many tiles: without rows that none of them has, and wide enough for all threads.
+// Chooses the tile of a program. On a GPU a tile has 64 columns: 16 threads with four columns each,
+// and 16 groups of rows. With one partial per SM, all loads of a thread are in flight at once and
+// the loop runs once: for 132 SMs a thread has 9 rows, because 9 * 16 = 144. If groups have few
+// partials, tiles have fewer rows and more columns, so that all threads have elements.
 void set_tile(const Machine& machine, PartialSums* m) {
-  constexpr int64_t kHeld = 2048;                   // numbers of a tile of few rows, eight a thread
-  constexpr int64_t kTogether = 256, kGroups = 16;  // rows of all groups of a tile; groups
+  constexpr int64_t kHeld = 2048;                   // elements of a tile of few rows, eight per thread
+  constexpr int64_t kTogether = 256, kGroups = 16;  // most rows and most groups of a tile
   if (m->cols == 1) {
     m->tile_rows = 512;
     m->tile_cols = 1;

@@ -1,18 +1,19 @@
-// RoPE; arithmetic in f32, T = type, h = R / 2 of the R rotated columns, c = cos_i, s = sign sin_i, (a, b) = pair i of
-// a head, 0 <= i < h:
+// RoPE; arithmetic in f32, T = type, h = R / 2 of the R rotated columns, c = cos_i, s = sign sin_i,
+// (a, b) = pair i of a head, 0 <= i < h:
 //
 //   a' = round_T(a c - b s);  b' = round_T(b c + a s)
 //
-// The backward is the same rotation with sign = -1. Bytes: 2 tokens (q_heads + k_heads) D sizeof(T), and cos and sin
-// once per token. A program owns one token: its heads share cos and sin, and all loads of a head block come before its
-// stores.
+// The backward is the same rotation with sign = -1. Bytes: 2 tokens (q_heads + k_heads) D
+// sizeof(T), and cos and sin once per token. A program has one token, whose heads share cos and
+// sin. All loads of a block of heads come before its stores.
 #include "kernels/rope/rope.h"
 
 namespace ligerdsl::kernels {
 namespace {
 
-// Neighbours side by side in memory: a tile [n, 2 w] as its even and its odd columns, [n, w] each. Memory is read and
-// written in order; taking pairs apart moves nothing between threads.
+// Split of a tile [n, 2 w] into its even and its odd columns, [n, w] each, and back. The two
+// elements of a pair are contiguous, so one thread has both and the split moves nothing between
+// threads.
 struct Pairs {
   Tile is_odd;  // [1, 1, 2]
   explicit Pairs(KernelBuilder& k) : is_odd((k.arange(2) == 1).reshape({1, 1, 2})) {}
@@ -48,12 +49,13 @@ class AngleTables {
   }
 
  private:
-  // [1, width] of one token.
+  // Returns the row of one token, [1, width].
   Tile columns(const View& view, const Scalar& batch, const Scalar& position, int64_t width) const {
     if (m_.layout == RopeLayout::multimodal) return sections(view, batch, position, width);
     return view.partition({squeeze, squeeze, width}).load({batch, position, 0}).to(f32).expand_dims(0);
   }
-  // Each column from the plane of its section.
+  // Returns the row of one token, with each column from the plane (time, height or width) of its
+  // section.
   Tile sections(const View& view, const Scalar& batch, const Scalar& position, int64_t width) const {
     const int64_t per_angle = m_.complex_angles ? 2 : 1;
     Tile column = k_.arange(width).to(i64);
@@ -69,7 +71,7 @@ class AngleTables {
   View cos_, sin_;
 };
 
-// The heads of one tensor.
+// Heads of one tensor.
 class Heads {
  public:
   Heads(KernelBuilder& k, const RopeMeta& m, const std::string& name, int64_t count, int64_t block)
@@ -89,7 +91,7 @@ class Heads {
   const View& in() const { return in_; }
 
   void rotate(const Scalar& batch, const Scalar& position, const Angles& angles) const {
-    constexpr int64_t kMostUnrolled = 32;  // real models have one block to four
+    constexpr int64_t kMostUnrolled = 32;  // real models have one to four blocks
     const int64_t blocks = ceil_div(count_, block_);
     if (blocks > kMostUnrolled) {
       k_.for_range(0, blocks, 1, [&](Scalar first) { rotate_block(batch, position, first, angles); });
@@ -107,7 +109,7 @@ class Heads {
     }
     if (m_.tail() > 0) copy_tail(batch, position, first);
   }
-  // (a, b) -> (a', b')
+  // Returns (a', b') of (a, b).
   Carry<Tile, Tile> rotated(const Tile& a, const Tile& b, const Angles& angle) const {
     return carry(fma(a, angle.cos, -(b * angle.sin)).to(m_.type), fma(b, angle.cos, a * angle.sin).to(m_.type));
   }

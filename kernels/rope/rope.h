@@ -7,23 +7,23 @@
 
 namespace ligerdsl::kernels {
 
-// Which columns of a head form the pair that angle i rotates, and where its angle comes from.
+// Columns of a head that form the pair rotated by angle i, and the source of that angle.
 enum class RopeLayout {
   half,         // i and i + h (NeoX, Hugging Face)
   interleaved,  // 2 i and 2 i + 1 (GPT-J, Llama 4)
-  multimodal,   // as half; three tables of angles (time, height, width), each for its section of i (Qwen2-VL)
+  multimodal,   // like half, with three tables of angles (time, height, width), one per section of i (Qwen2-VL)
 };
 
 struct RopeOptions {
-  DType type = f32;        // of q and k
-  DType angle_type = f32;  // of cos and sin
+  DType type = f32;        // dtype of q and k
+  DType angle_type = f32;  // dtype of cos and sin
   int64_t q_heads = 1;
   int64_t k_heads = 1;          // any number; 0: there is no k
   int64_t head_dim = 64;        // D >= 2
   int64_t rotary_dim = 0;       // R <= D: columns that are rotated, 0: all; the others are copied
-  bool batched_angles = false;  // cos and sin have a batch dimension of their own, else one is shared by all
+  bool batched_angles = false;  // cos and sin differ per batch; else all batches share them
   RopeLayout layout = RopeLayout::half;
-  int64_t time_section = 0, height_section = 0;  // multimodal: angles of the first two sections
+  int64_t time_section = 0, height_section = 0;  // multimodal: number of angles of the first two sections
   bool complex_angles = false;                   // cos holds the pairs (cos, sin); there is no sin
 
   int64_t angles() const { return (rotary_dim == 0 ? head_dim : rotary_dim) / 2; }  // h
@@ -53,13 +53,13 @@ struct RopeMeta : RopeOptions {
 };
 
 // Arguments, h = R / 2 rounded down:
-//   q_out, q_in type: a view of q's rotated columns; q_out may be exactly q_in.
-//     half, multimodal: [batch, seq, q_heads, 2, h], the last two dimensions being the halves (strides h e, e for
-//     elements e apart); interleaved: [batch, seq, q_heads, 2 h].
-//   When 2 h < D also q_tail_out, q_tail_in [batch, seq, q_heads, D - 2 h]: its other columns.
-//   The same for k unless k_heads is 0.
-//   cos, [sin] [1 or batch, seq, h] angle_type; multimodal: [3, 1 or batch, seq, h]; complex_angles: cos
-//   [..., seq, 2 h].
+//   q_out, q_in type: views of the rotated columns of q; q_out may be exactly q_in.
+//     half, multimodal: [batch, seq, q_heads, 2, h]; the dimension of size 2 selects the half.
+//     interleaved: [batch, seq, q_heads, 2 h].
+//   q_tail_out, q_tail_in [batch, seq, q_heads, D - 2 h], only if 2 h < D: the other columns of q.
+//   k_out, k_in, k_tail_out, k_tail_in likewise, unless k_heads is 0.
+//   cos, [sin] [1 or batch, seq, h] angle_type; multimodal: [3, 1 or batch, seq, h];
+//   complex_angles: cos [..., seq, 2 h], without sin.
 //   sign f32: 1 forward, -1 backward.
 void rope(KernelBuilder& k, const RopeMeta& m);
 
@@ -67,9 +67,9 @@ void rope(KernelBuilder& k, const RopeMeta& m);
 Operation rope(const Machine& machine, const RopeOptions& options);
 
 struct RopeConfig {
-  int heads = 1;  // of a tile of q or k, at most
+  int heads = 1;  // most heads per tile of q or k
   int num_warps = 4;
-  int min_ctas_per_sm = 0;  // 0: no floor
+  int min_ctas_per_sm = 0;  // 0: no minimum
 
   template <class V>
   void visit(V&& v) {

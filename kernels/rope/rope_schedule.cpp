@@ -7,10 +7,11 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Vectors of a thread, of q and k together: heads that do not add up to a power of two leave it many.
+// Most vectors per thread, of q and k together. A thread has many if the heads do not add up to a
+// power of two.
 constexpr int64_t kMostHeld = 128;
 
-// Heads of a tile are those that its tensor has, or as many as the Config allows.
+// A tile has all heads of its tensor, up to config.heads.
 RopeMeta meta_of(const RopeOptions& o, const RopeConfig& config) {
   RopeMeta meta{o};
   meta.half = tile_width(o.angles());
@@ -32,14 +33,14 @@ int64_t threads_of(const RopeConfig& config) {
   return int64_t{program::kWarpThreads} * config.num_warps;
 }
 
-// More of them are no other tiles.
+// Returns the largest useful value of RopeConfig::heads: larger values give the same tiles.
 int64_t most_heads(const RopeOptions& o) {
   const int64_t widest = std::max(tile_width(o.q_heads), tile_width(std::max<int64_t>(o.k_heads, 1)));
   return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(widest)));
 }
 
-// Registers of a thread, by what it holds of q and k together and of k alone, in vectors. None where tiles are masked,
-// which takes more of them, and where no rule fits.
+// Registers per thread, by the vectors per thread of q and k together, and of k alone. There is no
+// limit if no rule fits, or if tiles are masked, which takes more registers.
 struct RegisterRule {
   int64_t most_held, least_keys;
   int registers;
@@ -49,11 +50,12 @@ constexpr RegisterRule kRegisters[] = {
     {.most_held = 6,
      .least_keys = 1,
      .registers = 64,
-     .measured = "2048 tokens of 32 + 8 heads are two waves with 64 registers, 29.1 us forward and backward, two and a "
-                 "quarter with the 72 that ptxas takes, 30.0 us"},
+     .measured = "2048 tokens with 32 + 8 heads take 29.1 us, forward and backward, in two waves with 64 registers, "
+                 "and 30.0 us in 2.25 waves with the 72 registers that ptxas chooses"},
 };
 
-// CTAs of an SM whose threads have the registers of the rule.
+// Returns the minimum of CTAs per SM that limits threads to the registers of the rule; 0 without a
+// rule.
 int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& meta, int num_warps) {
   const bool masked = meta.q_block != o.q_heads || meta.k_block != o.k_heads || meta.half != o.angles();
   if (masked || o.layout == RopeLayout::multimodal) return 0;
@@ -66,14 +68,14 @@ int ctas_per_sm(const Machine& machine, const RopeOptions& o, const RopeMeta& me
 }
 
 RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
-  // At most 8192 elements of a tile's half, 16 per thread of the largest CTA used here.
+  // Each half of a tile has at most 8192 elements, 16 per thread of the largest CTA used here.
   const int64_t heads =
       std::max<int64_t>(1, floor_power_of_two(8192 / std::max(tile_width(o.angles()), tile_width(o.tail()))));
   RopeConfig config{.heads = static_cast<int>(std::min(heads, most_heads(o)))};
   if (!machine.is_gpu()) return config;
   RopeMeta meta = meta_of(o, config);
   config.num_warps = warps_for(elements_of(meta), o.type, 4, 16);
-  // 256 heads and one of a key are one warp's: too much for its threads.
+  // 256 heads of q and one of k would give a single warp too many vectors per thread.
   while (config.heads > 1 && vectors_of(o, meta) > kMostHeld * threads_of(config)) {
     config.heads /= 2;
     meta = meta_of(o, config);
@@ -85,14 +87,16 @@ RopeConfig heuristic(const Machine& machine, const RopeOptions& o) {
 
 std::string valid(const Machine& machine, const RopeOptions& o, const RopeConfig& config) {
   if (config.heads > most_heads(o))
-    return "no tensor has so many heads; use heads=" + std::to_string(most_heads(o)) + " or less";
+    return "heads: expected at most " + std::to_string(most_heads(o)) + ", got " + std::to_string(config.heads) +
+           "; use fewer";
   const int64_t threads = threads_of(config), vectors = vectors_of(o, meta_of(o, config));
   if (!machine.is_gpu()) return "";
   if (config.num_warps > 1 && vectors < threads)
-    return "tiles of " + std::to_string(vectors) + " vectors leave threads without one; use fewer warps or more heads";
+    return "vectors per tile: expected at least " + std::to_string(threads) + ", got " + std::to_string(vectors) +
+           "; use fewer warps or more heads";
   if (vectors > kMostHeld * threads)
-    return "a thread would hold " + std::to_string(ceil_div(vectors, threads)) + " vectors, at most " +
-           std::to_string(kMostHeld) + " are possible; use more warps or fewer heads";
+    return "vectors per thread: expected at most " + std::to_string(kMostHeld) + ", got " +
+           std::to_string(ceil_div(vectors, threads)) + "; use more warps or fewer heads";
   return "";
 }
 

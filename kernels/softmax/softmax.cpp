@@ -3,8 +3,8 @@
 //   y = round_T(e^(scale x - max) / sum);  masked columns are exactly 0
 //   dx = round_T(scale y (dy - sum(dy y)));  masked columns are exactly 0
 //
-// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s; rows wider than a tile are read twice. A row whose unmasked
-// columns are all -inf is NaN, as the formula says.
+// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s; rows wider than a tile are read twice. A
+// row whose unmasked columns are all -inf becomes NaN, as in the formula.
 #include "kernels/softmax/softmax.h"
 
 #include <numbers>
@@ -12,7 +12,7 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Which columns of which rows count.
+// Mask of the columns that count in each row.
 struct Mask {
   Scalar cols;     // i32
   Scalar queries;  // i32, causal only
@@ -24,12 +24,13 @@ struct Mask {
     cols = x.dim(1).to(i32);
     if (causal) queries = k.scalar("queries", i32);
   }
-  // Columns that count in a row, for rows given as a tile or a scalar.
+  // Returns the number of columns that count in a row, given as a scalar, or in rows, given as a
+  // tile.
   template <class Rows>
   Rows limit(const Rows& row) const {
     return row % queries + (cols - queries + 1);
   }
-  // t where `counts`, else `otherwise`.
+  // Returns t where `counts` is true, and `otherwise` elsewhere.
   Tile where_counted(const Tile& counts, const Tile& t, double otherwise) const {
     return all ? t : where(counts, t, otherwise);
   }
@@ -37,9 +38,9 @@ struct Mask {
 
 }  // namespace
 
-// Rows that fit a tile: [rows, block].
 namespace {
 
+// Rows that fit in a tile [rows, block].
 struct ResidentRows {
   Scalar row;
   Tile counts;  // i1 [rows, block]
@@ -53,7 +54,7 @@ struct ResidentRows {
   }
 };
 
-// One row in blocks.
+// One row, in blocks.
 struct LoopedRow {
   KernelBuilder& k;
   const SoftmaxMeta& m;
@@ -66,7 +67,7 @@ struct LoopedRow {
     blocks = cdiv(mask.cols, m.block);
     used_blocks = cdiv(limit, m.block);
   }
-  // Rows are read twice.
+  // Returns the row as a resident row, because it is read twice.
   Resident keep(const View& view) const {
     assume(row < view.dim(0));  // a program for each row
     return view.partition({squeeze, m.block}).resident({row});
@@ -76,7 +77,7 @@ struct LoopedRow {
     view.partition({squeeze, m.block}).store({row, b}, value.to(m.type).reshape({m.block}));
   }
   Tile counts(const Scalar& b) const { return (b * m.block + k.arange(m.block)).reshape(shape) < limit; }
-  // The last block first: it is the one that the caches still hold.
+  // Calls `body` for each block. The last block comes first: the caches still hold it.
   template <class Body>
   void reversed(Body body) const {
     k.for_range(0, blocks, 1, [&](Scalar i) { body(blocks - 1 - i); });

@@ -25,13 +25,15 @@ struct SoftmaxMeta : SoftmaxOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
   bool looped = false;   // wider rows: a program makes two passes over blocks of its row
-  BlockLanes lanes;      // looped: how a block is dealt
+  BlockLanes lanes;      // looped: distribution of a block over lanes
 };
 
-// Arguments: y, x [n, cols] type; scale f32; causal: queries i32 (row r is query r % queries). y may be exactly x.
+// Arguments: y, x [n, cols] type; scale f32; causal: queries i32 (row r is query r % queries). y
+// may be exactly x.
 void softmax_forward(KernelBuilder& k, const SoftmaxMeta& m);
 
-// Arguments: d_x, d_y, y [n, cols] type; scale f32; causal: queries i32. d_x may be exactly d_y or y.
+// Arguments: d_x, d_y, y [n, cols] type; scale f32; causal: queries i32. d_x may be exactly d_y or
+// y.
 void softmax_backward(KernelBuilder& k, const SoftmaxMeta& m);
 
 // Rows: rows of x.

@@ -4,10 +4,10 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Columns of the widest rows that are one tile.
+// Columns of the widest row that fits in one tile.
 constexpr int64_t kWidest = kResidentWidth / 2;
 
-// The forward has 4 vectors of a row per thread, the backward, which reads two rows, 2.
+// `vectors` per thread of each row: 4 in the forward, and 2 in the backward, which reads two rows.
 template <int vectors>
 RowConfig heuristic(const Machine& machine, const SoftmaxOptions& o) {
   return o.cols > kWidest ? rows_in_blocks(o.type, kRowBlock, vectors) : whole_rows(machine, o.type, o.cols, vectors);
@@ -39,7 +39,7 @@ Operation backward(const Machine& machine, const SoftmaxOptions& o, const RowCon
   return operation(machine, o, config, softmax_backward_kernel.name, &softmax_backward);
 }
 
-// Of so many arrays of rows.
+// `arrays`: number of arrays of rows that the kernel reads or writes.
 template <int arrays>
 Cost cost(const SoftmaxOptions& o, int64_t rows) {
   return {static_cast<double>(arrays * o.cols * size_of(o.type)) * static_cast<double>(rows)};

@@ -1,22 +1,29 @@
-// Sparsemax over rows of H elements (Martins, Astudillo, ICML 2016, equations 2 and 3); arithmetic in f32, T = type.
+// Sparsemax over rows of H elements (Martins, Astudillo, ICML 2016, equations 2 and 3); arithmetic
+// in f32, T = type.
 //
-//   y = round_T(max(x - tau, 0)), with the tau for which the y add up to 1
-//   dx = round_T(dy - mean of dy over the support) in the support, where y > 0, else 0
+//   y = round_T(max(x - tau, 0)), with the tau for which the sum of y is 1
+//   dx = round_T(dy - mean of dy over the support) in the support (y > 0), and 0 elsewhere
 //
-// Nothing is sorted. f(tau) = sum of max(x - tau, 0) - 1 is convex, falls, and has straight pieces, so Newton's method
+// The kernel does not sort. f(tau) = sum of max(x - tau, 0) - 1 is convex, decreasing and piecewise
+// linear, so Newton's method
 //
 //   tau <- tau + f(tau) / (number of x > tau)
 //
-// climbs from below to the root and is exact once no element leaves the support. It starts at max x - 1, or nearer: some
-// of the elements have their root at or below that of all, so the largest ones of parts of the row go first: of runs of
-// neighbours where a thread has several runs, else of lanes. The fewer elements of the support share a part, the more often
-// one step over the row is left of the six or more: the one that finds no other element.
+// increases tau up to the root. It is exact once no element leaves the support.
 //
-// x and tau are relative to the row's maximum. The last step's f(tau) / count is what f32 could not say of tau; it is
-// subtracted apart, so the sum of y is right to the last bits however many elements the support has.
+// The start is max x - 1 or larger. The root of a subset of the elements is at most the root of
+// all, so the method first runs on the largest element of each part of the row. A part is a run of
+// contiguous elements if a thread has several runs, and otherwise a lane. If few elements of the
+// support share a part, often a single step over the whole row remains of six or more: the step
+// that finds no further element.
 //
-// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s, where registers of a CTA or a cluster hold a row. Wider rows
-// are read once more for each step, and for the result. A row of -inf, or with a NaN or +inf, is NaN.
+// x and tau are relative to the row's maximum. The last step's f(tau) / count is the part of tau
+// that f32 cannot represent. It is subtracted separately, so that the sum of y is accurate for any
+// size of the support.
+//
+// Bytes, s = sizeof(T): forward 2 n H s, backward 3 n H s, if the registers of a CTA or a cluster
+// hold a row. Wider rows are read again for each step and for the result. A row of -inf, or with a
+// NaN or +inf, becomes NaN.
 #include "kernels/softmax/sparsemax.h"
 
 #include <algorithm>
@@ -25,13 +32,14 @@
 namespace ligerdsl::kernels {
 namespace {
 
-constexpr int kEarlySteps = 5;    // with the largest elements of parts
-constexpr int kRunsOfThread = 4;  // at least, where each is a part
-// Of short rows a step over parts costs a fourth of one over all elements, and after two there are two or three left, not five.
+constexpr int kEarlySteps = 5;    // steps on the largest elements of parts
+constexpr int kRunsOfThread = 4;  // least runs per thread for which each run is a part
+// With short rows, a step over parts costs a fourth of a step over all elements. After two such
+// steps, two or three steps over all elements remain instead of five.
 constexpr int kEarlyStepsOfShort = 2;
-constexpr int64_t kRun = 8;  // elements of a part, at least
+constexpr int64_t kRun = 8;  // most columns of a run that is a part, with several rows per tile
 
-// The root's f32 number, what is left of it, and how many elements are above.
+// Root of f: `tau` in f32, the rest of it, and the number of elements above it.
 template <class Number>
 struct Threshold {
   Number tau, rest, count;
@@ -50,7 +58,8 @@ Tile ones_where(KernelBuilder& k, const Tile& positive) {
   return where(positive > 0.0f, 1.0f, k.zeros(positive.shape(), f32));
 }
 
-// Where Newton's method begins, and how many of some elements are above, if it is their root; else 0.
+// Start of Newton's method. `count`: number of the parts' largest elements above tau if tau is
+// their root; otherwise 0.
 template <class Number>
 struct Start {
   Number tau, count;
@@ -61,9 +70,11 @@ Number quotient(const SparsemaxMeta& m, const Number& sum, const Number& count) 
   return m.exact_division ? sum / count : fast_div(sum, count);
 }
 
-// Newton's method over elements that are relative to the largest. `above` gives the sum of max(x - tau, 0) and how many
-// of these are not 0. Rows of a tile go on until the last one is done. A row is done where a step leaves the number as
-// it was, or grows it by rounding; that the first step finds no more elements than the start knew of is enough, too.
+// Runs Newton's method over elements that are relative to the largest. `above` returns the sum of
+// max(x - tau, 0) and the number of these terms that are not 0. The loop ends when all rows of the
+// tile are done. A row is done when a step does not reduce the number of elements above tau;
+// rounding may even increase it. A row is also done if the first step finds no more elements than
+// start.count.
 template <class Number, class Above>
 Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<Number>& start, const Above& above) {
   const auto cols = static_cast<double>(m.cols);
@@ -82,7 +93,7 @@ Threshold<Number> newton(KernelBuilder& k, const SparsemaxMeta& m, const Start<N
   return {tau, rest, count};
 }
 
-// A row that is dealt to lanes, whole or in blocks.
+// Row that is distributed over lanes, whole or in blocks.
 class LaneRow {
  public:
   LaneRow(KernelBuilder& k, const SparsemaxMeta& m, const View& x)
@@ -108,7 +119,7 @@ class LaneRow {
     return tiles_.load({row_, b}, {.pad = -INFINITY}).to(f32).reshape(m_.lanes.shape());
   }
 
-  // [ctas, parts]
+  // Returns the largest element of each part, [ctas, parts].
   Tile largest_of_parts() const {
     const BlockLanes& lanes = m_.lanes;
     if (m_.looped) {
@@ -122,8 +133,9 @@ class LaneRow {
     return reduce_max(whole_, of_run).reshape({lanes.ctas, lanes.fold * lanes.lanes});
   }
 
-  // The largest elements of parts say the row's, and a tau. The CTAs of a cluster look at their own ones and meet once for
-  // a place to begin, from where they go on together.
+  // Sets the row's maximum and the start of tau from the largest elements of parts. The CTAs of a
+  // cluster first use their own parts. They synchronise once to combine their results, and continue
+  // together.
   void start_from(const Tile& largest) {
     const Tile top = reduce_max(largest, 1);
     const Tile x = largest - finite_maximum(top).expand_dims(1);
@@ -173,13 +185,13 @@ class LaneRow {
   Scalar row_;
   Partition tiles_;
   int64_t blocks_;
-  Tile whole_;  // relative to the largest, once that is known
+  Tile whole_;  // relative to the largest element, once that is known
   Scalar top_;
   Start<Scalar> start_;
   Threshold<Scalar> threshold_;
 };
 
-// A program's rows of d_y and y, whole or in blocks.
+// Rows of d_y and y of a program, whole or in blocks.
 struct GradientRows {
   KernelBuilder& k;
   const SparsemaxMeta& m;
@@ -190,18 +202,18 @@ struct GradientRows {
     const Tile t = tiles.load({row, b}).to(f32);
     return m.rows == 1 ? t.reshape(m.lanes.shape()) : t;
   }
-  // d_y where y is not 0, and NaN where it is NaN.
+  // Returns dy - mean where y > 0, NaN where y is NaN, and 0 elsewhere.
   template <class Mean>
   Tile gradient(const Tile& dy, const Tile& yt, const Mean& mean) const {
     return where(yt > 0.0f, dy - mean, yt * 0.0f);
   }
 };
 
-// Rows side by side, in pieces of columns of which a thread has a vector each: what it has of a row it adds up alone, and few
-// lanes share a row.
-class SideBySide {
+// Several rows per tile. Columns are split into pieces of which each thread has one vector. A
+// thread adds up its elements of all pieces, so that few lanes share a row.
+class TileOfRows {
  public:
-  SideBySide(KernelBuilder& k, const SparsemaxMeta& m, const View& x) : k_(k), m_(m), row_(k.program_id(0)) {
+  TileOfRows(KernelBuilder& k, const SparsemaxMeta& m, const View& x) : k_(k), m_(m), row_(k.program_id(0)) {
     for (int64_t i = 0; i < m.pieces; ++i) pieces_.push_back(tiles(x).load({row_, i}, {.pad = -INFINITY}).to(f32));
     const Tile largest = largest_of_runs(), top = reduce_max(largest, 1).expand_dims(1);
     for (Tile& piece : pieces_) piece = piece - top;
@@ -223,7 +235,7 @@ class SideBySide {
  private:
   Partition tiles(const View& v) const { return v.partition({m_.rows, m_.block / m_.pieces}); }
 
-  // Of the pieces together.
+  // Returns the largest element of each run, over all pieces.
   Tile largest_of_runs() const {
     Tile most = pieces_[0];
     for (size_t i = 1; i < pieces_.size(); ++i) most = max(most, pieces_[i]);
@@ -231,7 +243,8 @@ class SideBySide {
     return width <= run ? most : reduce_max(most.reshape({m_.rows, width / run, run}), 2);
   }
 
-  // Where each row begins, given the largest elements of its runs relative to the row's.
+  // Returns the start of each row, given the largest elements of its runs relative to the row's
+  // maximum.
   Start<Tile> start(const Tile& largest) const {
     const auto over = [&](const Tile& tau) { return max(largest - tau, 0.0f); };
     const auto count = [&](const Tile& over) { return sum(ones_where(k_, over), 1).expand_dims(1); };
@@ -248,7 +261,7 @@ class SideBySide {
   KernelBuilder& k_;
   const SparsemaxMeta& m_;
   Scalar row_;
-  std::vector<Tile> pieces_;  // relative to the largest, once that is known
+  std::vector<Tile> pieces_;  // relative to the largest element, once that is known
   Threshold<Tile> threshold_;
 };
 
@@ -257,7 +270,7 @@ class SideBySide {
 void sparsemax_forward(KernelBuilder& k, const SparsemaxMeta& m) {
   const View y = k.view("y", m.type, {dyn, m.cols}), x = k.view("x", m.type, {dyn, m.cols});
   if (m.rows == 1) return LaneRow(k, m, x).store(y);
-  SideBySide(k, m, x).store(y);
+  TileOfRows(k, m, x).store(y);
 }
 
 void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m) {
@@ -286,7 +299,7 @@ void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m) {
     return carry(total + m.lanes.sum(in_support(dy, yt)), count + m.lanes.sum(ones_where(k, yt)));
   });
   const Scalar mean = sum(total) / sum(count);
-  // The last block first: it is the one that the caches still hold.
+  // The last block comes first: the caches still hold it.
   k.for_range(0, blocks, 1, [&](Scalar i) {
     const Scalar b = static_cast<int32_t>(blocks - 1) - i;
     store(b, rows.gradient(rows.load(rows.d_y, b), rows.load(rows.y, b), mean));

@@ -1,4 +1,5 @@
-// Sparsemax over rows: the nearest point of the simplex, in which most elements are exactly 0.
+// Sparsemax over rows: projection onto the probability simplex, in which most elements are exactly
+// 0.
 #pragma once
 
 #include "kernels/core/config.h"
@@ -22,11 +23,11 @@ struct SparsemaxOptions {
 struct SparsemaxMeta : SparsemaxOptions {
   int64_t rows = 1;      // rows of a tile
   int64_t block = 1024;  // columns of a tile: the whole row unless `looped`
-  int64_t pieces = 1;    // forward, more than one row: tiles side by side that hold the rows' columns
+  int64_t pieces = 1;    // forward with several rows: number of tiles that the columns are split into
   bool looped = false;   // wider rows: a program makes several passes over blocks of its row
-  BlockLanes lanes;      // rows of 1: how a block is dealt
-  // Forward: divide exactly. An approximate division has a tenth of the instructions and no branch, around which ptxas keeps
-  // more registers alive.
+  BlockLanes lanes;      // rows = 1: distribution of a block over lanes
+  // Forward: divide exactly. An approximate division has a tenth of the instructions and no branch,
+  // but with many elements per thread it spills.
   bool exact_division = false;
 };
 
@@ -40,7 +41,8 @@ void sparsemax_backward(KernelBuilder& k, const SparsemaxMeta& m);
 Operation sparsemax_forward(const Machine& machine, const SparsemaxOptions& options);
 Operation sparsemax_backward(const Machine& machine, const SparsemaxOptions& options);
 
-// keep=registers: num_ctas of a cluster hold a row together. keep=shared: blocks that are read again for each pass.
+// keep=registers: the num_ctas CTAs of a cluster hold a row together. keep=shared: blocks of a row
+// are read again in each pass.
 using SparsemaxKernel = ConfiguredKernel<SparsemaxOptions, RowConfig>;
 extern const SparsemaxKernel sparsemax_forward_kernel, sparsemax_backward_kernel;
 

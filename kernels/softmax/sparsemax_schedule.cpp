@@ -8,42 +8,50 @@
 namespace ligerdsl::kernels {
 namespace {
 
-// Elements of a tile of a row. Among the CTAs of a cluster it is dealt by powers of two.
+// Returns the elements of a row's tile. In a cluster it is a power of two, which CTAs can divide.
 int64_t tile_of(const SparsemaxOptions& o, const RowConfig& config) {
   const auto cols = static_cast<uint64_t>(o.cols);
   return config.num_ctas > 1 ? static_cast<int64_t>(std::bit_ceil(cols)) : config.columns(o.type, o.cols);
 }
 
-constexpr int64_t kExactFrom = 48;  // elements of a thread whose registers have no room for approximate divisions
-constexpr int kMostWarps = 16;      // of a CTA; more of them leave too few registers to a thread
-constexpr int kWarpsPerSm = 32;     // at least: 64 registers of a thread, 64 KB of 16-bit rows on their way
+constexpr int64_t kExactFrom = 48;  // elements per thread from which on divisions are exact
+constexpr int kMostWarps = 16;      // most warps per CTA; more would leave too few registers per thread
+constexpr int kWarpsPerSm = 32;     // least warps per SM: 64 registers per thread, 64 KB of 16-bit rows in flight
 
-// Masks of rows that end inside a vector take registers of their own.
+// Returns true if rows end inside a vector. Their masks take registers.
 bool masked(const SparsemaxOptions& o) {
   return o.cols % vector_width(o.type) != 0;
 }
 
-// Of a GPU: a thread with about so many elements of each array.
+// Elements per thread and array on a GPU.
 struct Held {
-  int side_by_side;  // warps of a CTA that has several rows
-  int64_t of_rows;   // elements of a thread of these
-  bool one_each;     // of rows of which a warp has one a CTA has several, too
-  int64_t elements;
-  int64_t most;  // where CTAs of kMostWarps hold wider rows whole; 0: a cluster has them
-  int64_t wide;  // rows of more columns are a cluster's, of CTAs of so many warps that hold so many elements a thread
-  int wide_warps;
-  int64_t wide_elements;
-  int wide_ctas_per_sm;  // 0: no floor
+  // Short rows, of which a warp has one or more:
+  int side_by_side;  // warps per CTA
+  int64_t of_rows;   // elements per thread
+  bool one_each;     // a CTA has several rows even if a warp has only one
+  // Longer rows, which one CTA holds:
+  int64_t elements;  // elements per thread
+  int64_t most;      // elements per thread up to which CTAs of kMostWarps hold even wide rows; 0: never
+  // Wide rows, with more than `wide` columns, which a cluster holds:
+  int64_t wide;
+  int wide_warps;         // warps per CTA
+  int64_t wide_elements;  // elements per thread
+  int wide_ctas_per_sm;   // 0: no minimum
 };
 
-// Measured in bf16, us. On an H100, 65536x128: 16.7 with eight rows of one warp, 19.0 with sixteen of four. On an H200,
-// 32768x512: 24.3 with two rows of one warp; a row of each of two warps 31.8, half of the bytes under way. 8192x32768: 339 with
-// 128 KB of rows an SM, though 64 registers spill 92 bytes; clusters 382 and more. 2048x131072: 488 with 128 KB an SM, and 176 bytes spilled; 96 KB 550; clusters of
-// 16 679. Rows of f32 have as many bytes in half of the elements.
+// Times in bf16:
+//   65536x128, H100     16.7 us with eight rows in one warp; 19.0 us with sixteen rows in four warps
+//   32768x512, H200     24.3 us with two rows in one warp; 31.8 us with two warps of one row, which
+//                       have half the bytes in flight
+//   8192x32768, H200    339 us with 128 KB of rows per SM, although 64 registers spill 92 bytes; at
+//                       least 382 us with clusters
+//   2048x131072, H200   488 us with 128 KB of rows per SM, although 176 bytes spill; 550 us with
+//                       96 KB; 679 us with clusters of 16 CTAs
+// Rows of f32 have the same number of bytes with half the elements.
 Held held_forward(const SparsemaxOptions& o) {
   constexpr int64_t kVectors = 16, kShort = 256, kTiny = 64;
   const bool narrow = size_of(o.type) < size_of(f32);
-  // Registers for twice the elements are not there.
+  // `few`: registers do not hold twice the elements.
   const bool few = narrow && tile_width(o.cols) <= kShort && (masked(o) || o.cols < kTiny);
   return {.side_by_side = few ? 4 : 1,
           .of_rows = narrow && !few ? 32 : 16,
@@ -56,7 +64,8 @@ Held held_forward(const SparsemaxOptions& o) {
           .wide_ctas_per_sm = narrow ? 4 : 3};
 }
 
-// 65536x128 17.4 us, 23.0 in CTAs of a warp; 8192x32768 394 us, 412 in CTAs of 16 warps; 2048x131072 405, 583.
+// Times in bf16: 65536x128 takes 17.4 us, and 23.0 us with CTAs of one warp. 8192x32768 and
+// 2048x131072 take 394 and 405 us, and 412 and 583 us with CTAs of 16 warps.
 Held held_backward(const SparsemaxOptions&) {
   return {.side_by_side = 4,
           .of_rows = 16,
@@ -69,9 +78,9 @@ Held held_backward(const SparsemaxOptions&) {
           .wide_ctas_per_sm = 3};
 }
 
-// A CTA's rows, where a warp has some.
+// Returns the schedule of rows of which a warp has one or more.
 RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
-  // Each lane of a warp by itself has as many vectors as the others.
+  // With one warp per CTA, all lanes must have the same number of vectors.
   if (held.side_by_side == 1) rows_of_warp = floor_power_of_two(rows_of_warp);
   const int warps = rows_of_warp > 1 ? held.side_by_side : std::max(held.side_by_side, 2);
   return {.rows = static_cast<int>(rows_of_warp) * warps,
@@ -79,8 +88,9 @@ RowConfig side_by_side(const Held& held, int64_t rows_of_warp) {
           .min_ctas_per_sm = warps > 1 ? kWarpsPerSm / warps : 0};
 }
 
-// Rows of a warp need no barrier, and CTAs of one warp wait for no other row; rows that a CTA does not hold are a
-// cluster's.
+// Returns a schedule that holds rows in registers; none if a cluster cannot hold them. Rows within
+// a warp need no barrier, and CTAs of one warp wait for no other row. A cluster holds the rows that
+// a CTA cannot.
 std::optional<RowConfig> in_registers(const Machine& machine, const SparsemaxOptions& o, const Held& held) {
   const int64_t rows_of_warp = program::kWarpThreads * held.of_rows / tile_width(o.cols);
   if (rows_of_warp > 1 || (rows_of_warp == 1 && held.one_each)) return side_by_side(held, rows_of_warp);
@@ -111,19 +121,20 @@ RowConfig heuristic(const Machine& machine, const SparsemaxOptions& o) {
 
 std::string valid(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
   if (config.keep == Keep::cluster)
-    return "sparsemax has whole rows in the registers of a cluster; use keep=registers and num_ctas";
+    return "sparsemax does not support keep=cluster; use keep=registers, with num_ctas above 1 for a cluster";
   if (const std::string reason = refused_lanes(config); !reason.empty()) return reason;
   if (!config.whole() || config.num_ctas == 1) return refused(machine, o.type, o.cols, config);
   if (machine.max_cluster < config.num_ctas)
-    return std::string(machine.name) + " has clusters of at most " + std::to_string(machine.max_cluster) + " CTAs";
-  if (config.rows != 1) return "a cluster has a tile of one row; use rows=1, or num_ctas=1";
-  RowConfig one = config;  // CTA with the threads of all
+    return std::string(machine.name) + " has clusters of at most " + std::to_string(machine.max_cluster) +
+           " CTAs; use a smaller num_ctas";
+  if (config.rows != 1) return "num_ctas above 1 requires rows=1; use rows=1, or num_ctas=1";
+  RowConfig one = config;  // a CTA with the threads of the whole cluster
   one.num_warps *= config.num_ctas;
   one.num_ctas = 1;
   return refused(machine, o.type, tile_of(o, config), one);
 }
 
-// A piece has a vector of each thread.
+// Returns the number of pieces, so that each thread has one vector per piece.
 int64_t pieces_of(const Machine& machine, const SparsemaxOptions& o, const RowConfig& config) {
   if (!machine.is_gpu() || o.cols % vector_width(o.type) != 0) return 1;
   const int64_t columns = config.columns(o.type, o.cols);
@@ -142,7 +153,8 @@ Operation operation(const Machine& machine, const SparsemaxOptions& o, const Row
   if (config.rows == 1)
     meta.lanes =
         block_lanes(machine, o.type, meta.block, config.num_warps, config.num_ctas, o.cols % vector_width(o.type) == 0);
-  // Approximate divisions of so many elements spill: 8192x32768 in bf16 took 753 us on an H100; 339 on an H200 with exact ones.
+  // With this many elements per thread, approximate divisions spill. 8192x32768 in bf16 took 753 us
+  // on an H100 with approximate divisions, and 339 us on an H200 with exact ones.
   const int64_t threads = int64_t{program::kWarpThreads} * config.num_warps;
   meta.exact_division = machine.is_gpu() && config.rows == 1 && config.num_ctas == 1 && !meta.looped &&
                         meta.block >= kExactFrom * threads;
@@ -157,7 +169,7 @@ Operation backward(const Machine& machine, const SparsemaxOptions& o, const RowC
   return operation(machine, o, config, sparsemax_backward_kernel.name, &sparsemax_backward);
 }
 
-// Of so many arrays of rows.
+// `arrays`: number of arrays of rows that the kernel reads or writes.
 template <int arrays>
 Cost cost(const SparsemaxOptions& o, int64_t rows) {
   return {static_cast<double>(arrays * o.cols * size_of(o.type)) * static_cast<double>(rows)};

@@ -1,27 +1,28 @@
-// `ligerdsl doctor`: what works here, and why the rest does not. Exit code 1 when the compiler or its worker, the
-// CPU, a GPU whose driver is there, or a cache that is required does not work.
+// `ligerdsl doctor` reports what works on this machine, and why the rest does not. Returns exit
+// code 1 if one of these does not work: the compiler or its worker, the CPU, a GPU with a driver, a
+// required cache.
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <memory>
 #include <vector>
 
-#include "lib/cli/commands.h"
-#include "lib/cli/environment.h"
-#include "lib/cli/examine.h"
-#include "lib/cli/op_instance.h"
-#include "lib/cli/printable.h"
+#include "lib/cli/support/commands.h"
+#include "lib/cli/support/environment.h"
+#include "lib/cli/support/examine.h"
+#include "lib/instance/op_instance.h"
 #include "lib/src/build_info.h"
 #include "lib/src/structs.h"
-#include "runtime/driver.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "lib/text/printable.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::cli {
 
 namespace {
 
-// A kernel compiled and run for real.
+// Compiles and runs a kernel and checks its results.
 std::string run_vector_add(const Globals& globals) {
   const lib::ContextRef context = open_context(globals);
   OpInstance instance(find_op("vector_add"), {"N=1000"});
@@ -53,7 +54,7 @@ std::string describe_driver() {
   return text;
 }
 
-// Without a GPU the library is whole. A driver that is there must run kernels.
+// A machine without a GPU is healthy. If there is a driver, kernels must run on it.
 std::vector<Finding> examine(const Globals& globals) {
   std::vector<Finding> findings;
   findings.push_back({"library", Finding::State::works,
@@ -104,7 +105,8 @@ void print(const Globals& globals, const Finding& finding) {
                          printable(finding.text), finding.remedy.empty() ? "" : "; " + printable(finding.remedy)));
 }
 
-// A long path would push the next column out of the window. --verbose and --json show all of it.
+// Shortens a long path, which would move the next column out of the window. --verbose and --json
+// show all of it.
 std::string cell_of(const std::string& value) {
   constexpr size_t kWidest = 60;
   if (columns(printable_line(value)) <= kWidest) return value;

@@ -1,13 +1,14 @@
-// The `ligerdsl` command: arguments to exit codes. Options are defined in options/.
+// The `ligerdsl` command: parses arguments, runs a subcommand and returns its exit code. options/
+// defines the options.
 #include <fmt/format.h>
 
 #include <new>
 #include <sstream>
 
 #include "lib/cli/options/command_line.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
 #include "ligerdsl/dsl/error.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::cli;

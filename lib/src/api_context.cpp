@@ -1,4 +1,4 @@
-// C functions of contexts, memory and streams.
+// C functions for contexts, memory and streams.
 #include <algorithm>
 #include <cstring>
 
@@ -8,8 +8,8 @@
 #include "lib/src/failure.h"
 #include "lib/src/handles.h"
 #include "lib/src/structs.h"
-#include "runtime/compiler_library.h"
-#include "runtime/options.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/environment/options.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::lib;

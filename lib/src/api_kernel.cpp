@@ -1,4 +1,4 @@
-// C functions of kernels that an author recorded.
+// C functions for kernels that an author recorded.
 #include <cstring>
 #include <memory>
 #include <string_view>
@@ -13,7 +13,7 @@
 #include "lib/src/structs.h"
 #include "lib/src/validate.h"
 #include "program/serialize.h"
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 using namespace ligerdsl;
 using namespace ligerdsl::lib;
@@ -22,10 +22,10 @@ namespace {
 
 constexpr size_t kMaxViews = 24;
 
-// A launcher, and whose it is.
+// A launcher and the context that it belongs to.
 struct AuthorKernel {
   ContextRef context;
-  std::unique_ptr<AssumptionWord> assumptions;  // null: they are not checked; else the launcher's last argument
+  std::unique_ptr<AssumptionWord> assumptions;  // last argument of the launcher; null: assumptions are not checked
   std::unique_ptr<Launcher> launcher;
   size_t arguments() const { return launcher->program().arguments.size() - (assumptions ? 1 : 0); }
 };

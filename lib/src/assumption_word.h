@@ -1,4 +1,5 @@
-// Where a validated kernel reports an assumption that does not hold (program/checked_assumptions.h).
+// Device word in which a validated kernel reports an assumption that does not hold
+// (program/checked_assumptions.h).
 #pragma once
 
 #include <cstdint>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "program/program.h"
-#include "runtime/device.h"
+#include "runtime/device/device.h"
 
 namespace ligerdsl::lib {
 
@@ -15,8 +16,9 @@ class Context;
 
 class AssumptionWord {
  public:
-  // Where the context validates and the program assumes something: makes the program one that reports, whose last
-  // argument is address(). Null otherwise, and the program stays.
+  // If the context validates and the program makes assumptions: rewrites the program so that it
+  // reports them, with address() as its last argument. Otherwise returns null and leaves the
+  // program unchanged.
   static std::unique_ptr<AssumptionWord> of(Context& context, program::Program* program);
 
   AssumptionWord(runtime::Device& device, std::vector<std::string> reports);
@@ -24,7 +26,8 @@ class AssumptionWord {
   AssumptionWord(const AssumptionWord&) = delete;
 
   uint64_t address() const { return reinterpret_cast<uintptr_t>(word_); }
-  // Waits for the stream; throws EXECUTION_FAILED with the author's line. Nothing while the stream is being captured.
+  // Waits for the stream. Throws EXECUTION_FAILED with the author's line if an assumption did not
+  // hold. Does nothing while the stream is being captured.
   void check(runtime::Stream stream);
 
  private:

@@ -13,7 +13,7 @@ namespace {
 using kernels::Count;
 using program::Overlap;
 
-constexpr int kMaxGivenRank = 8;  // of a caller's tensor
+constexpr int kMaxGivenRank = 8;  // dimensions of a caller's tensor
 constexpr const char* kMaxText = "2^56";
 static_assert(kMaxElements == int64_t{1} << 56);
 
@@ -30,7 +30,7 @@ std::string strides_text(const ligerdsl_tensor_t& t) {
   return text + "]";
 }
 
-// "[N*, 2F]", and "[N*, 2F] = [?, 8192]" once sizes are known.
+// Returns the expected shape in letters and in numbers, like "[N..., 2F] = [?, 8192]".
 std::string expected_shape(const OpInfo& info, const TensorInfo& tensor, const int64_t* sizes) {
   std::string letters = "[", numbers = "[";
   for (int i = 0; i < tensor.rank; ++i) {
@@ -52,8 +52,8 @@ std::string expected_shape(const OpInfo& info, const TensorInfo& tensor, const i
   fail(status, std::string("`") + name + "`: " + text);
 }
 
-// Sizes and strides of a caller's tensor, checked to be usable at all. Strides of contiguous tensors are computed, and of
-// tensors without elements, whose own lead nowhere.
+// Checked sizes and strides of a caller's tensor. If the caller gives no strides, they are those of
+// a contiguous tensor. The strides of a tensor without elements are ignored.
 struct Given {
   int64_t dims[kMaxGivenRank];
   int64_t strides[kMaxGivenRank];
@@ -90,7 +90,7 @@ Given read_given(const char* name, const ligerdsl_tensor_t& t) {
   return given;
 }
 
-// Joins dimensions [0, count) into one evenly strided dimension.
+// Joins dimensions [0, count) into one. Returns false if it has elements but not one even stride.
 bool join_leading(const Given& given, int count, int64_t* size, int64_t* stride) {
   *size = 1;
   *stride = 0;
@@ -107,7 +107,7 @@ bool join_leading(const Given& given, int count, int64_t* size, int64_t* stride)
   return even || *size == 0;
 }
 
-// "cpu", "cuda:0", as the command names devices.
+// Returns the device's name as the command writes it: "cpu", "cuda:0".
 std::string device_text(ligerdsl_device_t device) {
   if (device.type == LIGERDSL_CPU) return "cpu";
   if (device.type == LIGERDSL_CUDA) return "cuda:" + std::to_string(device.id);
@@ -132,7 +132,7 @@ void check_data(const char* name, const ligerdsl_tensor_t& t, BoundTensor* out, 
   if (t.byte_offset > kMaxOffset)
     fail_argument(Status::invalid_shape, name,
                   "byte_offset: expected at most 2^62, got " + std::to_string(t.byte_offset));
-  // As a number: the sum of a null pointer and an offset is none.
+  // The sum is computed as an integer, because adding an offset to a null pointer is undefined.
   out->data = reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(t.data) + t.byte_offset);
   const bool empty = std::any_of(out->dims, out->dims + out->rank, [](int64_t d) { return d == 0; });
   if (!t.data && !empty) fail(Status::invalid_null_pointer, std::string("`") + name + "`: data is NULL");
@@ -153,7 +153,7 @@ void bind_shape(const BindRules& rules, const TensorInfo& info, const ligerdsl_t
   const int rows = info.shape == ShapeKind::leading ? info.dims[0].symbol : -1;
   const int64_t rows_before = rows < 0 ? -1 : call->sizes[rows];
   const auto mismatch = [&](const std::string& why) {
-    if (rows >= 0 && given.rank > info.rank) call->sizes[rows] = rows_before;  // dimensions joined by mistake, perhaps
+    if (rows >= 0 && given.rank > info.rank) call->sizes[rows] = rows_before;  // dimensions joined by mistake
     fail_shape(*rules.info, info, call->sizes, t, why);
   };
   out->rank = info.rank;
@@ -204,7 +204,7 @@ void bind_one(const BindRules& rules, int index, Call* call) {
   check_data(info.name, *t, out, info.any_stride);
 }
 
-// The operation can work in place on these two, if it is described so.
+// Returns true if the operation has an in-place form in which one of these tensors is the other.
 bool has_alias(const OpInfo& info, int a, int b) {
   return std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
     return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
@@ -223,7 +223,7 @@ bool has_alias(const OpInfo& info, int a, int b) {
                 std::string("shares memory with `") + tensors[other].name + "`" + wanted);
 }
 
-// Every output against every other tensor. Address ranges settle nearly all pairs.
+// Compares every output with every other tensor. Address ranges decide nearly all pairs.
 void check_aliases(const BindRules& rules, const Call& call) {
   struct Range {
     const std::byte *begin, *end;
@@ -251,7 +251,7 @@ void check_aliases(const BindRules& rules, const Call& call) {
   }
 }
 
-// The number, or what the description says of the size; -1 where only tensors can say.
+// Returns the size of a dimension by the description, or -1 if only tensors tell it.
 Count size_of_dim(const BindRules& rules, const DimSpec& dim) {
   const int64_t size = dim.symbol < 0 ? 1 : rules.sizes[dim.symbol];
   return size < 0 ? Count(-1) : Count(size) * dim.factor;
@@ -303,7 +303,7 @@ kernels::Count elements_per_row(const BindRules& rules, int tensor) {
   if (!rules.given[tensor] || info.shape == ShapeKind::free) return 0;
   const bool leading = info.shape == ShapeKind::leading;
   Count elements = leading ? info.dims[0].factor : 1;
-  int open = 0;  // sizes that only tensors say: of a fixed shape the one that there is counts rows
+  int open = 0;  // sizes that only tensors give: if a fixed shape has exactly one, it counts rows
   for (int i = leading ? 1 : 0; i < info.rank; ++i) {
     const Count size = size_of_dim(rules, info.dims[i]);
     if (!leading && size < 0) {

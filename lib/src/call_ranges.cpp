@@ -9,7 +9,7 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// The same in every locale.
+// Returns the value as text, equal in every locale.
 std::string text_of(const FieldInfo& field, const void* desc) {
   if (field.type == FieldType::f32) {
     char text[40];

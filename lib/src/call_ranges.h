@@ -1,17 +1,19 @@
-// What an operation's calls are called where somebody listens (runtime/ranges.h).
+// Names of an operation's calls in profilers and traces (runtime/observe/ranges.h).
 #pragma once
 
 #include <string>
 
 #include "lib/src/op_info.h"
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 namespace ligerdsl::lib {
 
-// "rms_norm_forward n_cols=4096 dtype=bf16": the fields that differ from their defaults.
+// Returns the operation and the fields that differ from their defaults: "rms_norm_forward
+// n_cols=4096 dtype=bf16".
 std::string range_name(const OpInfo& info, const void* desc);
 
-// Of one execute: the plan's name and the call's rows, which are the payload too. Takes no memory.
+// Range of one execute. Its name is the plan's name and the call's rows; its payload is the rows.
+// Does not allocate.
 class ExecuteRange {
  public:
   ExecuteRange(const std::string& name, int64_t rows);

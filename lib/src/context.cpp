@@ -5,9 +5,9 @@
 
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
-#include "runtime/driver.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::lib {
 
@@ -50,7 +50,7 @@ TunedDevice Context::tuned_device() {
   const kernels::Machine target = machine();
   const runtime::DeviceDescription& here = device_->description();
   if (!target.is_gpu()) return {device_->base_options().arch, here.threads, here.name};
-  return {target.name, target.sms, device_->is_cpu() ? "" : here.name};  // a GPU that is not here has no model
+  return {target.name, target.sms, device_->is_cpu() ? "" : here.name};  // a GPU that is not present has no model
 }
 
 Context::~Context() {
@@ -79,20 +79,21 @@ void Context::check(runtime::Stream stream) {
 }
 
 std::optional<Fault> Context::poll() {
-  if (!device_->is_cpu()) runtime::refuse_after_fork();  // a child does not have the memory
+  if (!device_->is_cpu()) runtime::refuse_after_fork();  // a child process does not have the memory
   return faults_.take();
 }
 
 namespace {
 
-// Calls grow a little at a time; 4 KiB is what small ones take.
+// Adds half of the bytes, because calls often grow by a little. The minimum of 4 KiB serves small
+// calls.
 size_t scratch_size(size_t bytes) {
   return std::max<size_t>(bytes + bytes / 2, 4096);
 }
 
 }  // namespace
 
-// The largest block that no call uses, or none.
+// Takes the largest block that no call uses; its `data` is null if there is none.
 Context::Lease::Block Context::largest_idle() {
   const std::lock_guard lock(scratch_mutex_);
   const auto smaller = [](const Lease::Block& a, const Lease::Block& b) { return a.bytes < b.bytes; };
@@ -153,7 +154,7 @@ Context::Lease::Lease(Context& context, size_t bytes, runtime::Stream stream) : 
     block_ = context.take_idle(bytes);
     return;
   }
-  runtime::refuse_after_fork();  // a child never gets the lock of a call that its parent was making
+  runtime::refuse_after_fork();  // in a child process, a lock that a parent's call held is never released
   OfStream& scratch = context.scratch_of(stream);
   call_ = std::unique_lock(scratch.calls);
   if (scratch.block.bytes < bytes) context.grow(scratch, bytes, stream);

@@ -1,5 +1,5 @@
-// What a context of the C ABI holds: a device, the plans of the one-call form, scratch memory for them, and the words
-// that kernels report faults in.
+// A context of the C ABI holds a device, the plans of the one-call form, their scratch memory, and
+// the words in which kernels report faults.
 #pragma once
 
 #include <atomic>
@@ -21,15 +21,16 @@
 #include "lib/src/op_info.h"
 #include "lib/src/plan_cache.h"
 #include "lib/src/tuned_configs.h"
-#include "runtime/device.h"
-#include "runtime/fork.h"
-#include "runtime/log.h"
+#include "runtime/device/device.h"
+#include "runtime/environment/log.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 
 class Plan;
 
-// Who brings the workspace of one-call forms; without functions, the context keeps some.
+// Caller's functions that allocate the workspace of the one-call form. Without them the context
+// keeps scratch memory.
 struct WorkspaceSource {
   void* user = nullptr;
   void* (*alloc)(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream) = nullptr;
@@ -37,15 +38,15 @@ struct WorkspaceSource {
 };
 
 struct ContextOptions {
-  bool validate = false;       // calls go through run_validated
-  bool deterministic = false;  // authors' kernels with an order of their own are refused
+  bool validate = false;       // calls run through run_validated()
+  bool deterministic = false;  // kernels of authors that add floats atomically are refused
   std::string table = {};      // path of a table of tuned kernels; empty: LIGERDSL_TABLE
   runtime::LogCallback log = nullptr;
   void* log_user = nullptr;
   WorkspaceSource workspace = {};
 };
 
-// The processor that CPU kernels are made for: LIGERDSL_CPU, else this one.
+// Returns the processor for which CPU kernels are compiled: LIGERDSL_CPU, or this one.
 Target cpu_target();
 
 class Context {
@@ -59,8 +60,8 @@ class Context {
   ligerdsl_device_t api_device() const { return api_device_; }
   const ContextOptions& options() const { return options_; }
 
-  // What plans ask when they choose and load kernels. The command's `compile` records the kernels of a plan here
-  // instead.
+  // Plans call these functions when they choose and load kernels. `ligerdsl compile` overrides them
+  // and records the kernels of a plan.
   virtual kernels::Machine machine() const;
   virtual program::CompileOptions base_options() { return device_->base_options(); }
   virtual std::shared_ptr<runtime::LoadedKernel> load(const std::string& program_bytes,
@@ -69,35 +70,42 @@ class Context {
   }
   virtual std::shared_ptr<runtime::Matmul> matmul() { return device_->matmul(); }
 
-  // How plans configure their kernels: as tables of tuned kernels say; null: as the heuristics say. Not to change while
-  // a plan is made.
+  // Source of the configurations of a plan's kernels: tables of tuned kernels, or null for the
+  // heuristics. Must not change while a plan is made.
   KernelConfigs* kernel_configs() const { return kernel_configs_; }
   void set_kernel_configs(KernelConfigs* configs) { kernel_configs_ = configs; }
-  // The tables that kernel_configs() is at first, or null.
+  // Returns the tables of tuned kernels, with which kernel_configs() begins, or null.
   TunedConfigs* tuned() { return tuned_.get(); }
-  // What tables say of a kernel that is not the library's; "": nothing. It stays as long as the context.
+  // Returns the tables' configuration of a kernel that is not the library's, or "". The text lives
+  // as long as the context.
   const char* tuned_author_kernel(std::string_view kernel, std::string_view options);
-  // What tables name this device by. A CPU's architecture is known to the compiler only, which this loads.
+  // Returns the name of this device in tables. For a CPU this loads the compiler, because only the
+  // compiler knows the CPU's architecture.
   virtual TunedDevice tuned_device();
 
-  // The word in which kernels of an operation report a label, an index or bounds out of range.
+  // Returns the word in which kernels of an operation report a label, an index or bounds out of
+  // range.
   BoundTensor error_word(const OpInfo& info) const { return faults_.word(info.index); }
-  // What was reported so far, of one operation, which is cleared. Does not wait.
+  // Returns one operation's fault reported so far and clears it. Does not wait.
   std::optional<Fault> poll();
   // Waits for the stream, then polls. Throws INVALID_LABEL or INVALID_BOUNDS.
   void check(runtime::Stream stream);
 
-  // Of the one-call form, by operation and description. A trainer's step has some dozens; a plan takes 20 to 170 KB.
+  // Maximum number of plans of the one-call form. A training step uses some dozens; a plan takes 20
+  // to 170 KB.
   static constexpr size_t kMostPlans = 512;
   PlanCache& plans() { return plans_; }
 
-  // How often an operation of the table ran; plans count there.
+  // Number of calls of an operation that ran; plans count them.
   std::atomic<int64_t>& calls_of(const OpInfo& info) { return calls_[info.index]; }
 
-  // Scratch memory for one call. The caller's where the options name a source. Else of a stream on a GPU, where calls
-  // are in order; borrowed on a CPU. Grows by allocating, which a captured stream does not allow (CAPTURE_UNSAFE). While
-  // it lives, calls of other threads on the same stream wait: launches of two calls that share scratch must not
-  // alternate.
+  // Scratch memory for one call:
+  // - from the caller, if the options name a WorkspaceSource,
+  // - on a GPU, the memory of the stream, whose calls run in order,
+  // - on a CPU, an idle block, which is returned.
+  // Grows by allocation; on a captured stream that throws CAPTURE_UNSAFE. While a lease lives,
+  // calls of other threads on the same stream wait: launches of two calls that share scratch memory
+  // must not alternate.
   class Lease {
    public:
     Lease(Context& context, size_t bytes, runtime::Stream stream);
@@ -128,7 +136,7 @@ class Context {
   Lease::OfStream& scratch_of(runtime::Stream stream);
   void grow(Lease::OfStream& scratch, size_t bytes, runtime::Stream stream);
 
-  // Gets the log's lines as long as it lives: before the device is made and until it is gone.
+  // Receives the log's lines from before the device is created until after it is destroyed.
   class LogSubscription {
    public:
     explicit LogSubscription(const ContextOptions& options)
@@ -145,22 +153,23 @@ class Context {
   ContextOptions options_;
   std::unique_ptr<std::atomic<int64_t>[]> calls_;  // by OpInfo::index
   LogSubscription log_;
-  std::unique_ptr<TunedConfigs> tuned_;  // null: there is no table
+  std::unique_ptr<TunedConfigs> tuned_;  // null: no table
   KernelConfigs* kernel_configs_ = nullptr;
   std::shared_ptr<runtime::Device> device_;
   ligerdsl_device_t api_device_;
   FaultWords faults_;
 
   runtime::ForkMutex texts_mutex_;
-  std::set<std::string, std::less<>> texts_;  // that were given away
+  std::set<std::string, std::less<>> texts_;  // returned by tuned_author_kernel()
 
   PlanCache plans_{kMostPlans};
 
   runtime::ForkMutex scratch_mutex_;
   std::vector<Lease::Block> idle_;  // CPU
-  // GPU, by stream, and by thread where each thread has a stream of its own behind the same handle.
+  // GPU: by stream. For the handle that names a stream of each thread (stream_per_thread), also by
+  // thread.
   std::map<std::pair<runtime::Stream, uint64_t>, Lease::OfStream> by_stream_;
-  std::vector<void*> retired_;  // GPU: outgrown, perhaps still in use by queued work
+  std::vector<void*> retired_;  // GPU: replaced by larger ones, but maybe used by queued work
 };
 
 }  // namespace ligerdsl::lib

@@ -1,4 +1,4 @@
-// What LIGERDSL_DETERMINISTIC and LIGERDSL_CTX_DETERMINISTIC refuse of authors' kernels.
+// Check of authors' kernels for LIGERDSL_DETERMINISTIC and LIGERDSL_CTX_DETERMINISTIC.
 #pragma once
 
 #include "program/program.h"
@@ -7,8 +7,9 @@ namespace ligerdsl::lib {
 
 class Context;
 
-// Throws NOT_SUPPORTED with the author's line where the context is deterministic and the program adds floats atomically:
-// the order of the additions differs between runs, and with it the last bits of the sum.
+// Throws NOT_SUPPORTED with the author's line if the context is deterministic and the program adds
+// floats atomically. The order of such additions, and so the last bits of the result, differs
+// between runs.
 void require_deterministic(const Context& context, const program::Program& program);
 
 }  // namespace ligerdsl::lib

@@ -30,7 +30,7 @@ void prepare_call(const Struct& args, void* workspace, size_t bytes, ligerdsl_st
   call->stream = reinterpret_cast<runtime::Stream>(stream);
 }
 
-// The plan of this description, made when the context has none.
+// Returns the context's plan of this description, and makes it if there is none.
 PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct& desc, runtime::Stream stream) {
   char key[sizeof(void*) + kMaxStruct];
   const OpInfo* which = &info;
@@ -47,11 +47,15 @@ PlanRef plan_of_call(const OpInfo& info, const ContextRef& context, const Struct
   return context->plans().add(text, std::make_shared<Plan>(info, unowned, desc.bytes));
 }
 
-// A call like a recent one of this thread, without what that one has found out.
+// A call that differs from a recent one of this thread only in addresses and numeric arguments. It
+// uses the results of that call's checks.
 class RepeatedCall {
  public:
-  // False, and nothing has happened: there was none, this one has to be looked at, or its plan has to be looked for among
-  // `plans` (null: the caller has it), which drop the one that was not for longest.
+  // Becomes false, without an effect, if
+  // - no recent call is equal,
+  // - the call needs the full checks, or
+  // - its plan must be looked up in `plans`, so that the cache does not drop it as the least
+  //   recently used. `plans` is null if the caller holds the plan.
   RepeatedCall(RecentCalls* calls, const CallKey& key, const PlanCache* plans, const OpInfo& info, const void* args) {
     RecentCalls::Entry* entry = calls && key ? calls->find(key) : nullptr;
     if (!entry || (plans && !plans->is_recent(entry->use)) || !entry->place(info, args)) return;
@@ -82,7 +86,7 @@ class RepeatedCall {
   RecentCalls::Entry* entry_ = nullptr;
 };
 
-// One like `call` is to come.
+// Caches the resolved call, so that the next identical call skips binding.
 void remember(RecentCalls* calls, const CallKey& key, const Plan& plan, const Call& call, size_t needed,
               uint64_t use = 0) {
   if (calls && key) calls->remember(key, plan, call, needed, use);
@@ -102,7 +106,7 @@ ligerdsl_status_t plan_entry(const OpInfo& info, ligerdsl_context_t context, con
     auto made = std::make_unique<PlanRef>(std::make_shared<Plan>(info, use.ref(), copy.bytes));
     *plan = static_cast<ligerdsl_plan_t>(make_handle(HandleKind::plan, made.get()));
     made.release();
-    RecentCalls::of_this_thread(/*make=*/true);  // an execute would not
+    RecentCalls::of_this_thread(/*make=*/true);  // here, because an execute must not allocate
   });
 }
 
@@ -148,7 +152,7 @@ ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, con
     prepare_call(args_copy, nullptr, 0, stream, &call);
     check_desc(info, desc_copy.bytes);
     bind_tensors(make_bind_rules(info, desc_copy.bytes, ref->api_device()),
-                 &call);  // before a plan: mistakes cost no compile
+                 &call);  // before the plan, so that a mistake costs no compile
     const PlanRef plan = plan_of_call(info, ref, desc_copy, call.stream);
     const uint64_t use_of_plan = ref->plans().uses();
     const size_t needed = plan->count(&call);

@@ -1,4 +1,4 @@
-// The three functions of every operation, over the operation's row of the table.
+// The three C functions of every operation, driven by the operation's row of the table.
 #pragma once
 
 #include "lib/src/handles.h"
@@ -14,7 +14,8 @@ ligerdsl_status_t execute_entry(const OpInfo& info, ligerdsl_plan_t plan, const 
 ligerdsl_status_t call_entry(const OpInfo& info, ligerdsl_context_t context, const void* desc, const void* args,
                              ligerdsl_stream_t stream) noexcept;
 
-// The context behind a handle, which nobody destroys as long as this lives. Throws INVALID_NULL_POINTER or DEAD_HANDLE.
+// Access to the context of a handle, which is not destroyed while this object lives. Throws
+// INVALID_NULL_POINTER or DEAD_HANDLE.
 class ContextUse {
  public:
   explicit ContextUse(ligerdsl_context_t context) : use_(HandleKind::context, context, "context") {}

@@ -8,7 +8,8 @@ namespace ligerdsl::lib {
 
 namespace {
 
-// This thread's message. A failure after the thread's own destructors, at exit, finds it closed and keeps a fixed text.
+// This thread's message. At thread exit its destructor may run before a later failure, which then
+// keeps a fixed text.
 thread_local bool closed = false;
 thread_local const char* fallback = "";
 struct Message {
@@ -45,7 +46,7 @@ ligerdsl_status_t translate_exception(const char* operation) noexcept {
     return static_cast<ligerdsl_status_t>(error.status());
   } catch (const ligerdsl::Error& error) {
     remember(operation, error.what());
-    return LIGERDSL_INTERNAL_ERROR;  // a kernel of ours does not record
+    return LIGERDSL_INTERNAL_ERROR;  // a kernel of the library failed to record
   } catch (const std::bad_alloc&) {
     remember(operation, "out of host memory");
     return LIGERDSL_OUT_OF_HOST_MEMORY;

@@ -20,7 +20,7 @@ runtime::Error error_of(const Fault& fault) {
     case Reported::sequence:
       return {Status::invalid_bounds, begin + "cu_seqlens out of bounds at sequence " + number +
                                           " (the first such sequence); expected bounds of queries and of keys from 0 "
-                                          "to all tokens, 0 to max_seqlen apart"};
+                                          "to all tokens, each 0 to max_seqlen after the one before"};
     case Reported::step:
       return {Status::invalid_bounds, begin +
                                           "device_step out of bounds: expected 1 or more for the first step that is "

@@ -1,5 +1,5 @@
-// Kernels report a label, an index or bounds out of range in a word of their operation (kernels::kErrorBase). The host reads
-// the words without waiting for the device.
+// Words in which kernels report a label, an index or bounds out of range, one per operation
+// (kernels::kErrorBase). The host reads them without waiting for the device.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 #include "lib/src/bind.h"
 #include "lib/src/op_info.h"
-#include "runtime/device.h"
-#include "runtime/status.h"
+#include "runtime/device/device.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::lib {
 
@@ -18,7 +18,7 @@ struct Fault {
   int64_t row;  // the first row, group or sequence with a fault, as `operation->reported` says
 };
 
-// INVALID_LABEL or INVALID_BOUNDS, with a text that names the operation and the row.
+// Returns INVALID_LABEL or INVALID_BOUNDS with a text that names the operation and the row.
 runtime::Error error_of(const Fault& fault);
 
 class FaultWords {
@@ -27,14 +27,15 @@ class FaultWords {
   ~FaultWords();
   FaultWords(const FaultWords&) = delete;
 
-  // What kernels of the operation write to; a view of one i64.
+  // Returns the operation's word as a view of one i64, to which kernels write.
   BoundTensor word(int32_t operation) const;
 
-  // What is there of one operation, which is cleared.
+  // Returns one operation's fault and clears its word.
   std::optional<Fault> take();
 
  private:
-  // Apart, because kernels for aligned arguments ask it of every argument whose address they take.
+  // 16 bytes each, because kernels for aligned arguments require 16-byte alignment of every
+  // address.
   struct alignas(16) Word {
     int64_t value;
   };

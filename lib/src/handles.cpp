@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "lib/src/failure.h"
-#include "runtime/fork.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 
 struct Slot {
-  std::atomic<uint64_t> tag{0};  // the live handle's number; 0 = free
+  std::atomic<uint64_t> tag{0};  // number of the live handle; 0: the slot is free
   void* object = nullptr;
   uint64_t generation = 0;
   runtime::UseCount users;
@@ -25,7 +25,7 @@ constexpr uint32_t kChunkBits = 10, kIndexBits = 20;
 constexpr uint32_t kChunk = 1u << kChunkBits, kMaxChunks = 1u << (kIndexBits - kChunkBits);
 static_assert(sizeof(void*) == 8, "handles are 64-bit numbers");
 
-// Never destroyed: handles may be used by other objects' destructors at exit.
+// Never destroyed, because destructors of other objects may use handles at exit.
 struct Table {
   runtime::ForkMutex mutex;
   std::array<std::atomic<Slot*>, kMaxChunks> chunks{};
@@ -55,12 +55,12 @@ Table& table() {
   return *instance;
 }
 
-// Bits from the low end: kind (4), index (20), generation (40).
+// Bits, lowest first: kind (4), index (20), generation (40).
 uint64_t number(HandleKind kind, uint32_t index, uint64_t generation) {
   return static_cast<uint64_t>(kind) | (static_cast<uint64_t>(index) << 4) | (generation << 24);
 }
 
-// The slot that the handle names; whether the handle lives is another question.
+// Returns the slot that the handle names. Does not check that the handle is live.
 Slot* slot_of(HandleKind kind, uint64_t tag) noexcept {
   if ((tag & 15) != static_cast<uint64_t>(kind)) return nullptr;
   return table().slot(static_cast<uint32_t>(tag >> 4) & ((1u << kIndexBits) - 1));
@@ -90,7 +90,7 @@ void* remove_handle(HandleKind kind, const void* handle) noexcept {
   auto tag = reinterpret_cast<uint64_t>(handle);
   Slot* slot = slot_of(kind, tag);
   if (!slot || !slot->tag.compare_exchange_strong(tag, 0)) return nullptr;
-  // Who begins to use the slot from here on finds that its handle is dead.
+  // A call that looks the slot up from here on finds that its handle is dead.
   if (in_use_by_this_thread(*slot)) return nullptr;
   slot->users.wait_until_left();
   void* object = slot->object;

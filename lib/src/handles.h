@@ -1,9 +1,9 @@
-// Handles of the C ABI: numbers in the clothes of pointers, so that a dead or foreign one is noticed without following
-// it.
+// Handles of the C ABI are numbers stored in pointers. A dead or foreign handle is found without
+// dereferencing it.
 //
-// A handle holds a slot's index, its generation and its kind. Slots are never freed; a lookup compares the whole number
-// with the slot's current one and takes no lock. A call counts as a user of its handles, and whoever destroys one waits
-// for them.
+// A handle holds a slot's index, its generation and its kind. Slots are never freed. A lookup
+// compares the whole number with the slot's current one and takes no lock. A call counts as a user
+// of its handles, and a thread that destroys a handle waits for its users.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,20 @@ namespace ligerdsl::lib {
 
 enum class HandleKind : uint8_t { context = 1, plan = 2, kernel = 3 };
 
-// Publishes the object under a new handle, never null. Throws OUT_OF_HOST_MEMORY beyond a million live handles.
+// Publishes the object under a new handle, which is never null. Throws OUT_OF_HOST_MEMORY for more
+// than a million live handles.
 void* make_handle(HandleKind kind, void* object);
 
-// Withdraws the handle, waits for the calls of other threads that use it, and returns its object, which is the caller's
-// to destroy. Null when there is none, or when a call of this very thread uses it (a callback that ends the process):
-// then nobody waits and the object is never destroyed.
+// Invalidates the handle, waits for calls of other threads that use it, and returns its object,
+// which the caller destroys. Returns null if
+// - the handle is dead, or
+// - a call of this thread uses it, as when a callback ends the process. Waiting would deadlock, so
+//   the object is never destroyed.
 void* remove_handle(HandleKind kind, const void* handle) noexcept;
 
 struct Slot;
 
-// What a call uses, for as long as this lives.
+// Keeps a handle's object alive while a call uses it.
 class HandleUse {
  public:
   // Throws INVALID_NULL_POINTER or DEAD_HANDLE, naming the argument.
@@ -38,7 +41,7 @@ class HandleUse {
   Slot* slot_;
   void* object_ = nullptr;
   uint32_t entered_ = 0;
-  HandleUse* outer_ = nullptr;  // of the same thread
+  HandleUse* outer_ = nullptr;  // enclosing use by the same thread
 };
 
 }  // namespace ligerdsl::lib

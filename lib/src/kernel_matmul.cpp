@@ -6,14 +6,15 @@
 
 #include "lib/src/failure.h"
 #include "op_table.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::lib {
 
 namespace {
 
-// Columns more that a tile takes as long as: for its begin and end, and the other factor's rows, which tiles of any width read.
+// Fixed cost of a tile as a number of additional columns: prologue, epilogue, and loads of A, whose
+// rows a tile of any width reads.
 constexpr int64_t kColumnsOfTile = 32;
 
 using runtime::Matrix;
@@ -74,7 +75,8 @@ kernels::MatmulOptions options_of(const ProductKind& kind, int64_t most_rows) {
           .label_type = kind.label_type};
 }
 
-// A path that somebody set is one that is meant.
+// Returns true if the user set the path of the library that multiplies matrices, and so expects it
+// to be used.
 bool library_is_named(const Context& context) {
   const runtime::Options& options = runtime::options();
   return !(context.machine().is_gpu() ? options.libcublaslt : options.libcblas).empty();
@@ -111,7 +113,7 @@ std::vector<ProductKind> head_products(const HeadProducts& h) {
     kinds.back().in_blocks = true;
   }
   for (const bool adds : {false, true})
-    if (h.with_d_x && h.adds_up_d_x) add(d_x, f32, adds, h.outer && !adds);  // once of several
+    if (h.with_d_x && h.adds_up_d_x) add(d_x, f32, adds, h.outer && !adds);  // the outer product is added once
   if (!h.with_d_weight) return kinds;
   for (const bool outer : {false, true}) {
     if (outer ? !h.outer : h.outer && !h.by_vocabulary) continue;
@@ -136,7 +138,7 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
     const kernels::MatmulOptions many = options_of(kind, 0);
     add_kernel(context, kind, many);
     if (kind.product != Product::nn || !machine.is_gpu()) continue;
-    // Tiles of many rows leave multiprocessors idle where a chunk has few.
+    // With few rows in a chunk, tiles of many rows leave SMs idle.
     const std::vector<int64_t> most_rows = kernels::few_rows(machine, many);
     if (most_rows.empty()) continue;
     const kernels::MatmulOptions few = options_of(kind, most_rows.back());
@@ -147,14 +149,15 @@ KernelMatmul::KernelMatmul(Context& context, const std::vector<ProductKind>& kin
 void KernelMatmul::add_kernel(Context& context, const ProductKind& kind, const kernels::MatmulOptions& options) {
   kernels::MatmulConfig config = kernels::one_cta_product(context.machine(), options);
   config.splits = 1;
-  // But for sums that memory adds, which go on while the next tile is multiplied, a head took longer so (bench/results/notes.md).
+  // Persistent kernels made fused heads slower, except those that accumulate in memory while the
+  // next tile is multiplied (docs/design/decisions/012).
   config.persistent = config.persistent && config.adds_in_memory;
-  if (options.ignores_rows) {  // rows that are mostly none: few programs find that out at once
+  if (options.ignores_rows) {  // most rows are ignored: few persistent programs skip them fastest
     config.tensor_copies = config.tensor_stores = false;
     config.persistent = context.machine().is_gpu();
   }
   if ((options.row_tiles && config.tile_m != kind.tile_rows) || (options.some_depth && kind.tile_rows % config.tile_k))
-    fail(Status::internal_error, "tiles of a product's rows are not those that are left out");
+    fail(Status::internal_error, "tiles of a matmul differ from the tiles that are skipped");
   kernels_.push_back(
       {kind, config,
        std::make_unique<KernelStep>(context, kernels::matmul_of_any_size(context.machine(), options, config),
@@ -189,11 +192,11 @@ const KernelMatmul::Kernel& KernelMatmul::kernel_for(Product product, DType type
     if (fits(kernel) && (!best || time_of(kernel, c) < time_of(*best, c))) best = &kernel;
   if (!best)
     fail(Status::internal_error,
-         std::string("no kernel was made for a product of ") + name(type) + " into " + name(c.type));
+         std::string("no kernel was made for a matmul of ") + name(type) + " into " + name(c.type));
   return *best;
 }
 
-// In terms of elements of c that a multiprocessor makes.
+// Returns the estimated time, in elements of c that one SM computes.
 int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
   const kernels::MatmulConfig& config = kernel.config;
   const int64_t tiles = kernels::matmul_tiles(config, c.rows, c.cols);
@@ -202,10 +205,12 @@ int64_t KernelMatmul::time_of(const Kernel& kernel, const Matrix& c) const {
 
 void KernelMatmul::run(Product product, const Sizes& sizes, const Matrix& a, const Matrix& b, float beta,
                        const Matrix& c, void*, runtime::Stream stream) {
-  if (beta != 0 && beta != 1) fail(Status::internal_error, "products of kernels add all of c or nothing of it");
+  if (beta != 0 && beta != 1)
+    fail(Status::internal_error, "beta of a matmul by the library's kernels: expected 0 or 1");
   const Kernel& kernel = kernel_for(product, a.type, c, beta != 0, {});
   std::array<BoundTensor, kViews> views = views_of(a, b, c);
-  // Rows of whole vectors are what the faster variant asks of c: more columns than b has get sums of nothing.
+  // The faster variant requires rows of c to be whole vectors. Columns of c beyond those of b are
+  // zero.
   int64_t& cols = views[kC].dims[1];
   if (kernel.kind.pads) cols = std::min(kernels::round_up(cols, vector_width(c.type)), c.stride);
   kernel.step->run(views.data(), nullptr, kernels::matmul_tiles(kernel.config, sizes.m, cols), stream);

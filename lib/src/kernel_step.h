@@ -1,10 +1,12 @@
-// One kernel of an operation that is more than a list of launches: which view, number or constant each argument is, is
-// settled when the plan is made; a call brings a table of views and numbers.
+// One kernel of an operation that is not a plain list of launches. The plan fixes which view,
+// number or constant each argument is; a call passes a table of views and numbers.
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -15,7 +17,7 @@
 
 namespace ligerdsl::lib {
 
-// Names of a program's arguments and what they stand for.
+// Names of a program's arguments, and their sources.
 struct StepNames {
   std::vector<std::pair<std::string, int>> views;         // index in the call's table of views
   std::vector<std::pair<std::string, int>> numbers;       // index in the call's table of integers
@@ -23,12 +25,23 @@ struct StepNames {
   std::vector<std::pair<std::string, int64_t>> integers;
 };
 
+// Returns the table of views that `views` is: a struct whose members are BoundTensors, or structs
+// of them. LIGERDSL_VIEW(member) is the index of a member of the struct that is called Views in its
+// scope.
+template <class Struct>
+const BoundTensor* view_table(const Struct& views) {
+  static_assert(std::is_standard_layout_v<Struct> && sizeof(Struct) % sizeof(BoundTensor) == 0);
+  return reinterpret_cast<const BoundTensor*>(&views);
+}
+#define LIGERDSL_VIEW(member) static_cast<int>(offsetof(Views, member) / sizeof(BoundTensor))
+
 class KernelStep {
  public:
-  // Views of different index never overlap where the kernel writes one of them; that is the operation's promise.
+  // The operation promises that views of different indices do not overlap if the kernel writes one
+  // of them.
   KernelStep(Context& context, const kernels::Step& step, const StepNames& names);
 
-  // Launches for this many rows; an empty grid launches nothing. Takes no memory.
+  // Launches the kernel for `rows` rows; an empty grid launches nothing. Does not allocate.
   void run(const BoundTensor* views, const int64_t* numbers, int64_t rows, runtime::Stream stream) const;
 
   const Launcher* launcher() const { return launcher_.get(); }

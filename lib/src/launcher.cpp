@@ -3,21 +3,23 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "interpreter/convert.h"
 #include "kernels/core/launch.h"
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
+#include "program/remarks.h"
 #include "program/serialize.h"
-#include "runtime/log.h"
-#include "runtime/resource_remarks.h"
-#include "runtime/tensor_map.h"
+#include "runtime/cuda/tensor_map.h"
+#include "runtime/environment/log.h"
+#include "runtime/kernel/resource_remarks.h"
 
 namespace ligerdsl::lib {
 
 namespace {
 
-// Once per kernel, whether it was compiled or came from a cache.
+// Logs a kernel's remarks once, whether it was compiled or came from a cache.
 void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
   const program::Artifact& artifact = kernel.artifact();
@@ -30,8 +32,14 @@ void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
   }
 }
 
-// What makes a difference to a CPU: that lists of integers lie together which the program moves in tiles. False: it has
-// none.
+// Logs a remark of the launcher, once per `key`.
+void log_remark(program::RemarkId id, const std::string& kernel, const std::string& key, std::string text) {
+  runtime::log_once(runtime::LogLevel::debug, key,
+                    kernel + ": " + to_string(program::make_remark(id, std::move(text))));
+}
+
+// Adds to `facts` that lists of integers which the program moves in tiles are contiguous. Only this
+// speeds up a CPU kernel. Returns false if there is no such list.
 bool assume_contiguous_lists(const program::Program& program, std::vector<program::ArgFacts>* facts) {
   bool any = false;
   const std::vector<program::ArgFacts> aligned = kernels::argument_facts(program, kernels::Variant::aligned);
@@ -96,14 +104,14 @@ Launcher::Launcher(Context& context, const program::Program& program, const Laun
   log_remarks(fastest(), launch.min_ctas_per_sm);
 }
 
-// Why the next variant is taken instead of `missed`.
+// Logs why the variant `missed` does not fit and the next one is taken.
 void Launcher::Pack::report(size_t missed, const BoundTensor& tensor) const {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
   const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[missed + 1];
   const std::string kernel = taken.kernel->artifact().entry, name = launcher_.program_.arguments[arg_].name;
-  runtime::log_once(runtime::LogLevel::debug, std::string(taken.called) + ":" + kernel + ":" + name,
-                    kernel + ": remark: [launch] argument " + name + " takes the " + taken.called + " variant: " +
-                        kernels::why_not_aligned(wanted.facts[arg_], tensor.data, tensor.dims, tensor.strides));
+  log_remark(program::RemarkId::argument_not_aligned, kernel, std::string(taken.called) + ":" + kernel + ":" + name,
+             "argument " + name + " takes the " + taken.called +
+                 " variant: " + kernels::why_not_aligned(wanted.facts[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 
 const std::string& Launcher::argument_at(uint32_t slot) const {
@@ -112,16 +120,15 @@ const std::string& Launcher::argument_at(uint32_t slot) const {
   return program_.arguments[argument].name;
 }
 
-// Whether tensor copies, where the kernel has them, can read what was packed.
+// Returns true if the kernel has no TMA copies, or if they can read the packed arguments.
 bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
   for (const program::TensorMap& map : kernel.artifact().maps) {
-    const char* why = runtime::why_not_mapped(map, slots_);
+    const char* why = runtime::reason_not_mapped(map, slots_);
     if (!why) continue;
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
-      runtime::log_once(runtime::LogLevel::debug, "map:" + entry + ":" + name,
-                        entry + ": remark: [launch] argument " + name +
-                            " takes the generic variant: tensor copies cannot read it: " + why);
+      log_remark(program::RemarkId::argument_not_mapped, entry, "map:" + entry + ":" + name,
+                 "argument " + name + " takes the generic variant: TMA copies cannot read it: " + why);
     }
     return false;
   }
@@ -131,7 +138,7 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
 void Launcher::Pack::view(const BoundTensor& tensor) {
   const size_t rank = static_cast<size_t>(tensor.rank);
   const program::Type& type = launcher_.types_[arg_];
-  if (rank != type.shape.size()) [[unlikely]] {  // its slots would shift those behind it
+  if (rank != type.shape.size()) [[unlikely]] {  // its slots would shift those after it
     fail(Status::internal_error, "argument " + launcher_.program_.arguments[arg_].name + " of kernel " +
                                      launcher_.program_.name + " has rank " + std::to_string(type.shape.size()) +
                                      ", got a tensor of rank " + std::to_string(rank));

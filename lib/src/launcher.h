@@ -1,9 +1,10 @@
-// A recorded kernel made ready for every pointer and stride that a later call may bring.
+// A recorded kernel, loaded in variants for every pointer and stride that a later call may pass:
+// - On a GPU, one variant for aligned arguments (kernels/core/argument_facts.h defines them) and
+//   one for any. Kernels that multiply tiles have a third, for aligned operands.
+// - On a CPU, where alignment makes no difference, one variant. Kernels that read lists of integers
+//   have a second one, for contiguous lists.
 //
-// On a GPU two variants are loaded, of kernels that multiply tiles three: compiled for aligned arguments
-// (kernels/core/argument_facts.h says which are), for aligned factors, and for any. launch() looks at the actual arguments and
-// takes the first that fits. On a CPU alignment makes no difference
-// and there is one, but for kernels that go through lists of integers: one for contiguous lists and one for any.
+// launch() takes the first variant that fits the actual arguments.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,7 @@
 #include "program/aliasing.h"
 #include "program/options.h"
 #include "program/program.h"
-#include "runtime/kernel.h"
+#include "runtime/kernel/kernel.h"
 
 namespace ligerdsl::lib {
 
@@ -28,12 +29,13 @@ class Launcher {
  public:
   static constexpr size_t kMaxSlots = 160;
 
-  // Compiles or loads for `launch`, whose grid says nothing here. promises: one per argument of the program, or none.
-  // contract: a * b + c may become fma where the program does not forbid it.
+  // Compiles or loads the kernel for `launch`, whose grid is ignored.
+  // - promises: one per argument of the program, or none.
+  // - contract: a * b + c may become fma unless the program forbids it.
   Launcher(Context& context, const program::Program& program, const Launch& launch,
            std::vector<ArgPromise> promises = {}, bool contract = true);
 
-  // Packs one argument after the other, in the program's order, then launches. Takes no memory.
+  // Packs the arguments in the program's order, then launches. Does not allocate.
   class Pack {
    public:
     explicit Pack(const Launcher& launcher) : launcher_(launcher) {}
@@ -47,17 +49,17 @@ class Launcher {
 
     const Launcher& launcher_;
     size_t arg_ = 0, used_ = 0;
-    size_t variant_ = 0;  // the first of the launcher's that fits what was packed
+    size_t variant_ = 0;  // first variant that fits the packed arguments
     uint64_t slots_[kMaxSlots];
   };
 
   const program::Program& program() const { return program_; }
   const program::Aliasing& aliasing() const { return aliasing_; }
-  // The name of the argument whose slots begin there, or have begun before.
+  // Returns the name of the argument to which the slot belongs.
   const std::string& argument_at(uint32_t slot) const;
-  // Programs along each axis that a launch takes at most.
+  // Returns the largest grid that a launch accepts.
   runtime::Grid largest_grid() const { return fastest().largest_grid(); }
-  // The variant that launches of aligned arguments take.
+  // Returns the variant for aligned arguments.
   runtime::LoadedKernel& fastest() const { return *variants_.front().kernel; }
 
  private:
@@ -67,12 +69,12 @@ class Launcher {
     const char* called;
   };
   program::Program program_;
-  std::vector<program::Type> types_;  // of the arguments
+  std::vector<program::Type> types_;  // by argument
   program::Aliasing aliasing_;
-  std::vector<Variant> variants_;  // from the fastest to that of any arguments
+  std::vector<Variant> variants_;  // fastest first; the last accepts any arguments
 };
 
-// A scalar's 8-byte slot.
+// Returns the 8-byte slot of a scalar argument.
 uint64_t bits_of(DType type, double value);
 uint64_t bits_of(DType type, int64_t value);
 

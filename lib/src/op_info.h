@@ -1,4 +1,5 @@
-// The operation table as data: what lib/codegen writes into op_table.cpp and the checks of this folder read.
+// The operation table as data. lib/codegen writes it into op_table.cpp; the checks of this folder
+// read it.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +17,11 @@ class Context;
 class OpPlan;
 using ContextRef = std::shared_ptr<Context>;
 
-inline constexpr int kMaxRank = 5;         // of a tensor after its leading dimensions were joined
+inline constexpr int kMaxRank = 5;         // of a tensor with its leading dimensions joined
 inline constexpr int kMaxTensors = 16;     // of one operation
 inline constexpr int kMaxSymbols = 8;      // sizes of one operation
-inline constexpr size_t kMaxStruct = 256;  // bytes of a description or of arguments
-inline constexpr int kMaxValues = 8;       // numbers among an operation's arguments
+inline constexpr size_t kMaxStruct = 256;  // bytes of a description or an args struct
+inline constexpr int kMaxValues = 8;       // numeric arguments of one operation
 
 constexpr uint32_t bit(DType type) {
   return 1u << static_cast<unsigned>(type);
@@ -29,12 +30,12 @@ constexpr uint32_t bit(DType type) {
 enum class FieldType : uint8_t { i32, i64, f32 };
 enum class FieldRole : uint8_t { option, dim, dtype, present, absent, in_place, queries };
 
-// The numbers that a field takes. NaN is none of them.
+// The numbers that a field accepts. NaN is never accepted.
 struct Range {
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  bool below_high = false;  // high itself is not taken
-  bool infinite = false;    // f32: infinity is taken, if the bounds allow it
-  bool or_zero = false;     // f32: 0 is taken beside what is between the bounds
+  bool below_high = false;  // high itself is excluded
+  bool infinite = false;    // f32: infinity is accepted if the bounds allow it
+  bool or_zero = false;     // f32: 0 is accepted too
 };
 
 // A field of a description.
@@ -43,18 +44,18 @@ struct FieldInfo {
   size_t offset;
   FieldType type;
   FieldRole role;
-  int source;  // dim, dtype, present, queries: the tensor that the one-call form reads it from, or -1
-  int symbol;  // dim: index of the size; queries: index of the field that must be set
+  int source;  // dim, dtype, present, queries: tensor from which the one-call form reads it, or -1
+  int symbol;  // dim: index of the size; queries: index of the field `causal`, which must be set
   Range range;
-  uint32_t dtypes;  // dtype: bits of those allowed
-  bool optional;    // dtype, dim: zero is a value
+  uint32_t dtypes;  // dtype: one bit per allowed dtype
+  bool optional;    // dtype, dim: zero is valid
 };
 
 enum class Direction : uint8_t { in, out, inout };
 enum class ShapeKind : uint8_t {
   fixed,    // exactly `rank` dimensions
-  leading,  // the first stands for any number of evenly strided dimensions
-  free      // checked by the operation
+  leading,  // the first is any number of evenly strided dimensions, joined
+  free      // the operation checks it
 };
 
 struct DimSpec {
@@ -71,21 +72,21 @@ struct TensorInfo {
   int rank;
   DimSpec dims[kMaxRank];
   DType dtype;
-  int dtype_field;       // the field that gives the dtype, or -1
-  int dtype_zero_field;  // where that is 0: the field that gives it then, or -1: `dtype`
-  int given_field;       // the field that says whether the tensor is passed, or -1: always
+  int dtype_field;       // field that gives the dtype, or -1
+  int dtype_zero_field;  // field that gives it if that is 0; -1: `dtype`
+  int given_field;       // field that is set if the tensor is passed; -1: always
   bool given_when_zero;
-  bool any_stride;   // also along the last dimension
-  const char* hint;  // what else to say where the shape is wrong
+  bool any_stride;   // stride of the last dimension may differ from 1
+  const char* hint;  // addition to the error for a wrong shape
 };
 
-// A number among the arguments.
+// A numeric argument.
 struct ValueInfo {
   const char* name;
   size_t offset;
   FieldType type;
   Range range;
-  int unless_field;  // the field that, when set, says that the number is not read, or -1
+  int unless_field;  // field that, if set, makes the number unused; -1: none
 };
 
 struct AliasInfo {
@@ -99,9 +100,9 @@ struct OpInfo {
   int index;  // in op_table()
   const char* name;
   const char* brief;
-  const char* rows;  // what an operation counts as rows
+  const char* rows;  // what the operation counts as rows, for errors
   Reported reported;
-  size_t desc_size, desc_first_size;  // now, and in the first release
+  size_t desc_size, desc_first_size;  // in this release; in the first one
   const void* desc_defaults;
   size_t args_size, args_first_size;
   const void* args_defaults;
@@ -111,13 +112,13 @@ struct OpInfo {
   std::span<const AliasInfo> aliases;
   std::span<const char* const> symbols;
   int in_place_field;     // or -1
-  ptrdiff_t list_offset;  // of a pointer to tensors followed by their number, or -1
+  ptrdiff_t list_offset;  // offset of a pointer to tensors and, after it, their number; -1: no list
   std::unique_ptr<OpPlan> (*make)(const ContextRef& context, const void* desc);
 };
 
 std::span<const OpInfo* const> op_table();
 
-// Values of a struct by table row.
+// Read a field of a struct by its table row.
 inline int64_t read_integer(const void* base, size_t offset, FieldType type) {
   const auto* at = static_cast<const std::byte*>(base) + offset;
   return type == FieldType::i64 ? *reinterpret_cast<const int64_t*>(at) : *reinterpret_cast<const int32_t*>(at);

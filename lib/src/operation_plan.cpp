@@ -1,4 +1,4 @@
-// What a plan does with an operation of kernels (plan.h).
+// OperationPlan, the plan of an operation that is a list of kernels (plan.h).
 #include <algorithm>
 
 #include "kernels/core/workspace.h"
@@ -12,7 +12,7 @@ namespace {
 
 using kernels::Count;
 
-// Bytes from the start of a scratch buffer to where the next one may begin.
+// Bytes that a scratch buffer takes, rounded up to the alignment of the next one.
 Size room_of(const kernels::Scratch& buffer) {
   constexpr auto kAlign = static_cast<int64_t>(kWorkspaceAlign);
   return ceil_div(kernels::workspace_bytes(buffer), kAlign) * kAlign;
@@ -23,7 +23,8 @@ auto find_name(const List& list, const std::string& name) {
   return std::find_if(list.begin(), list.end(), [&](const auto& entry) { return entry.first == name; });
 }
 
-// Every tensor's memory: tensors that may be one another share the smallest index among them.
+// Returns a number for each tensor's memory. Tensors that may share memory have the number of the
+// first of them.
 std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   std::vector<int> memory(info.tensors.size());
   for (size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<int>(i);
@@ -35,7 +36,7 @@ std::vector<int> memory_of_tensors(const OpInfo& info, bool in_place) {
   return memory;
 }
 
-// A view of a scratch buffer whose sizes are in the table.
+// Returns a view of a scratch buffer with sizes from the table.
 BoundTensor view_of(std::byte* data, DType type, const std::vector<SizeTable::Index>& dims,
                     const SizeTable::Values& sizes) {
   BoundTensor tensor{};
@@ -117,7 +118,7 @@ kernels::Grid OperationPlan::grid_of(const Step& step, const SizeTable::Values& 
   return {sizes[step.programs[0]], sizes[step.programs[1]], sizes[step.programs[2]]};
 }
 
-// There are few, and most plans have one.
+// A linear search: most plans have one variant.
 const OperationPlan::Variant& OperationPlan::variant_of(const Call& call) const {
   const Variant* variant = variants_.data();
   while (variant->up_to < call.rows || (variant->takes && !variant->takes(call))) ++variant;
@@ -187,7 +188,7 @@ ArgPromise OperationPlan::promise(const OpInfo& info, const BindRules& rules,
       return promise;
     }
     case Source::derived: {
-      uint32_t first = 0;  // the first view of the same memory stands for all of them
+      uint32_t first = 0;  // views of the same memory share the class of the first
       while (bindings_.views[first].memory != bindings_.views[binding.index].memory) ++first;
       return {.alias_class = 1 + n_tensors + first, .exact = bindings_.views[binding.index].exact};
     }

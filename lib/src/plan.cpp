@@ -7,7 +7,7 @@
 #include "lib/src/failure.h"
 #include "lib/src/validate.h"
 #include "lib/src/warm_line.h"
-#include "runtime/kernel_cache.h"
+#include "runtime/cache/kernel_cache.h"
 
 namespace ligerdsl::lib {
 
@@ -15,12 +15,12 @@ namespace {
 
 using kernels::Count;
 
-// "9223372036854775807 or more" of a count that stopped there.
+// Returns the number; a saturated count gives "9223372036854775807 or more".
 std::string text_of(Count count) {
   return std::to_string(count.value()) + (count.saturated() ? " or more" : "");
 }
 
-// Kernels are told that scratch memory overlaps no tensor.
+// Fails if the workspace overlaps a tensor. Kernels are compiled for a workspace that does not.
 void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   for (size_t i = 0; i < info.tensors.size(); ++i) {
     const BoundTensor& tensor = call.tensors[i];
@@ -32,7 +32,8 @@ void check_workspace(const OpInfo& info, const Call& call, size_t bytes) {
   }
 }
 
-// Where a plan may not compile, the error says how to have its kernels in the cache.
+// Makes the operation. If the plan must not compile, the error contains the line with which
+// `ligerdsl cache warm` stores its kernels.
 std::unique_ptr<OpPlan> make_op(const OpInfo& info, const ContextRef& context, const void* desc) {
   const runtime::Range range(runtime::RangeKind::plan, runtime::ranges_wanted() ? range_name(info, desc) : "");
   try {
@@ -65,11 +66,11 @@ std::string Plan::refusal(int64_t rows) const {
   return op_->refusal(rows);
 }
 
-// Of the numbers that are not refused the largest.
+// Returns the largest number of rows that is not refused.
 int64_t Plan::find_most_rows() const {
   constexpr int64_t kAny = std::numeric_limits<int64_t>::max();
   if (refusal(kAny).empty()) return kAny;
-  int64_t runs = 0, refused = kAny;  // no row is nothing to run
+  int64_t runs = 0, refused = kAny;  // 0 rows always run
   while (refused - runs > 1) {
     const int64_t middle = runs + (refused - runs) / 2;
     (refusal(middle).empty() ? runs : refused) = middle;

@@ -1,4 +1,5 @@
-// A plan: an operation with one description, ready to run on any tensors that fit it.
+// A plan is an operation with one description, ready to run on any tensors that fit the
+// description.
 #pragma once
 
 #include <array>
@@ -17,39 +18,42 @@
 
 namespace ligerdsl::lib {
 
-// Something that a call's sizes decide, and how.
+// A choice that a call's sizes decide, and its value.
 struct Fact {
   std::string name, value;
 };
 
-// What an operation's file makes of a description.
+// The part of a plan that each operation's file implements.
 class OpPlan {
  public:
   virtual ~OpPlan() = default;
-  // The number that grids and workspace sizes are functions of: of the shapes and strides of the call's tensors alone,
-  // so that one like it has it too.
+  // Returns the number of rows, from which grids and workspace sizes are computed. It depends on
+  // shapes and strides of the call's tensors alone, so an identical later call has the same.
   virtual int64_t rows(const Call& call) const = 0;
-  // Why a call with so many rows cannot run, whatever its tensors: too many programs or bytes. Empty: it can, and so
-  // can one with fewer rows.
+  // Returns the reason why a call with `rows` rows cannot run on any tensors (too many programs or
+  // bytes), or "". If it returns "", fewer rows can run too.
   virtual std::string refusal(int64_t rows) const = 0;
-  // For rows that are not refused. No call with fewer rows needs more.
+  // Returns the bytes of the workspace, for rows that are not refused. Fewer rows never need more.
   virtual size_t workspace_bytes(int64_t rows) const = 0;
-  // What may take host memory before the first call with so many rows; asked for together with its workspace.
+  // Allocates host memory that calls with `rows` rows need. Called together with workspace_bytes().
   virtual void prepare(int64_t /*rows*/) const {}
-  // The tensors are checked and the workspace is large enough. Never allocates, synchronises or compiles.
+  // Runs a call whose tensors are checked and whose workspace is large enough. Never allocates,
+  // synchronises or compiles.
   virtual void execute(const Call& call) const = 0;
-  // Every kernel, for reports.
+  // Returns every kernel, for reports.
   virtual std::vector<const Launcher*> launchers() const = 0;
-  // Which of the schedules that it asked for (KernelConfigs) a call takes, by their order.
+  // Returns the index of the schedule that a call uses, in the order in which the plan asked for
+  // them (KernelConfigs).
   virtual size_t schedule(const Call& /*call*/) const { return 0; }
-  // How a call goes, for reports: what its kernels alone do not say. Its tensors need no memory.
+  // Returns choices of a call that its kernels alone do not show, for reports. The call's tensors
+  // need no memory.
   virtual std::vector<Fact> facts(const Call& /*call*/) const { return {}; }
 };
 
 inline constexpr size_t kWorkspaceAlign = 256;
-inline constexpr int64_t kMaxWorkspace = kMaxElements * 8;  // bytes: as much as the largest tensor
+inline constexpr int64_t kMaxWorkspace = kMaxElements * 8;  // bytes of the largest tensor
 
-// Why a launch of this grid, or a workspace of so many bytes, cannot be; empty when it can.
+// Return the reason why a launch of this grid, or a workspace of these bytes, is impossible, or "".
 std::string refuse_grid(const kernels::Grid& grid, const Launcher& launcher);
 std::string refuse_workspace(kernels::Count bytes);
 
@@ -64,14 +68,15 @@ class Plan : public std::enable_shared_from_this<Plan> {
   Context& context() const { return *context_; }
   const OpPlan& op() const { return *op_; }
 
-  // Checks tensors; call.args must be set.
+  // Binds and checks the tensors; call.args must be set.
   void bind(Call* call) const { bind_tensors(rules_, call); }
   void check_values(const void* args) const { lib::check_values(rules_, args); }
-  // Workspace of so many rows. Throws INVALID_SHAPE for numbers of rows that no call can have.
+  // Returns the bytes of the workspace for `rows` rows. Throws INVALID_SHAPE for a number of rows
+  // that no call can have.
   size_t workspace_bytes(int64_t rows) const;
-  // Counts the call's rows; returns the workspace that they need.
+  // Sets the call's number of rows and returns the bytes of the workspace that they need.
   size_t count(Call* call) const;
-  // The workspace checked, then launched.
+  // Checks the workspace and launches.
   void execute(Call* call) const { launch(*call, count(call)); }
   void launch(const Call& call, size_t needed) const;
 
@@ -82,38 +87,42 @@ class Plan : public std::enable_shared_from_this<Plan> {
 
   const OpInfo* info_;
   ContextRef context_;
-  std::atomic<int64_t>* calls_;  // that ran, of this operation on the context
-  bool observed_;                // calls are validated, or somebody listens to their ranges
-  std::string range_name_;       // what those are called
+  std::atomic<int64_t>* calls_;  // number of calls of this operation that ran on the context
+  bool observed_;                // calls are validated, or a profiler or trace wants their ranges
+  std::string range_name_;       // name of these ranges
   BindRules rules_;
   std::unique_ptr<OpPlan> op_;
-  int64_t most_rows_;  // of a call: what is refused is found out once
+  int64_t most_rows_;  // of a call; computed once
 };
 
-// Connects a kernels::Operation to the tensors of a table row. An argument of a program is, in this order: what was
-// said here about its name; the tensor of that name; a scratch buffer of the operation; the error word ("error"); the
-// number of the launch's programs ("programs").
+// Connects a kernels::Operation to the tensors of a table row. A program's argument is bound, in
+// this order, to
+// 1. the entry of Bindings with its name,
+// 2. the tensor of that name,
+// 3. the operation's scratch buffer of that name,
+// 4. the error word ("error"), or the number of the launch's programs ("programs").
 //
-// A plan may hold an operation for few rows and others for more, or for tensors that lie otherwise. All are compiled when it is made,
-// kernels that they share once; which one a call takes is a function of its tensors' shapes, strides and addresses alone, so a captured
-// graph keeps what its call took.
+// A plan may hold several operations (buckets): for few rows and for many, or for tensors with
+// other strides or addresses. All are compiled when the plan is made; kernels that they share are
+// compiled once. A call's bucket depends only on shapes, strides and addresses of its tensors, so a
+// captured graph keeps the bucket of its call.
 class OperationPlan final : public OpPlan {
  public:
   using Number = std::function<int64_t(const Call&)>;
   using View = std::function<BoundTensor(const Call&)>;
 
   struct Bindings {
-    std::vector<std::pair<std::string, double>> numbers;           // f32 scalars known from the description
-    std::vector<std::pair<std::string, int64_t>> integers;         // integer scalars known from the description
+    std::vector<std::pair<std::string, double>> numbers;           // f32 scalars fixed by the description
+    std::vector<std::pair<std::string, int64_t>> integers;         // integer scalars fixed by the description
     std::vector<std::pair<std::string, Number>> integers_of_call;  // integer scalars of a call
     std::vector<std::pair<std::string, std::function<float(const Call&)>>> numbers_of_call;
-    // A view that an operation makes of its tensors. `memory` names what it shares memory with: views of equal memory
-    // may be the same tensor, others never overlap.
+    // A view that an operation derives from its tensors. `memory` names the memory: views of equal
+    // memory may be the same tensor, others never overlap.
     struct Derived {
       std::string name;
       std::string memory;
       View view;
-      std::vector<int64_t> exact;  // sizes known now, or -1
+      std::vector<int64_t> exact;  // sizes that are known when the plan is made, or -1
     };
     std::vector<Derived> views;
     std::vector<std::pair<std::string, std::string>> renamed;  // a kernel's view -> the tensor of the table
@@ -124,14 +133,14 @@ class OperationPlan final : public OpPlan {
   struct Bucket {
     int64_t up_to;  // rows; the last bucket's is kAnyRows
     kernels::Operation operation;
-    bool (*takes)(const Call&) = nullptr;  // none: any call of so many rows; the last bucket has none
-    std::string called = {};               // what it is for, for reports; none: its rows
+    bool (*takes)(const Call&) = nullptr;  // null: any call of up to `up_to` rows; null in the last bucket
+    std::string called = {};               // its name in reports; empty: its rows
   };
   static constexpr int64_t kAnyRows = INT64_MAX;
 
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, kernels::Operation operation,
                 Bindings bindings);
-  // One to kMostBuckets of them, fewest rows first, each asked for in this order; a call takes the first that fits.
+  // Takes one to kMostBuckets buckets, fewest rows first. A call uses the first that fits.
   OperationPlan(const ContextRef& context, const OpInfo& info, const void* desc, std::vector<Bucket> buckets,
                 Bindings bindings);
 
@@ -158,7 +167,7 @@ class OperationPlan final : public OpPlan {
   };
   struct Binding {
     Source source;
-    int index = 0;      // of the tensor, derived view, scratch buffer or function
+    int index = 0;      // of a tensor, derived view, scratch buffer or function
     uint64_t bits = 0;  // constant
     DType type = DType::f32;
   };
@@ -179,7 +188,7 @@ class OperationPlan final : public OpPlan {
     SizeTable sizes;  // of grids and buffers
     std::vector<Buffer> buffers;
     std::vector<Step> steps;
-    SizeTable room;  // how the workspace's bytes are computed
+    SizeTable room;  // computes the workspace's bytes
     SizeTable::Index bytes;
   };
   struct Loaded {
@@ -197,7 +206,8 @@ class OperationPlan final : public OpPlan {
   ArgPromise promise(const OpInfo& info, const BindRules& rules, const std::vector<kernels::Scratch>& workspace,
                      const Binding& binding) const;
   const Variant& variant_of(const Call& call) const;
-  // Calls back with the variants that calls of so many rows or fewer take, and the most rows of each.
+  // Calls `body` with each variant that calls of at most `rows` rows use, and with the most rows of
+  // that variant.
   template <class Body>
   void for_variants_up_to(int64_t rows, Body body) const;
   kernels::Count room_up_to(int64_t rows) const;

@@ -1,7 +1,7 @@
-// The plans that a context made for the one-call form: those that were used last.
+// The plans that a context made for the one-call form. The cache keeps the most recently used.
 //
-// A plan that is dropped while a call uses it lives until that call ends. What it launched, or what a graph recorded, stays right
-// without it: code belongs to the device, which keeps it.
+// A plan that is dropped during a call lives until the call ends. Its launches and graphs that
+// recorded them stay valid, because the device keeps the code.
 #pragma once
 
 #include <atomic>
@@ -13,7 +13,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "runtime/fork.h"
+#include "runtime/system/fork.h"
 
 namespace ligerdsl::lib {
 
@@ -23,15 +23,15 @@ class PlanCache {
  public:
   explicit PlanCache(size_t most) : most_(most) {}
 
-  // Null: none is kept. Takes no memory.
+  // Returns the plan, or null. Does not allocate.
   std::shared_ptr<Plan> find(std::string_view key);
-  // Returns the plan that is kept under the key: the one that was there, if another thread was faster.
+  // Returns the plan that is cached under the key: if another thread added one first, that one.
   std::shared_ptr<Plan> add(std::string_view key, std::shared_ptr<Plan> plan);
   void clear();
   size_t size();
 
-  // How often a plan was found or added so far. One that was used less than a quarter of what is kept ago
-  // need not be looked for: it is far from being dropped.
+  // Counts finds and additions. A plan used within the last quarter of the cache's size is far from
+  // being dropped, so RecentCalls need not look it up.
   uint64_t uses() const { return uses_.load(std::memory_order_relaxed); }
   bool is_recent(uint64_t use) const { return uses() - use < most_ / kOften; }
 
@@ -47,7 +47,7 @@ class PlanCache {
   const size_t most_;
   std::atomic<uint64_t> uses_{0};
   runtime::ForkMutex mutex_;
-  Entries entries_;  // the one used last in front
+  Entries entries_;  // most recently used first
   std::unordered_map<std::string_view, Entries::iterator> by_key_;
 };
 

@@ -14,9 +14,10 @@ namespace {
 
 constexpr int kMostRank = 8;                         // of a caller's tensor
 constexpr uint64_t kMostOffset = uint64_t{1} << 62;  // bytes
-constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // spreads numbers over 64 bits
+constexpr uint64_t kOdd = 0x9e3779b97f4a7c15;        // odd multiplier of the hash
 
-// A call after the thread's own destructors, at exit, finds it closed. To touch what has a destructor takes memory the first time.
+// At thread exit these destructors may run before a later call, which must then not use the cache.
+// Neither flag has a destructor, because the first access to a thread_local with one allocates.
 thread_local bool closed = false;
 thread_local RecentCalls* own = nullptr;
 struct Owner {
@@ -31,7 +32,8 @@ const std::byte* address_of(const ligerdsl_tensor_t& tensor) {
 
 }  // namespace
 
-// Its first `compared` bytes, of a struct of this release. Null: no such struct, in which nothing may be followed.
+// Appends the first `compared` bytes of a struct of this release. Returns null for another struct,
+// whose pointers must not be followed.
 uint64_t* CallKey::add_struct(uint64_t* at, const void* given, size_t size, size_t compared) {
   if (!given) return nullptr;
   const size_t words = (compared + sizeof(uint64_t) - 1) / sizeof(uint64_t);
@@ -41,7 +43,7 @@ uint64_t* CallKey::add_struct(uint64_t* at, const void* given, size_t size, size
   return at + words;
 }
 
-// Null: not one that calls remember.
+// Appends shape, strides, dtype and device. Returns null for a tensor whose calls are not cached.
 uint64_t* CallKey::add_tensor(uint64_t* at, const ligerdsl_tensor_t* tensor) {
   if (room(at) < 2 + 2 * kMostRank) return nullptr;
   if (!tensor) {
@@ -76,7 +78,8 @@ CallKey::CallKey(const OpInfo& info, const void* handle, const void* desc, const
     at = add_tensor(at, read_tensor(given, tensor));
     if (!at) return;
   }
-  // Which tensors are one another decides what the description means, and whether they may share memory.
+  // The description's meaning and the allowed overlaps depend on which arguments are the same
+  // tensor.
   uint64_t same = 0;
   for (const AliasInfo& alias : info.aliases) {
     const ligerdsl_tensor_t* a = read_tensor(given, info.tensors[alias.output]);
@@ -106,7 +109,8 @@ bool RecentCalls::Entry::place(const OpInfo& info, const void* args) {
     for (int b = 0; b < n; ++b) {
       const std::byte* const other = call.tensors[b].data;
       if (b == a || spans[b] == 0 || begin + spans[a] <= other || other + spans[b] <= begin) continue;
-      // The key says that these two were one another before, too, and that was right.
+      // Equal keys mean that these two tensors were the same in the cached call too, and were
+      // allowed to be.
       const bool may_be = std::any_of(info.aliases.begin(), info.aliases.end(), [&](const AliasInfo& alias) {
         return (alias.output == a && alias.input == b) || (alias.output == b && alias.input == a);
       });

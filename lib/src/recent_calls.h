@@ -1,10 +1,11 @@
-// What this thread's recent calls have found out, for calls that are like them.
+// Per-thread cache of resolved calls.
 //
-// A trainer makes the same calls in every step: most often with other memory, never with other shapes. A call whose
-// description, types, shapes and strides are those of a recent one has its plan, its bound tensors, its rows and the
-// size of its workspace already. What remains is what addresses decide: none is NULL or misaligned, and outputs share
-// no memory that they shared not before. A call that is not plainly right in these goes the whole way, which says what
-// is wrong. Numbers among the arguments are not remembered; they are checked and read in every call.
+// A training step repeats the same calls, mostly with other memory but with equal shapes. If
+// description, dtypes, shapes and strides equal those of a recent call, its plan, bound tensors,
+// number of rows and workspace size are reused. Only conditions on addresses are checked: no NULL,
+// no misaligned address, and no new overlap between outputs and other tensors. A call that fails
+// one of these goes through the full checks, which report the error. Numeric arguments are not
+// cached; every call checks and reads them.
 #pragma once
 
 #include <cstddef>
@@ -18,13 +19,14 @@ namespace ligerdsl::lib {
 
 class Plan;
 
-// What of a call is compared. Made of structs that nobody has checked.
+// The part of a call that is compared. It is read from structs that are not checked yet.
 class CallKey {
  public:
   static constexpr size_t kMostWords = 128;
 
-  // `handle`: of the context, or of the plan, where there is no desc. `given`: args. None where such a call is not
-  // remembered: structs of another release, lists of tensors, tensors without elements, more than fits.
+  // `handle` is the context, or the plan if there is no desc; `given` is the args struct. The key
+  // is empty if such calls are not cached: structs of another release, lists of tensors, tensors
+  // without elements, too many words.
   CallKey() = default;
   CallKey(const OpInfo& info, const void* handle, const void* desc, const void* given);
 
@@ -45,31 +47,32 @@ class CallKey {
 
 class RecentCalls {
  public:
-  // One remembered call: complete but for its arguments' addresses and numbers.
+  // One cached call, without addresses and numeric arguments.
   struct Entry {
     size_t words = 0;
     uint64_t key[CallKey::kMostWords];
-    std::weak_ptr<const Plan> plan;  // a context drops those that are not used
-    uint64_t use;                    // of the context's plans, when this one was looked for (PlanCache::uses)
+    std::weak_ptr<const Plan> plan;  // weak, because a context drops unused plans
+    uint64_t use;                    // PlanCache::uses() when this plan was looked up
     Call call;
     size_t workspace;
-    int64_t spans[kMaxTensors];  // bytes that a tensor reaches; 0: it is not passed
-    bool in_use = false;         // by a call of this thread, from which the host was called back
+    int64_t spans[kMaxTensors];  // bytes that a tensor spans; 0: not passed
+    bool in_use = false;         // a call of this thread uses it now; a callback may nest another call
 
-    // Binds the arguments' addresses. False: not plainly right.
+    // Binds the arguments' addresses. Returns false if the call needs the full checks.
     bool place(const OpInfo& info, const void* args);
   };
 
-  // This thread's; null where it has none and `make` is not set, or its time is over.
+  // Returns this thread's cache. Returns null if there is none and `make` is false, or if the
+  // thread is ending.
   static RecentCalls* of_this_thread(bool make) noexcept;
 
-  // Null: no such call.
+  // Returns null if no such call is cached.
   Entry* find(const CallKey& key);
-  // Takes the place of one that was not used for longer.
+  // Replaces the entry that was not used for longer.
   void remember(const CallKey& key, const Plan& plan, const Call& call, size_t workspace, uint64_t use);
 
  private:
-  static constexpr size_t kSets = 32, kWays = 2;  // a trainer's step has some tens of kinds of calls
+  static constexpr size_t kSets = 32, kWays = 2;  // a training step has some tens of different calls
   struct Set {
     Entry entries[kWays];
     uint8_t oldest = 0;

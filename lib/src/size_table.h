@@ -1,5 +1,5 @@
-// The sizes of a plan, computed together: what does not depend on rows when the plan is made, and what several sizes have
-// in common once for a call.
+// The sizes of a plan, computed together. Sizes that do not depend on rows are computed when the
+// plan is made; common subexpressions are computed once per call.
 #pragma once
 
 #include <array>
@@ -22,10 +22,10 @@ class SizeTable {
     int64_t operator[](Index index) const { return of[index]; }
   };
 
-  // Where the size's value will be. Throws Error where the table is full.
+  // Returns the index of the size's value. Throws Error if the table is full.
   Index add(const Size& size);
-  std::array<Index, 3> add(const Launch& launch);  // of its grid; 1 along an axis that it does not name
-  // Every value with so many rows. Takes no memory.
+  std::array<Index, 3> add(const Launch& launch);  // indices of its grid; 1 for an axis that the launch omits
+  // Computes every value for `rows` rows. Does not allocate.
   void compute(int64_t rows, Values* values) const;
 
  private:
@@ -39,12 +39,12 @@ class SizeTable {
   Index operation(Size::Kind kind, Index a, Index b);
   Index next();
 
-  // Values are copied a few at a time.
+  // Values are copied in groups of kStride.
   static constexpr size_t kStride = 4;
   static_assert(kMost % kStride == 0);
 
-  size_t used_ = 1;                          // values; the rows' is the first
-  std::array<int64_t, kMost> numbers_ = {};  // by index; 0 where it is not one
+  size_t used_ = 1;                          // number of values; the first is the number of rows
+  std::array<int64_t, kMost> numbers_ = {};  // constants by index; 0 for other values
   std::vector<Operation> operations_;
 };
 

@@ -20,7 +20,7 @@ struct Header {
   uint32_t version;
 };
 
-// The shortest text that is this number and no other.
+// Returns the shortest text that parses to exactly this number.
 std::string number(float value) {
   if (std::isnan(value)) return "nan";
   char text[32];
@@ -36,7 +36,8 @@ void set_integer(void* desc, const FieldInfo& field, int64_t value) {
   }
 }
 
-// Position of a size among the last dimensions of a tensor, counted from the end; -1 when the tensor does not have it.
+// Returns the position of a size among a tensor's dimensions, counted from the end, or -1 if the
+// tensor does not have it.
 int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   for (int i = 0; i < tensor.rank; ++i) {
     if (tensor.dims[i].symbol != symbol) continue;
@@ -46,7 +47,7 @@ int from_end(const TensorInfo& tensor, int symbol, int64_t* factor) {
   return -1;
 }
 
-// By symbol; -1: not known yet.
+// Returns the sizes that the description gives, by symbol; -1: unknown.
 std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* desc) {
   std::array<int64_t, kMaxSymbols> sizes;
   sizes.fill(-1);
@@ -57,8 +58,8 @@ std::array<int64_t, kMaxSymbols> known_sizes(const OpInfo& info, const void* des
   return sizes;
 }
 
-// A size by the tensor that it is read from or, where that is not passed, by another one that has it. 0: an optional
-// one that no tensor has.
+// Returns a size from the tensor that the table names or, if that is not passed, from another
+// tensor that has it. Returns 0 for an optional size that no tensor has.
 int64_t dim_from_tensors(const OpInfo& info, const FieldInfo& field, const void* desc, const void* args) {
   const auto size_of = [&](const TensorInfo& from) -> std::optional<int64_t> {
     int64_t factor = 1;
@@ -106,7 +107,7 @@ const ligerdsl_tensor_t* source_tensor(const OpInfo& info, const FieldInfo& fiel
   return list.empty() ? nullptr : list.data();
 }
 
-// The numbers of a range, in words.
+// Returns the numbers of a range in words.
 std::string expected(const char* name, FieldType type, const Range& range) {
   const bool low = std::isfinite(range.low), high = std::isfinite(range.high);
   const auto text = [type](double bound) {

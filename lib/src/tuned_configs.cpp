@@ -2,14 +2,15 @@
 
 #include <algorithm>
 
-#include "runtime/log.h"
-#include "runtime/status.h"
+#include "runtime/environment/log.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::lib {
 
 namespace {
 
-// A table is somebody's file: what would steer a terminal does not stand in a log.
+// Replaces control characters: a table may come from anywhere and must not steer the terminal that
+// shows a log.
 std::string printable(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, '_');
@@ -66,7 +67,7 @@ ConfigSource TunedConfigs::look_up(const ConfigQuestion& question) {
 
 std::optional<TunedConfigs::AuthorEntry> TunedConfigs::author_entry(std::string_view kernel,
                                                                     std::string_view options) const {
-  constexpr int kVersion = 1;  // authors have no other: their options name what a field means
+  constexpr int kVersion = 1;  // the only version for authors' kernels
   if (tuning_ != runtime::Tuning::any) return std::nullopt;
   const bool gpu = is_gpu_();
   for (const auto& table : tables_) {

@@ -1,4 +1,5 @@
-// The configurations of a context's kernels out of tables of tuned kernels: the user's first, then the one that ships.
+// Configurations of a context's kernels from tables of tuned kernels: the user's table first, then
+// the one that ships.
 #pragma once
 
 #include <functional>
@@ -10,41 +11,43 @@
 
 #include "lib/src/kernel_configs.h"
 #include "lib/src/tuned_table.h"
-#include "runtime/options.h"
+#include "runtime/environment/options.h"
 
 namespace ligerdsl::lib {
 
-// Where a configuration came from, for `ligerdsl explain`.
+// Source of a configuration, for `ligerdsl explain`.
 struct ConfigSource {
-  MetaValues values;                  // other than the heuristic's
+  MetaValues values;                  // those that differ from the heuristic's
   const TunedTable* table = nullptr;  // null: the heuristic
-  std::string model;                  // that the entry was tuned on
-  std::vector<std::string> passed;    // sentences: entries that were not taken, and why
+  std::string model;                  // model of the device on which the entry was tuned
+  std::vector<std::string> passed;    // one sentence for each entry that was not used, with the reason
 };
 
-// The line of the log.
+// Returns the line of the log for a configuration from a table.
 std::string taken_text(std::string_view call, const TunedTable& table, std::string_view model);
 
 class TunedConfigs final : public KernelConfigs {
  public:
-  // The tables are looked up in their order.
-  // `device` is asked where a table has something for a device of its kind only: to know a CPU takes the compiler.
+  // Looks the tables up in their order. `device` is called only if a table has an entry for a
+  // device of its kind, because naming a CPU loads the compiler.
   TunedConfigs(std::vector<std::shared_ptr<const TunedTable>> tables, runtime::Tuning tuning,
                std::function<bool()> is_gpu, std::function<TunedDevice()> device)
       : tables_(std::move(tables)), tuning_(tuning), is_gpu_(std::move(is_gpu)), device_(std::move(device)) {}
 
   MetaValues changed(const std::shared_ptr<const ConfigQuestion>& question) override;
   ConfigSource look_up(const ConfigQuestion& question);
-  // Of a kernel that is not the library's. What its fields change in results is not known here.
+  // Entry of a kernel that is not the library's. Whether its fields change results is not known
+  // here.
   struct AuthorEntry {
     std::string_view config;  // "num_warps=8"
     const TunedTable* table;
-    std::string_view model;  // that it was tuned on
+    std::string_view model;  // of the device on which it was tuned
   };
   std::optional<AuthorEntry> author_entry(std::string_view kernel, std::string_view options) const;
 
  private:
-  // Why an entry of this configuration is not taken; empty: it is, and `values` are those of its fields.
+  // Returns the reason why an entry with this configuration is not used, or "" and its fields in
+  // `values`.
   std::string refusal(const ConfigQuestion& question, std::string_view config, MetaValues* values) const;
 
   std::vector<std::shared_ptr<const TunedTable>> tables_;
@@ -53,7 +56,7 @@ class TunedConfigs final : public KernelConfigs {
   std::function<TunedDevice()> device_;
 };
 
-// The tables of kernels/tuned, which are built into the library.
+// Returns the tables of kernels/tuned, which are built into the library.
 const std::vector<std::shared_ptr<const TunedTable>>& shipped_tables();
 
 }  // namespace ligerdsl::lib

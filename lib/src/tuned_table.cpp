@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "lib/src/failure.h"
-#include "runtime/files.h"
+#include "runtime/system/files.h"
 
 namespace ligerdsl::lib {
 
@@ -17,7 +17,7 @@ constexpr size_t kMostBytes = size_t{1} << 30;
   fail(Status::invalid_argument, "table \"" + name + "\", line " + std::to_string(line) + ": " + what);
 }
 
-// What is before `end`, which the text then begins behind.
+// Returns the text before `end`, and removes it and `end` from `text`.
 std::string_view take_until(std::string_view* text, char end) {
   const size_t at = std::min(text->find(end), text->size());
   const std::string_view taken = text->substr(0, at);
@@ -25,7 +25,7 @@ std::string_view take_until(std::string_view* text, char end) {
   return taken;
 }
 
-// The key of a line: keys have no quotation marks and no backslashes.
+// Returns the key of a line. Keys have no quotation marks and no backslashes.
 std::string_view key_of(std::string_view line) {
   return line.substr(1, line.find('"', 1) - 1);
 }
@@ -34,7 +34,7 @@ std::string_view key_of(std::string_view line) {
 
 namespace {
 
-// A key but for the device.
+// Returns a key without the device.
 std::string key_of_any_device(std::string_view kernel, int version, std::string_view options) {
   std::string key;
   key.reserve(kernel.size() + options.size() + 80);
@@ -42,7 +42,7 @@ std::string key_of_any_device(std::string_view kernel, int version, std::string_
   return key;
 }
 
-// A key but for the model.
+// Returns a key without the model.
 std::string key_of_any_model(std::string_view kernel, int version, std::string_view options,
                              const TunedDevice& device) {
   std::string key = key_of_any_device(kernel, version, options);
@@ -101,7 +101,7 @@ TunedTable::TunedTable(std::string text, std::string name) : text_(std::move(tex
       refuse(name_, number, "expected an entry, \"KEY\": {\"config\": \"...\", ...},");
     const std::string_view key = line.substr(1, end - 1);
     if (number > 2 && key <= previous)
-      refuse(name_, number, "keys are not sorted, or one stands twice; `ligerdsl table merge` writes them in order");
+      refuse(name_, number, "expected sorted keys, each once; `ligerdsl table merge` writes them in order");
     previous = key;
     lines_.push_back(static_cast<uint32_t>(begin));
   }

@@ -8,7 +8,7 @@
 
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
-#include "runtime/log.h"
+#include "runtime/environment/log.h"
 
 namespace ligerdsl::lib {
 
@@ -16,18 +16,18 @@ namespace {
 
 enum class Wanted : uint8_t { nan, not_finite };
 
-// What is not finite has all bits of `exponent`, a NaN also one of `mantissa`.
+// Numbers that are not finite have all bits of `exponent`; a NaN also has one of `mantissa`.
 struct Format {
   uint32_t exponent, mantissa;
 };
 Format format_of(DType type) {
   if (type == DType::f32) return {0x7f800000u, 0x007fffffu};
   if (type == DType::f8e5m2) return {0x7cu, 0x03u};
-  if (type == DType::f8e4m3) return {0x7fu, 0x7fu};  // its only codes that are no numbers
+  if (type == DType::f8e4m3) return {0x7fu, 0x7fu};  // its only codes that are not numbers
   return type == DType::f16 ? Format{0x7c00u, 0x03ffu} : Format{0x7f80u, 0x007fu};
 }
 
-// Elements of the last dimensions that follow each other in memory.
+// Returns the number of elements in the last dimensions that are contiguous.
 int64_t run_length(const BoundTensor& tensor, int* outer_rank) {
   int64_t run = 1;
   int rank = tensor.rank;
@@ -49,7 +49,7 @@ class Scanner {
  public:
   Scanner(Context& context, runtime::Stream stream) : context_(context), stream_(stream) {}
 
-  // Row-major index of the first element of that kind.
+  // Returns the row-major index of the first element of that kind.
   std::optional<int64_t> find(const BoundTensor& tensor, Wanted wanted) {
     if (!tensor.present || !is_float(tensor.dtype)) return std::nullopt;
     int64_t total = 1;

@@ -1,4 +1,5 @@
-// What LIGERDSL_VALIDATE and LIGERDSL_CTX_VALIDATE add to a call: it is waited for and looked at.
+// Checks that LIGERDSL_VALIDATE and LIGERDSL_CTX_VALIDATE add to a call: wait for it and inspect
+// its results.
 #pragma once
 
 #include <functional>
@@ -16,9 +17,12 @@ struct Watched {
   bool read, written;
 };
 
-// Runs the call and waits for it. Throws INVALID_LABEL or INVALID_BOUNDS when an index was out of bounds,
-// EXECUTION_FAILED when a written tensor holds a NaN and nothing that was read held a NaN or an infinity, and whatever
-// waiting throws. While the stream is being captured there is nothing to wait for: the call only runs.
+// Runs the call and waits for it. Throws
+// - INVALID_LABEL or INVALID_BOUNDS if an index was out of bounds,
+// - EXECUTION_FAILED if a written tensor holds a NaN although all tensors that were read are
+//   finite,
+// - any error of the wait itself.
+// While the stream is being captured, the call runs without checks.
 void run_validated(Context& context, std::span<const Watched> tensors, runtime::Stream stream,
                    const std::function<void()>& run);
 

@@ -1,4 +1,4 @@
-// A description as the line of a file that `ligerdsl cache warm` takes.
+// A description as a line of a `ligerdsl cache warm` file.
 #pragma once
 
 #include <string>
@@ -8,8 +8,10 @@
 
 namespace ligerdsl::lib {
 
-// {"operation": "softmax_forward", "target": "sm_90a", "ptx": "9.0", "multiprocessors": 132, "n_cols": 4096, ...}:
-// every field of the description, and of the context's device what decides which kernels a plan loads.
+// Returns every field of the description, and the properties of the context's device that decide
+// which kernels a plan loads:
+// `{"operation": "softmax_forward", "target": "sm_90a", "ptx": "9.0", "multiprocessors": 132,
+// "n_cols": 4096, ...}`
 std::string warm_line(const OpInfo& info, const void* desc, Context& context);
 
 }  // namespace ligerdsl::lib

@@ -1,4 +1,4 @@
-// A point in time at which a step has to be done.
+// A point in time before which a step has to end.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// The configurations that a kernel may have: every combination of the choices of its fields that the kernel accepts.
+// The configurations of a kernel: every combination of choices of its fields that the kernel
+// accepts.
 #pragma once
 
 #include <compare>
@@ -14,7 +15,7 @@
 
 namespace ligerdsl::tune {
 
-// A value for each field of a space, in its order.
+// A value for each field of a space, in the order of the fields.
 struct Config {
   std::vector<std::string> values;
   auto operator<=>(const Config&) const = default;
@@ -22,25 +23,27 @@ struct Config {
 
 class Space {
  public:
-  using Refusal = std::function<std::string(const MetaValues&)>;  // why a configuration cannot be; empty: it can
+  using Refusal = std::function<std::string(const MetaValues&)>;  // why a configuration is invalid; "" if it is valid
 
-  // `fields` have the heuristic's values. Fields that change more in the results than `most` stay as they are, and so
-  // do those of Bits::fixed.
+  // `fields` hold the heuristic's values. Fields of Bits::fixed, and fields that change results
+  // more than `most`, keep them.
   Space(std::vector<MetaField> fields, Refusal refusal, Bits most);
 
   const Config& heuristic() const { return heuristic_; }
   bool valid(const Config& config) const;
-  // One field changed to another choice; where that alone is not valid, one more, the nearest that makes it so.
+  // Returns the valid configurations that differ in one field. Where a change of one field is
+  // invalid, changes another field too, to its nearest choice that makes the pair valid.
   std::vector<Config> neighbours(const Config& config) const;
-  // Some steps away from the heuristic.
+  // Returns a configuration that is 1 to 4 such changes away from the heuristic.
   Config random(std::mt19937_64& generator) const;
-  // Combinations of choices, valid or not; at most INT64_MAX.
+  // Returns the number of combinations of choices, valid or not, at most INT64_MAX.
   int64_t combinations() const;
-  // Calls with every valid configuration until `body` returns false.
+  // Calls `body` with every valid configuration until it returns false.
   void each(const std::function<bool(const Config&)>& body) const;
 
   MetaValues values(const Config& config) const;
-  // The other way; fields that are not named are the heuristic's. None where that is no valid configuration of these.
+  // Returns the configuration with these values; other fields are the heuristic's. Returns nothing
+  // if it is not valid in this space.
   std::optional<Config> find(const MetaValues& values) const;
   std::string text(const Config& config) const;  // "num_warps=8 rows=4"
   const std::vector<MetaField>& fields() const { return fields_; }
@@ -49,7 +52,7 @@ class Space {
   size_t choice_of(const Config& config, size_t field) const;
 
   std::vector<MetaField> fields_;
-  std::vector<std::vector<std::string>> choices_;  // by field: those that may be taken
+  std::vector<std::vector<std::string>> choices_;  // by field: the choices that are searched
   Refusal refusal_;
   Config heuristic_;
   mutable std::map<Config, bool> known_;

@@ -7,9 +7,9 @@
 #include <cerrno>
 #include <filesystem>
 
-#include "runtime/file_lock.h"
-#include "runtime/safe_open.h"
-#include "runtime/status.h"
+#include "runtime/system/file_lock.h"
+#include "runtime/system/safe_open.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 
@@ -23,7 +23,7 @@ int open_store(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path();
   std::string problem;
   if (!folder.empty() && !runtime::File(runtime::open_folder(folder, 0777, &problem)).good()) refuse(path, problem);
-  // O_NONBLOCK: a pipe that nobody reads must not hold the search up.
+  // O_NONBLOCK: opening a pipe without a reader must not block the search.
   const int fd = runtime::open_to_write(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK, 0666, &problem);
   if (fd < 0) refuse(path, problem);
   return fd;
@@ -36,7 +36,7 @@ std::string locked_text(int fd, const runtime::FileLock& lock, std::chrono::mill
          " s; end that process, or name another file with --store";
 }
 
-// Whether the last byte is no line's end: a writer was stopped in the middle.
+// Returns true if the last line is incomplete, because its writer was stopped.
 bool torn(int fd) {
   const off_t size = lseek(fd, 0, SEEK_END);
   char last = '\n';
@@ -54,7 +54,7 @@ std::vector<Trial> Store::read() const {
 void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patience) {
   std::string line = trial.to_json().dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   const runtime::FileLock lock(file_.get(), patience, stop);
-  // On a file system that has no locks, a line is written without one.
+  // On a file system without locks, a line is written without one.
   if (lock.is_anothers()) refuse(path_, locked_text(file_.get(), lock, patience));
   if (torn(file_.get())) line.insert(0, "\n");
   const off_t before = lseek(file_.get(), 0, SEEK_END);
@@ -66,8 +66,8 @@ void Store::append(const Trial& trial, int stop, std::chrono::milliseconds patie
 
 namespace {
 
-// Its writer was stopped: the beginning of a line that append() makes, to whose end nothing is wrong with it. Anything
-// else is somebody's text.
+// Returns true if the line is a proper beginning of one that append() writes, so its writer was
+// stopped. Any other invalid line is not a trial.
 bool was_torn(std::string_view line, const std::exception& error) {
   constexpr std::string_view begin = "{\"key\":";
   const auto* syntax = dynamic_cast<const JsonError*>(&error);

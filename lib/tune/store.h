@@ -1,5 +1,5 @@
-// Trials as they were measured: JSON Lines, appended one by one, so that nothing is lost when a tuner ends, however it
-// does. Several tuners may append to one file.
+// File of trials, as JSON Lines. Each trial is appended at once, so that nothing is lost however a
+// tuner ends. Several tuners may append to one file.
 #pragma once
 
 #include <chrono>
@@ -7,22 +7,25 @@
 #include <vector>
 
 #include "lib/tune/trial.h"
-#include "runtime/files.h"
+#include "runtime/system/files.h"
 
 namespace ligerdsl::tune {
 
 class Store {
  public:
-  // Opens or makes the file, and its folders. Throws runtime::Error (INVALID_ARGUMENT) with the reason.
+  // Opens or creates the file and its folders. Throws runtime::Error (INVALID_ARGUMENT) with the
+  // reason.
   explicit Store(const std::string& path);
 
-  // How long append() waits for another process that has locked the file.
+  // Time that append() waits for another process to release the file's lock.
   static constexpr std::chrono::seconds kPatience{30};
 
-  // What is there. A line that was torn is skipped; another that is no trial throws, with its number.
+  // Returns the trials in the file. Skips an incomplete line; throws, with the number of the line,
+  // for another line that is not a trial.
   std::vector<Trial> read() const;
-  // One write of a whole line, on the disk when this returns. Throws runtime::Error where it is not, as on a full disk,
-  // and where the file stays locked, or `stop` (a descriptor; -1: none) becomes readable meanwhile.
+  // Appends one line and waits until it is on the disk. Throws runtime::Error if that fails, as on
+  // a full disk, if the file stays locked, or if the descriptor `stop` (-1: none) becomes readable
+  // while it waits.
   void append(const Trial& trial, int stop = -1, std::chrono::milliseconds patience = kPatience);
   const std::string& path() const { return path_; }
 
@@ -31,7 +34,7 @@ class Store {
   runtime::File file_;
 };
 
-// Of a file that is only read.
+// Reads a file of trials without opening it for writing.
 std::vector<Trial> read_trials(const std::string& path);
 
 }  // namespace ligerdsl::tune

@@ -29,18 +29,19 @@ class Exhaustive final : public Strategy {
   void learn(const Config&, double) override {}
 
  private:
-  std::vector<Config> left_;  // the last one is next
+  std::vector<Config> left_;  // next one last
 };
 
-// What was said already is not said again; many in a row that were: there are no more.
+// Proposes random configurations, each once. After kTries known ones in a row it assumes that there
+// are no more.
 class Random {
  public:
   Random(const Space& space, uint64_t seed) : space_(space), generator_(seed) {}
-  bool take(std::set<Config>* said, Config* config) {
+  bool take(std::set<Config>* proposed, Config* config) {
     constexpr int kTries = 200;
     for (int i = 0; i < kTries; ++i) {
       *config = space_.random(generator_);
-      if (said->insert(*config).second) return true;
+      if (proposed->insert(*config).second) return true;
     }
     return false;
   }
@@ -52,23 +53,23 @@ class Random {
 
 class RandomStrategy final : public Strategy {
  public:
-  RandomStrategy(const Space& space, uint64_t seed) : random_(space, seed), said_({space.heuristic()}) {}
+  RandomStrategy(const Space& space, uint64_t seed) : random_(space, seed), proposed_({space.heuristic()}) {}
   std::vector<Config> next(size_t room) override {
     std::vector<Config> taken;
-    for (Config config; taken.size() < room && random_.take(&said_, &config);) taken.push_back(config);
+    for (Config config; taken.size() < room && random_.take(&proposed_, &config);) taken.push_back(config);
     return taken;
   }
   void learn(const Config&, double) override {}
 
  private:
   Random random_;
-  std::set<Config> said_;
+  std::set<Config> proposed_;
 };
 
 class Guided final : public Strategy {
  public:
   Guided(const Space& space, uint64_t seed, std::function<double(const Config&)> predicted)
-      : space_(space), predicted_(std::move(predicted)), random_(space, seed), said_({space.heuristic()}) {
+      : space_(space), predicted_(std::move(predicted)), random_(space, seed), proposed_({space.heuristic()}) {
     add_neighbours(space.heuristic());
   }
 
@@ -77,11 +78,11 @@ class Guided final : public Strategy {
     std::vector<Config> taken;
     while (taken.size() < room) {
       Config config;
-      if (++turns_ % kRandomAmong == 0 && random_.take(&said_, &config)) {
+      if (++proposals_ % kRandomAmong == 0 && random_.take(&proposed_, &config)) {
         taken.push_back(config);
         continue;
       }
-      while (!near_.empty() && !said_.insert(near_.begin()->second).second) near_.erase(near_.begin());
+      while (!near_.empty() && !proposed_.insert(near_.begin()->second).second) near_.erase(near_.begin());
       if (near_.empty()) break;
       taken.push_back(near_.begin()->second);
       near_.erase(near_.begin());
@@ -89,7 +90,8 @@ class Guided final : public Strategy {
     return taken;
   }
 
-  // Those within a little of the best are worth a look around: one step may lose what a second one wins back.
+  // Explores around every configuration within 3 % of the best: a second change may gain what the
+  // first one lost.
   void learn(const Config& config, double ratio) override {
     constexpr double kNear = 1.03;
     best_ = std::min(best_, ratio);
@@ -100,17 +102,17 @@ class Guided final : public Strategy {
   void add_neighbours(const Config& config) {
     if (!looked_around_.insert(config).second) return;
     for (const Config& near : space_.neighbours(config)) {
-      if (!said_.count(near)) near_.emplace(predicted_(near), near);
+      if (!proposed_.count(near)) near_.emplace(predicted_(near), near);
     }
   }
 
   const Space& space_;
   std::function<double(const Config&)> predicted_;
   Random random_;
-  std::set<Config> said_, looked_around_;
+  std::set<Config> proposed_, looked_around_;
   std::set<std::pair<double, Config>> near_;
   double best_ = 1;
-  size_t turns_ = 0;
+  size_t proposals_ = 0;
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Which configurations are tried next.
+// Search strategies: the order in which configurations are tried.
 #pragma once
 
 #include <cstddef>
@@ -12,19 +12,23 @@
 
 namespace ligerdsl::tune {
 
-// Says each configuration once, never the heuristic's own.
+// Proposes each configuration once, and never the heuristic's.
 class Strategy {
  public:
   virtual ~Strategy() = default;
-  // At most so many; none: there are no more.
+  // Returns at most `room` configurations; an empty list ends the search.
   virtual std::vector<Config> next(size_t room) = 0;
-  // What came of one: its time over the heuristic's; infinity where it cannot be taken.
+  // Takes the result of a configuration: its time divided by the heuristic's, or infinity if it
+  // failed.
   virtual void learn(const Config& config, double ratio) = 0;
 };
 
-// exhaustive: all, in the order of their choices. random: steps away from the heuristic. guided: the neighbours of the
-// best so far, those first for which `predicted` (a time, of any unit) is least, and a random one among every eight.
-// The same seed and the same answers give the same order. Throws Failure for another name.
+// Makes a strategy by its name:
+// - exhaustive: all configurations, in the order of their choices.
+// - random: random changes of the heuristic's configuration.
+// - guided: changes of the best configurations so far, in the order of their `predicted` time (any
+//   unit). Every eighth proposal is random.
+// Equal seeds and results give equal proposals. Throws Error for another name.
 std::unique_ptr<Strategy> make_strategy(const std::string& name, const Space& space, uint64_t seed,
                                         std::function<double(const Config&)> predicted);
 const std::vector<std::string>& strategy_names();

@@ -9,7 +9,7 @@ namespace ligerdsl::tune {
 
 namespace {
 
-// "at column 7", or "at line 3, column 7" of a text that has lines.
+// Returns "at column 7", or "at line 3, column 7" in a text of several lines.
 std::string place_text(std::string_view text, size_t byte) {
   const std::string_view before = text.substr(0, std::min(byte > 0 ? byte - 1 : 0, text.size()));
   const size_t line_begin = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
@@ -18,8 +18,9 @@ std::string place_text(std::string_view text, size_t byte) {
   return "at line " + std::to_string(1 + std::count(before.begin(), before.end(), '\n')) + ", " + column;
 }
 
-// The parser says "[...] parse error at line 1, column 5: syntax error while parsing value - unexpected '}'; expected X",
-// perhaps with "; last read: '...'", which repeats the file.
+// Shortens the parser's message, which is "[...] parse error at line 1, column 5: syntax error
+// while parsing value - unexpected '}'; expected X". It may contain "; last read: '...'", which
+// repeats the file.
 std::string syntax_text(std::string_view text, const Json::parse_error& error) {
   std::string what = error.what();
   if (const size_t at = what.find(" - "); at != std::string::npos) what.erase(0, at + 3);
@@ -64,7 +65,7 @@ int Members::count(const char* name) const {
 
 Json parse_strict(std::string_view text) {
   constexpr int kDeepest = 32;
-  std::vector<std::set<std::string>> names;  // of the objects around
+  std::vector<std::set<std::string>> names;  // of the enclosing objects
   const auto look = [&](int depth, Json::parse_event_t event, Json& parsed) {
     using Event = Json::parse_event_t;
     if (depth > kDeepest)

@@ -1,4 +1,4 @@
-// JSON of unknown origin, as stores, tables and results of earlier runs are.
+// JSON of unknown origin: stores, tables and results of earlier runs.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -6,30 +6,33 @@
 #include <string>
 #include <string_view>
 
-#include "lib/tune/clipped.h"
+#include "lib/text/clipped.h"
 
 namespace ligerdsl::tune {
 
 using Json = nlohmann::ordered_json;
 
-// JSON that is not what a reader expected. what() is one short line for people: what was expected, what came, and where.
+// Error for JSON that is not what a reader expects. what() is one short line: what was expected,
+// what came, and where.
 struct JsonError : std::runtime_error {
   explicit JsonError(const std::string& text, bool ends_early = false) : std::runtime_error(text), at_end(ends_early) {}
-  bool at_end;  // the text stops too early, and nothing before that is wrong
+  bool at_end;  // the text is a valid beginning that ends too early
 };
 
-// Throws JsonError for text that is not JSON. Also for an object that says a name twice, as readers differ in which one
-// counts, and for values nested so deeply that walking them would take the stack.
+// Throws JsonError for
+// - text that is not JSON,
+// - an object with a name twice, because readers differ in which one they use, and
+// - values nested so deeply that recursion would overflow the stack.
 Json parse_strict(std::string_view text);
 
-// A value as JSON, clipped.
+// Returns a value as JSON, clipped.
 std::string shown(const Json& value);
 
-// Members of an object, by name and type. What is missing or of another type is a JsonError with the name, what it
-// should be and what it is.
+// Reads members of an object by name and type. Throws JsonError, with the name, the expected type
+// and the value, for a member that is missing or has another type.
 class Members {
  public:
-  explicit Members(const Json& json);  // throws JsonError for what is no object
+  explicit Members(const Json& json);  // throws JsonError if it is not an object
 
   bool has(const char* name) const { return json_.contains(name); }
   template <class Is>
@@ -48,9 +51,9 @@ class Members {
   const Json& json_;
 };
 
-// Finite, and above 0.
+// Returns true for a finite number above 0.
 bool is_positive(const Json& value);
-// A list of such numbers.
+// Returns true for a list of such numbers.
 bool are_positive(const Json& value);
 bool are_strings(const Json& value);
 

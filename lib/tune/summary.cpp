@@ -27,7 +27,7 @@ bool measured(const Trial& trial) {
   return trial.ratio > 0 && (trial.fate == Fate::ok || trial.fate == Fate::slow);
 }
 
-// "3 of 512" and "7 of 512" are one reason.
+// Replaces numbers, so that "3 of 512" and "7 of 512" count as one reason.
 std::string without_numbers(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -40,7 +40,7 @@ std::string without_numbers(const std::string& text) {
   return out;
 }
 
-// Stores come from anywhere; what is no configuration has no fields.
+// Returns no fields for a text that is not a configuration, because stores come from anywhere.
 MetaValues fields_of(const std::string& config) {
   try {
     return lib::config_values(config);
@@ -49,7 +49,7 @@ MetaValues fields_of(const std::string& config) {
   }
 }
 
-// Numbers before words, and by size.
+// Orders numbers by value, before words.
 bool value_less(const std::string& a, const std::string& b) {
   const auto key = [](const std::string& text) {
     char* end = nullptr;
@@ -60,7 +60,7 @@ bool value_less(const std::string& a, const std::string& b) {
   return key(a) < key(b);
 }
 
-// Trials of one task, one after the other.
+// Collects the trials of one task.
 class Task {
  public:
   explicit Task(const Trial& first) { summary_.about = first; }
@@ -174,9 +174,10 @@ double worst_ratio(const Trial& trial) {
 
 std::string no_gain(const Trial& trial, double heuristic_ratio) {
   constexpr double kLeast = 0.005, kTimesNoise = 3;
-  // A factor: what takes a tenth of the heuristic's time gains on a busy machine, too.
+  // The noise is a factor, so that a configuration in a tenth of the heuristic's time gains on a
+  // busy machine too.
   const double noise = std::exp(-kTimesNoise * std::fabs(std::log(heuristic_ratio)));
-  const auto text = [](double number) {  // in any locale
+  const auto text = [](double number) {  // equal in every locale
     char buffer[64];
     const auto end = std::to_chars(buffer, buffer + sizeof buffer, std::min(number, 1e9), std::chars_format::fixed, 3);
     return std::string(buffer, end.ptr);

@@ -1,5 +1,5 @@
-// What trials say together, without a device: by task the way of the search, what each field of the configuration does,
-// what failed, and who won.
+// Summary of trials by task, without a device: progress of the search, effect of each field,
+// failures and the winner.
 #pragma once
 
 #include <string>
@@ -9,42 +9,46 @@
 
 namespace ligerdsl::tune {
 
-// Of the times of a trial over the heuristic's, by problem, the largest; 0 where there are none.
+// Returns the largest ratio of a trial's time to the heuristic's over all problems, or 0 if there
+// are none.
 double worst_ratio(const Trial& trial);
 
-// What of the heuristic's time a problem may take where others gain: the rest is noise.
+// Ratio to the heuristic's time up to which a problem counts as not slower; it allows for noise.
 constexpr double kNoSlower = 1.01;
 
-// Why a trial is no gain over the heuristic; empty: it is one. Over all problems it has to be faster by more than the
-// noise, the third power of the factor by which the heuristic differs from itself in the same run, `heuristic_ratio`; and it is
-// no slower on any of them.
+// Returns the reason why a trial is no gain over the heuristic, or "". A gain is
+// - faster over all problems by more than the noise: the third power of `heuristic_ratio`, the
+//   factor by which the heuristic differs from itself in the same run, and
+// - not slower on any problem.
 std::string no_gain(const Trial& trial, double heuristic_ratio);
 
-// Whether a trial speaks against a configuration that a table has, and not only for noise that hides its gain: it was not
-// right, did not end, is not faster over all, or is slower on a problem. What cannot be built nobody takes, and it may be
-// there again.
+// Returns true if a trial refutes a configuration of a table: the result was wrong, the trial did
+// not end, or it was not faster over all or slower on a problem. A gain that only noise hides is
+// not refuted. Neither is a configuration that does not compile: plans never use it, and it may
+// compile again.
 bool is_refuted(const Trial& trial);
 
-// What a search orders trials by: the ratio, but where a problem is slower than `no_slower` of the heuristic's time,
-// how slow that is. Few samples take more for noise than many do.
+// Returns the value by which a search orders trials. It is the ratio, unless a problem is slower
+// than `no_slower` times the heuristic; then it is that problem's ratio. With few samples
+// `no_slower` is larger, because they have more noise.
 double cost(const Trial& trial, double no_slower);
 
 // A configuration that was tried.
 struct Candidate {
-  Trial first;             // as the search met it
-  Trial best_known;        // with most samples
-  double seconds = 0;      // of searching, when it was known; 0: not noted
-  double best_so_far = 1;  // of the heuristic's time, this one included
+  Trial first;             // its first trial
+  Trial best_known;        // its trial with the most samples
+  double seconds = 0;      // of searching until its result; 0: not recorded
+  double best_so_far = 1;  // ratio to the heuristic's time, this one included
 };
 
-// Of numbers; all 0 where there are none.
+// Distribution of numbers; all 0 if there are none.
 struct Distribution {
   size_t count = 0;
   double least = 0, q25 = 0, median = 0, q75 = 0, q90 = 0;
 };
 Distribution distribution(std::vector<double> values);
 
-// What configurations with this value of a field took, of the heuristic's time.
+// Ratios to the heuristic's time of configurations with this value of a field.
 struct ValueEffect {
   std::string value;
   int64_t tried = 0, failed = 0;
@@ -52,33 +56,33 @@ struct ValueEffect {
 };
 struct FieldEffect {
   std::string field;
-  std::vector<ValueEffect> values;  // numbers by size, words by name
+  std::vector<ValueEffect> values;  // numbers by value, words by name
 };
 
 struct FateCount {
   Fate fate;
-  std::string reason;  // the first of those that differ in their numbers only
-  std::string config;  // of the first
+  std::string reason;  // first of the reasons that differ only in numbers
+  std::string config;  // configuration of the first
   int64_t count = 0;
 };
 
 struct TaskSummary {
-  Trial about;                        // its first trial: operation, options, problems, device, build
+  Trial about;                        // first trial: operation, options, problems, device, build
   std::vector<Candidate> candidates;  // in the order tried, without the heuristic
-  std::vector<FieldEffect> effects;   // of fields with more than one value
-  std::vector<FateCount> failures;    // all that is not ok, the most frequent first; by fate and reason
-  Trial heuristic;                    // measured with most samples; its config is empty where it was not
-  Trial winner;                       // of the finals, or the best so far; its config is empty where nothing was right
-  bool confirmed = false;             // the winner was measured as often as the heuristic, after the search
-  bool gained = false;                // confirmed, and no_gain() has nothing to say
-  double noted_seconds = 0;           // of searching; 0: not noted
+  std::vector<FieldEffect> effects;   // fields with more than one value
+  std::vector<FateCount> failures;    // by fate and reason, most frequent first
+  Trial heuristic;                    // trial with the most samples; empty config: not measured
+  Trial winner;                       // of the finals, or the best so far; empty config: no right result
+  bool confirmed = false;             // the finals measured the winner with no fewer samples than the heuristic
+  bool gained = false;                // confirmed, and no_gain() returns ""
+  double noted_seconds = 0;           // of searching; 0: not recorded
   std::string began, ended;           // dates
 
   int64_t count(Fate fate) const;
 };
 
-// Tasks in the order of their first trials. Trials of one task are those of an operation and its options, problems,
-// device and build, of whatever run.
+// Returns tasks in the order of their first trials. A task has all trials, of any run, of one
+// operation with equal options, problems, device and build.
 std::vector<TaskSummary> summarize(const std::vector<Trial>& trials);
 
 }  // namespace ligerdsl::tune

@@ -14,10 +14,10 @@
 #include <system_error>
 #include <tuple>
 
-#include "runtime/file_lock.h"
-#include "runtime/files.h"
-#include "runtime/safe_open.h"
-#include "runtime/status.h"
+#include "runtime/system/file_lock.h"
+#include "runtime/system/files.h"
+#include "runtime/system/safe_open.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 
@@ -40,7 +40,8 @@ std::pair<std::string, Json> table_entry(const Trial& winner) {
 
 namespace {
 
-// What is wrong with an entry, of which the library takes the configuration `config`; empty: nothing.
+// Returns what is wrong with an entry, or "". `config` is the configuration that the library reads
+// from it.
 std::string fault_of(const Json& entry, std::string_view config) {
   const auto expected = [&](const char* name, const char* what, const Json* got) {
     return std::string("expected \"") + name + "\" to be " + what + ", got " + (got ? shown(*got) : "none");
@@ -56,7 +57,7 @@ std::string fault_of(const Json& entry, std::string_view config) {
     if (found != entry.end() && !holds(*found)) return expected(name, what, &*found);
   }
   const auto at = entry.find("config");
-  // The library reads it as it stands.
+  // The library does not decode escapes.
   if (at == entry.end() || *at != std::string(config))
     return expected("config", "a text without escapes", at == entry.end() ? nullptr : &*at);
   return "";
@@ -109,7 +110,7 @@ namespace {
   runtime::fail(runtime::Status::invalid_argument, "a table of tuned kernels: " + problem);
 }
 
-// The table's folder and name, after links that may be followed.
+// Returns the table's folder and name after following the links that may be followed.
 std::unique_ptr<runtime::Place> place_of(const std::string& path) {
   std::string problem;
   auto place = runtime::find_place(path, &problem);
@@ -118,7 +119,7 @@ std::unique_ptr<runtime::Place> place_of(const std::string& path) {
   return place;
 }
 
-// A file beside the table that nobody else has.
+// A temporary file next to the table, with a unique name.
 class Part {
  public:
   explicit Part(const runtime::Place& target)
@@ -128,7 +129,7 @@ class Part {
         file_(openat(folder_, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666)),
         error_(file_.good() ? 0 : errno) {}
   ~Part() {
-    if (file_.good()) unlinkat(folder_, name_.c_str(), 0);  // it was renamed, or is of no use
+    if (file_.good()) unlinkat(folder_, name_.c_str(), 0);  // fails if it was renamed, or removes an unused file
   }
   Part(const Part&) = delete;
 
@@ -138,7 +139,7 @@ class Part {
     return runtime::write_all(file_.get(), text) && fsync(file_.get()) == 0;
   }
   bool replace() const { return renameat(folder_, name_.c_str(), folder_, target_.c_str()) == 0; }
-  // Not over a file that came to be meanwhile.
+  // Does not overwrite a file that was created meanwhile.
   bool put() const {
     if (linkat(folder_, name_.c_str(), folder_, target_.c_str(), 0) == 0) return true;
     struct stat there {};
@@ -153,10 +154,11 @@ class Part {
   int error_;
 };
 
-// A table that nobody else updates. It may be another file than before the lock was waited for.
+// Locks a table against other updates. After the wait for the lock, the path may name another file
+// than before.
 class LockedTable {
  public:
-  // Makes an empty table where there is none.
+  // Creates an empty table if there is none.
   LockedTable(const std::string& path, int stop) : place_(place_of(path)) {
     const auto until = std::chrono::steady_clock::now() + kPatience;
     while (!try_to_lock(path, stop)) {
@@ -181,7 +183,7 @@ class LockedTable {
       return false;
     }
     if (!file_->good()) cannot_write(path, errno);
-    // On a file system that has no locks who writes last wins, as before there were any.
+    // On a file system without locks, the last writer wins.
     constexpr std::chrono::milliseconds kPart{100};  // after each part the name is looked up again
     lock_ = std::make_unique<runtime::FileLock>(file_->get(), kPart, stop);
     if (lock_->is_anothers()) return false;
@@ -197,7 +199,7 @@ class LockedTable {
   std::unique_ptr<runtime::FileLock> lock_;
 };
 
-// Neither a file nor a name that is free: a pipe, a device.
+// Returns true for an existing path that is not a file: a pipe, a device.
 bool is_special(const std::string& target) {
   std::error_code none;
   const auto status = std::filesystem::status(target, none);
@@ -231,11 +233,11 @@ void write_table(const std::string& path, const TableEntries& entries) {
 }
 
 TableEntries entries_to_update(const std::string& path) {
-  const std::unique_ptr<runtime::Place> place = place_of(path);  // before a table of somebody else is read
+  const std::unique_ptr<runtime::Place> place = place_of(path);  // checks the owner before the table is read
   TableEntries entries = entries_there(path);
   if (is_special(path)) {
     const runtime::File file(open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!file.good() && errno != ENXIO) cannot_write(path, errno);  // ENXIO: a pipe that nobody reads yet
+    if (!file.good() && errno != ENXIO) cannot_write(path, errno);  // ENXIO: a pipe without a reader yet
     return entries;
   }
   const Part part(*place);
@@ -257,7 +259,8 @@ void update_table(const std::string& path, const std::function<bool(TableEntries
 std::string table_text(const TableEntries& entries) {
   std::string text = "{\"ligerdsl_tuned_kernels\": 1, \"entries\": {\n";
   for (const auto& [key, entry] : entries) {
-    // As the library looks for it: the key has no character that JSON escapes, and "config" stands first.
+    // The library expects this form: the key has no character that JSON escapes, and "config" is
+    // the first member.
     text += '"' + key + "\": {\"config\": " + entry.at("config").dump();
     for (const auto& [name, value] : entry.items()) {
       if (name != "config") text += ", " + Json(name).dump() + ": " + value.dump();

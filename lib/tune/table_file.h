@@ -12,25 +12,27 @@ namespace ligerdsl::tune {
 
 using TableEntries = std::map<std::string, Json>;  // by key, as tables are sorted
 
-// As a trial describes it.
+// Returns the device of a trial.
 lib::TunedDevice device_of(const Json& device);
-// The entry of the trial that won. Its first member is "config".
+// Returns the key and the entry of the winning trial. The entry's first member is "config".
 std::pair<std::string, Json> table_entry(const Trial& winner);
-// Throws runtime::Error, with the line and what is wrong, for what is no entry as table_entry() makes them. All but
-// "config" may be missing, and what else is there stays.
+// Throws runtime::Error, with the line and what is wrong, for an entry that table_entry() would not
+// write. All members but "config" may be missing; unknown members are kept.
 TableEntries entries_of(const lib::TunedTable& table);
-// Of two entries of one key the one that was faster than the heuristic by more stays.
+// Adds entries. If both have a key, keeps the entry that gains more over the heuristic.
 void merge(TableEntries* into, const TableEntries& others);
 std::string table_text(const TableEntries& entries);
-// At once: who reads the file meanwhile finds the old table or the new one. Throws runtime::Error (INVALID_ARGUMENT).
+// Replaces the file atomically: a reader finds the old table or the new one. Throws runtime::Error
+// (INVALID_ARGUMENT).
 void write_table(const std::string& path, const TableEntries& entries);
 
-// Entries of the table, none where there is no file yet. Throws runtime::Error for a file that update_table() could not
-// change.
+// Returns the entries of the table, or none if there is no file. Throws runtime::Error for a file
+// that update_table() could not change.
 TableEntries entries_to_update(const std::string& path);
-// `change` gets what the table holds, and what it leaves is written; false: nothing is. Whoever else updates the table
-// meanwhile waits, so that neither loses the other's entries. Throws what write_table() and entries_of() throw, and
-// runtime::Error where the table stays locked, or `stop` (a descriptor; -1: none) becomes readable meanwhile.
+// Calls `change` with the table's entries and writes the result; if it returns false, writes
+// nothing. Other updates of the table wait meanwhile, so that no entry is lost. Throws what
+// write_table() and entries_of() throw. Also throws runtime::Error if the table stays locked, or if
+// the descriptor `stop` (-1: none) becomes readable while it waits.
 void update_table(const std::string& path, const std::function<bool(TableEntries*)>& change, int stop = -1);
 
 }  // namespace ligerdsl::tune

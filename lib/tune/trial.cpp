@@ -84,7 +84,7 @@ Trial Trial::from_json(const Json& json) {
   trial.samples = members.count("samples");
   if (trial.fate == Fate::ok && (trial.ratio == 0 || trial.us.size() != trial.heuristic_us.size()))
     throw JsonError(
-        "expected \"ratio\" above 0 and as many \"us\" as \"heuristic_us\" in a trial whose \"fate\" is \"ok\"");
+        "expected \"ratio\" above 0 and \"us\" of the length of \"heuristic_us\" in a trial whose \"fate\" is \"ok\"");
   const auto is_object = [](const Json& is) { return is.is_object() || is.is_null(); };
   if (members.has("seconds")) trial.seconds = members.get("seconds", "an object", is_object);
   trial.resources = members.get("resources", "a list of objects, or null", [](const Json& is) {

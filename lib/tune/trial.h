@@ -1,4 +1,4 @@
-// A configuration that was tried, and what came of it.
+// Result of one configuration that was tried.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,42 @@ namespace ligerdsl::tune {
 
 enum class Fate : uint8_t {
   ok,
-  slow,     // it was right as far as it was checked, and lost before it was measured to the end
-  compile,  // the compiler or the driver refused it
-  wrong,    // an output is not what the float64 oracle says
+  slow,     // the checks passed, but it was much slower in the first samples
+  compile,  // the compiler or the driver rejected it
+  wrong,    // an output differs from the float64 reference
   guard,    // it wrote outside of its outputs
-  timeout,  // it did not end
+  timeout,  // it did not end in time
   crash,    // the process that ran it ended
 };
 const char* name(Fate fate);
 Fate fate_named(const std::string& name);  // throws JsonError
 
 struct Trial {
-  std::string key;        // of everything that the result depends on
-  std::string operation;  // what was run: "adamw_step"
-  std::string kernel;     // whose configuration this is: "adamw"
-  int version = 1;        // of its configuration
+  std::string key;        // digest of everything that the result depends on
+  std::string operation;  // operation that was run: "adamw_step"
+  std::string kernel;     // kernel that has this configuration: "adamw"
+  int version = 1;        // changes with the meaning of its fields
   std::string options;    // "cols=4096 type=bf16 ..."
   std::string config;     // "keep=registers num_warps=8 ..."
   bool heuristic = false;
   Json device;                        // arch, units, model, driver
   std::string build;                  // of the library
-  std::vector<std::string> problems;  // settings that it was measured with
+  std::vector<std::string> problems;  // settings of the problems that were measured
   Fate fate = Fate::ok;
-  std::string reason;                // why it was not ok, for people
+  std::string reason;                // why it was not ok
   std::vector<double> us;            // medians, by problem
-  std::vector<double> heuristic_us;  // of the heuristic, in turns with these
+  std::vector<double> heuristic_us;  // medians of the heuristic, measured alternately with `us`
   double ratio = 0;                  // geometric mean of us over heuristic_us
-  int samples = 0;                   // of each of the last measurement
-  Json seconds;                      // what its parts took: compile, assemble, load, check, measure
-  Json resources;                    // registers, shared memory, spills, CTAs of an SM
+  int samples = 0;                   // per problem in the last measurement
+  Json seconds;                      // by part: compile, assemble, load, check, measure
+  Json resources;                    // registers, shared memory, spills, CTAs per SM
   std::string date;
-  double elapsed = 0;  // seconds of this run's search of the task, when the trial ended; 0: not noted
-  Json ceiling;        // measured beside: copy_gb_per_s of a large copy; by problem bytes, copy_us of a copy of as many
+  double elapsed = 0;  // seconds from the search's begin to this trial's end; 0: not recorded
+  Json ceiling;        // copies: copy_gb_per_s of a large one; bytes and copy_us of one of the problem's size
   std::string loaded;  // digest of the files of --load
 
   Json to_json() const;
-  // Throws JsonError where a member is missing, or is not what is written here.
+  // Throws JsonError if a member is missing or is not what to_json() writes.
   static Trial from_json(const Json& json);
 };
 

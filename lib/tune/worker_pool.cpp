@@ -25,9 +25,9 @@ void WorkerPool::serve() {
     if (!process) process = std::make_unique<WorkerProcess>(arguments_);
   };
   try {
-    start();  // it gets ready while there is no question
+    start();  // before the first question, because starting takes a while
   } catch (const std::exception&) {
-    // The first question meets it again.
+    // The first question reports the error.
   }
   for (;;) {
     std::unique_lock lock(mutex_);

@@ -1,4 +1,4 @@
-// Worker processes that share the questions of any number of threads.
+// Worker processes that serve the questions of any number of threads.
 #pragma once
 
 #include <condition_variable>
@@ -15,8 +15,8 @@ namespace ligerdsl::tune {
 
 class WorkerPool {
  public:
-  // `count` processes; one that is gone is started again when there is a question for it. The rest as of
-  // WorkerProcess.
+  // Starts `count` processes. One that has ended is started again for the next question. See
+  // WorkerProcess for the other arguments.
   WorkerPool(std::vector<std::string> arguments, int count, double seconds, int stop);
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
@@ -30,8 +30,8 @@ class WorkerPool {
     Json question;
     std::promise<WorkerProcess::Answer> answer;
   };
-  // A thread for each process, for as long as it lives: a process that asks for it ends together with the thread, not
-  // the process, that started it.
+  // Runs in one thread per process, which lives as long as the process. A process with
+  // PR_SET_PDEATHSIG dies with the thread that started it, not with the parent process.
   void serve();
 
   const std::vector<std::string> arguments_;

@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <cerrno>
 
-#include "runtime/files.h"
-#include "runtime/status.h"
+#include "runtime/system/files.h"
+#include "runtime/system/status.h"
 
 extern char** environ;
 
@@ -20,7 +20,8 @@ namespace ligerdsl::tune {
 
 namespace {
 
-// A killed process that still runs after this time is inside a driver, which returns when it likes.
+// After this time a killed process that still runs is assumed to be inside a driver call, whose end
+// is unknown.
 constexpr double kGraceSeconds = 3;
 
 void close_and_forget(int* fd) {
@@ -44,7 +45,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     runtime::fail(runtime::Status::execution_failed, "no pipe to a worker: " + runtime::error_text(errno));
-  // Above the standard streams, so that giving the child one of those is always a copy.
+  // Above the standard streams, so that dup2 in the child always copies.
   const int ours = fcntl(ends[0], F_DUPFD_CLOEXEC, 3), theirs = fcntl(ends[1], F_DUPFD_CLOEXEC, 3);
   close(ends[0]);
   close(ends[1]);
@@ -57,7 +58,7 @@ WorkerProcess::WorkerProcess(const std::vector<std::string>& arguments) {
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_adddup2(&actions, theirs, STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, theirs, STDOUT_FILENO);
-  // A group of its own: Ctrl-C is the tuner's.
+  // A process group of its own, so that Ctrl-C reaches only the tuner.
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   const int error = posix_spawnp(&pid_, raw[0], &actions, &attributes, raw.data(), environ);
@@ -81,15 +82,15 @@ WorkerProcess::Answer WorkerProcess::gone(Outcome outcome) {
   return gone(outcome, "");
 }
 
-// With an empty `end` the answer says how the process ended.
+// If `end` is empty, the answer states how the process ended.
 WorkerProcess::Answer WorkerProcess::gone(Outcome outcome, std::string end) {
-  kill(-pid_, SIGKILL);  // its group: what it has started goes with it
+  kill(-pid_, SIGKILL);  // its group, so that processes that it started end too
   close_and_forget(&in_);
   int status = 0;
   pid_t reaped = 0;
   for (const Deadline grace = Deadline::after(kGraceSeconds); reaped <= 0 && !grace.passed();) {
     reaped = waitpid(pid_, &status, WNOHANG);
-    if (reaped < 0 && errno != EINTR) break;  // somebody else has reaped it
+    if (reaped < 0 && errno != EINTR) break;  // another caller has reaped it
     if (reaped == 0) poll(nullptr, 0, 1);
   }
   if (end.empty() && reaped > 0) end = end_text(status);
@@ -119,7 +120,7 @@ WorkerProcess::Wait WorkerProcess::wait_for(short events, Deadline until, int st
   }
 }
 
-// A process that somebody stopped (SIGSTOP, a debugger) does not hang: it would have ended its work.
+// A process that was stopped (SIGSTOP, a debugger) does not hang, so it is not a timeout.
 WorkerProcess::Answer WorkerProcess::gave_up(Wait wait) {
   if (wait == Wait::stopped) return gone(Outcome::stopped);
   siginfo_t info{};
@@ -133,7 +134,8 @@ WorkerProcess::Answer WorkerProcess::ask(const Json& question, Deadline until, i
   if (pid_ < 0) return {Outcome::ended, {}, "it has ended"};
   const std::string line = question.dump() + "\n";
   for (std::string_view rest = line; !rest.empty();) {
-    // MSG_NOSIGNAL: a write to a process that has ended is an error, not a signal. Only sockets take this flag.
+    // MSG_NOSIGNAL: a write to a process that has ended is an error, not a signal. Only sockets
+    // take this flag.
     const ssize_t put = send(in_, rest.data(), rest.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     if (put > 0) rest.remove_prefix(static_cast<size_t>(put));
     if (put > 0 || (put < 0 && errno == EINTR)) continue;

@@ -1,4 +1,5 @@
-// A process that tries configurations, so that one that crashes or hangs costs that configuration only.
+// A process that tries configurations. If it crashes or hangs, only the current configuration
+// fails.
 #pragma once
 
 #include <optional>
@@ -12,11 +13,11 @@ namespace ligerdsl::tune {
 
 class WorkerProcess {
  public:
-  // Starts arguments[0]; its messages are JSON, a line each, on its standard input and output. Throws runtime::Error
-  // where it cannot be started.
+  // Starts arguments[0], which exchanges JSON, one message per line, on its standard input and
+  // output. Throws runtime::Error if it cannot be started.
   explicit WorkerProcess(const std::vector<std::string>& arguments);
-  // Kills the process and everything that it has started. A process that the kernel does not release, as inside a GPU
-  // driver, is left behind after a few seconds.
+  // Kills the process and all processes that it started. If the kernel does not release it, as
+  // inside a GPU driver, leaves it running after a few seconds.
   ~WorkerProcess();
   WorkerProcess(const WorkerProcess&) = delete;
 
@@ -26,9 +27,10 @@ class WorkerProcess {
     Json json;        // answered
     std::string end;  // ended: "killed by SIGSEGV", "stopped by SIGSTOP"
   };
-  // `stop`: a descriptor that, when readable, ends the wait; -1: none. After anything but an answer the process is gone.
+  // Sends a question and waits for the answer. `stop` is a descriptor that ends the wait when it
+  // becomes readable; -1: none. After any outcome but `answered` the process is gone.
   Answer ask(const Json& question, Deadline until, int stop);
-  // False once the process has ended, for whatever reason.
+  // Returns false once the process has ended, for any reason.
   bool running();
 
  private:
@@ -39,7 +41,7 @@ class WorkerProcess {
   Answer gone(Outcome outcome, std::string end);
 
   int pid_ = -1, in_ = -1, out_ = -1;
-  std::string read_;  // of the next line
+  std::string read_;  // beginning of the next line
 };
 
 }  // namespace ligerdsl::tune

@@ -1,6 +1,7 @@
-// The program behind LIGERDSL_COMPILE=process: one compile, then the end. See runtime/compile_process.h.
+// The worker of LIGERDSL_COMPILE=process: runs one compile and exits. See
+// runtime/compile/compile_process.h.
 //
-// Usage: compile-worker SECONDS MEGABYTES, started by the library with a request on standard input.
+// Usage: compile-worker SECONDS MEGABYTES. The library starts it with a request on standard input.
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -13,20 +14,20 @@
 #include <iterator>
 
 #include "compiler/compiler_api.h"
-#include "runtime/address_space.h"
-#include "runtime/compile_message.h"
+#include "runtime/compile/compile_message.h"
+#include "runtime/system/address_space.h"
 
 using namespace ligerdsl::runtime;
 
 namespace {
 
-constexpr size_t kStack = size_t{8} << 20;  // as a compile in a thread of the library has
-constexpr int kSpareSeconds = 2;            // between the two limits on processor time
+constexpr size_t kStack = size_t{8} << 20;  // stack of a compile thread in the library
+constexpr int kSpareSeconds = 2;            // between the soft and the hard limit on processor time
 
 size_t address_space = 0;  // the limit in bytes; 0: none
-std::string no_memory;     // the answer when it is used up, made while there is memory
+std::string no_memory;     // answer for lack of memory, made while there is some
 
-// Never above what the parent has set.
+// Sets a limit, never above that of the parent.
 void limit(int what, rlim_t soft, rlim_t hard) {
   rlimit inherited{};
   getrlimit(what, &inherited);  // RLIM_INFINITY is the largest number
@@ -37,7 +38,7 @@ void limit(int what, rlim_t soft, rlim_t hard) {
 void limit_resources(long seconds, long megabytes) {
   limit(RLIMIT_CORE, 0, 0);
   limit(RLIMIT_CPU, static_cast<rlim_t>(seconds), static_cast<rlim_t>(seconds + kSpareSeconds));
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory is address space too
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // their shadow memory is address space
   const rlim_t bytes = static_cast<rlim_t>(megabytes) << 20;
   if (megabytes > 0) limit(RLIMIT_AS, bytes, bytes);
   address_space = address_space_limit();
@@ -47,7 +48,7 @@ void limit_resources(long seconds, long megabytes) {
       {"", std::to_string(address_space >> 20) + " MiB are its limit (LIGERDSL_COMPILE_MEGABYTES, ulimit -v)"});
 }
 
-// Most of the limit is used: a failure now is a failure for lack of memory.
+// Returns true if most of the limit is used: a failure is then taken for lack of memory.
 bool memory_is_short() {
   return address_space != 0 && !address_space_left(address_space / 16);
 }
@@ -67,14 +68,15 @@ bool memory_is_short() {
   send(pack_message(kAnswerMagic, static_cast<uint64_t>(outcome), {artifact, error}));
 }
 
-// LLVM and the C++ library do not survive every failed allocation. Other crashes end the process as they would have.
+// LLVM and the C++ library do not survive every failed allocation. Other crashes end the process as
+// usual.
 void on_crash(int signal) {
   if (memory_is_short()) send(no_memory);
-  raise(signal);  // SA_RESETHAND: takes effect when this handler returns
+  raise(signal);  // SA_RESETHAND: the default action follows when this handler returns
 }
 
 void watch_crashes() {
-  static char stack[64 << 10];  // the thread's own may be what overflowed
+  static char stack[64 << 10];  // the thread's own stack may have overflowed
   const stack_t alternate{stack, 0, sizeof stack};
   sigaltstack(&alternate, nullptr);
   struct sigaction action {};
@@ -83,7 +85,7 @@ void watch_crashes() {
   for (const int signal : {SIGSEGV, SIGBUS, SIGABRT, SIGILL, SIGTRAP}) sigaction(signal, &action, nullptr);
 }
 
-// From LLVM's fatal-error and out-of-memory handlers.
+// Called by LLVM's fatal-error and out-of-memory handlers.
 void on_fatal_error(const char* reason) {
   const std::string_view text = reason ? reason : "no reason given";
   const bool memory = text.substr(0, sizeof LIGERDSL_OUT_OF_MEMORY - 1) == LIGERDSL_OUT_OF_MEMORY;
@@ -98,7 +100,8 @@ const uint8_t* bytes_of(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
-// What the loader says when a library, or one that it needs, finds no room below the limit: then there is some again.
+// Returns true if the loader's message means that a library, or one that it needs, does not fit
+// below the limit. After that failure there is free memory again.
 bool is_lack_of_memory(std::string_view why) {
   const auto says = [&](std::string_view words) { return why.find(words) != std::string_view::npos; };
   return address_space != 0 &&
@@ -106,7 +109,7 @@ bool is_lack_of_memory(std::string_view why) {
 }
 
 const ligerdsl_compiler_table* load_compiler(const std::string& path, std::string_view build_id) {
-  if (!address_space_left(bytes_to_load(path.c_str()))) send(no_memory);  // constructors do not survive its lack
+  if (!address_space_left(bytes_to_load(path.c_str()))) send(no_memory);  // constructors do not survive lack of memory
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   const char* why = library ? nullptr : dlerror();
   if (why && is_lack_of_memory(why)) send(no_memory);
@@ -128,7 +131,7 @@ void* work(void*) {
   uint64_t parent = 0;
   std::string_view build_id, path, program, options;
   if (!unpack_message(request, kRequestMagic, &parent, {&build_id, &path, &program, &options})) _exit(3);
-  if (getppid() != static_cast<pid_t>(parent)) _exit(4);  // it ended before this process asked to end with it
+  if (getppid() != static_cast<pid_t>(parent)) _exit(4);  // the parent ended before PR_SET_PDEATHSIG was set
   const ligerdsl_compiler_table* table = load_compiler(std::string(path), build_id);
   table->set_fatal_hook(on_fatal_error);
   ligerdsl_bytes artifact{}, error{};
@@ -143,7 +146,7 @@ void* work(void*) {
 int main(int argc, char** argv) {
   if (argc != 3) return 64;
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  signal(SIGXFSZ, SIG_IGN);  // an answer beyond `ulimit -f` is an error
+  signal(SIGXFSZ, SIG_IGN);  // writing an answer beyond `ulimit -f` then fails with an error
   limit_resources(std::atol(argv[1]), std::atol(argv[2]));
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);

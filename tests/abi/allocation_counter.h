@@ -5,7 +5,8 @@
 
 namespace ligerdsl::test {
 
-// Allocations of this process so far, without those of the CBLAS library within its products.
+// Returns the number of allocations of this process so far, without those of the CBLAS library
+// within its matmuls.
 int64_t allocations();
 
 }  // namespace ligerdsl::test

@@ -1,4 +1,4 @@
-// execute takes no memory: every allocation of the process is counted while plans run.
+// execute allocates no memory: these tests count every allocation of the process while plans run.
 #include <atomic>
 #include <thread>
 
@@ -14,7 +14,8 @@ void __libc_free(void*);
 }
 
 namespace {
-// Memory taken and given back, by whom: this process, or the CBLAS library while it multiplies, on any of its threads.
+// Number of allocations and of releases. The counts of this process and those of the CBLAS library
+// during a matmul, on any of its threads, are separate.
 struct Counts {
   std::atomic<int64_t> taken{0}, freed{0};
 };
@@ -26,7 +27,7 @@ Counts& counts() {
   return products_under_way > 0 ? of_products : ours;
 }
 
-// Before the library reads its environment, which it does once.
+// Set before the library reads its environment, which it does once.
 const bool environment_set = setenv("LIGERDSL_LIBCBLAS", BRACKETED_CBLAS, 1) == 0;
 }  // namespace
 
@@ -76,7 +77,7 @@ int64_t allocations() {
 
 namespace {
 
-// Allocations of ten calls, after one that may warm things up.
+// Returns the allocations of ten calls, after one call that may fill caches.
 template <class Body>
 int64_t count(Body body) {
   body();
@@ -90,8 +91,8 @@ class Allocation : public testing::Test {
   Context context_ = Context::cpu(2);
 };
 
-// Also what the library itself takes: a context allocates.
-TEST_F(Allocation, TheCounterCounts) {
+// The counter also sees allocations of the library itself: creating a context allocates.
+TEST_F(Allocation, CounterSeesAllocations) {
   EXPECT_GE(count([] { const Context another = Context::cpu(1); }), 10);
 }
 
@@ -147,8 +148,8 @@ TEST_F(Allocation, CrossEntropyAndNormOfAList) {
             0);
 }
 
-// Chunks, conversions and products, small ones and some that the CBLAS library spreads over threads. What that library
-// takes within a product is its own; it gives it back before the product ends.
+// Covers chunks, conversions and matmuls, both small ones and some that the CBLAS library spreads
+// over threads. The CBLAS library must free before the end of a matmul what it allocates in it.
 TEST_F(Allocation, FusedLinearCrossEntropy) {
   ASSERT_TRUE(environment_set);
   for (const int64_t rows : {10, 64}) {
@@ -172,7 +173,7 @@ TEST_F(Allocation, FusedLinearCrossEntropy) {
     args.loss = loss;
     args.d_x = d_x;
     args.d_weight = d_weight;
-    plan(args, workspace.data(), workspace.bytes());  // the products' library may keep what it takes in its first ones
+    plan(args, workspace.data(), workspace.bytes());  // CBLAS may keep what it allocates in its first calls
     const int64_t begun = products, held = of_products.taken - of_products.freed;
     EXPECT_EQ(count([&] { plan(args, workspace.data(), workspace.bytes()); }), 0);
     EXPECT_GE(products - begun, 30) << "the library multiplied without being counted";

@@ -1,4 +1,4 @@
-// Attention by the C ABI: heads that lie side by side in one buffer, and arguments that fit nothing.
+// Attention through the C ABI: heads in one fused buffer, sequences, and arguments that do not fit.
 #include <cmath>
 #include <cstring>
 #include <functional>
@@ -10,7 +10,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Tokens of queries, keys and values side by side, as a fused projection leaves them.
+// Queries, keys and values of each token in one row, as a fused projection writes them.
 struct Projection {
   static constexpr int64_t kS = 5, kA = 4, kK = 2, kD = 8, kRow = (kA + 2 * kK) * kD;
   explicit Projection(const Context& context) : memory(LIGERDSL_F32, {kS, kRow}), context(context) {}
@@ -30,8 +30,8 @@ struct Projection {
   const Context& context;
 };
 
-// Queries of 0 look at all that they see alike: o is a mean of values, lse the logarithm of their number.
-TEST_F(Execute, AttentionOfQueriesThatLookAtAllAlike) {
+// Queries of 0 weigh all visible keys equally: o is a mean of values, lse the log of their number.
+TEST_F(Execute, AttentionOfZeroQueriesAveragesValues) {
   using P = Projection;
   Projection in(context_), gradients(context_);
   for (int64_t i = 0; i < P::kS * P::kRow; ++i) in.memory.floats()[i] = 0, gradients.memory.floats()[i] = -1;
@@ -54,7 +54,8 @@ TEST_F(Execute, AttentionOfQueriesThatLookAtAllAlike) {
                     static_cast<double>(token) / 2 + static_cast<double>(10 * (head / 2) + 100 * column), 1e-3);
     }
 
-  // Without keys and queries there is no gradient of these; that of a value is the sum of what later tokens give it.
+  // Keys and queries of 0 get gradients of 0. The gradient of a value is the sum of the weights
+  // that later tokens give it.
   Owned d_o(LIGERDSL_F32, {1, P::kS, P::kA, P::kD});
   for (int64_t i = 0; i < P::kS * P::kA * P::kD; ++i) d_o.floats()[i] = 1;
   AttentionBackwardDesc back = attention_backward_desc();
@@ -74,7 +75,7 @@ TEST_F(Execute, AttentionOfQueriesThatLookAtAllAlike) {
   }
 }
 
-TEST_F(Execute, AttentionRefusesWhatDoesNotFit) {
+TEST_F(Execute, AttentionRefusesMismatchedArguments) {
   Owned q(LIGERDSL_F32, {2, 3, 4, 8}), k(LIGERDSL_F32, {2, 5, 2, 8}), v(LIGERDSL_F32, {2, 5, 2, 8}),
       o(LIGERDSL_F32, {2, 3, 4, 8}), lse(LIGERDSL_F32, {2, 4, 3});
   AttentionForwardDesc desc = attention_forward_desc();
@@ -120,7 +121,7 @@ TEST_F(Execute, AttentionRefusesWhatDoesNotFit) {
   desc.q_heads = -1;
   refused(LIGERDSL_INVALID_SHAPE, {"q_heads"});
 
-  // The backward does without nothing.
+  // The backward pass accepts no missing tensor.
   AttentionBackwardDesc back = attention_backward_desc();
   AttentionBackwardArgs with = attention_backward_args();
   with.d_o = o, with.q = q, with.k = k, with.v = v, with.o = o, with.d_q = q, with.d_k = k, with.d_v = v;
@@ -130,8 +131,9 @@ TEST_F(Execute, AttentionRefusesWhatDoesNotFit) {
   expect_failure(ligerdsl_attention_backward(context_.get(), &back, &with, nullptr), LIGERDSL_INVALID_ALIAS, {"`d_q`"});
 }
 
-// Bounds of either type, each sequence as one call of the dense operation: the same means, and gradients of values that stay with their sequence.
-TEST_F(Execute, AttentionOfSequences) {
+// Bounds of either integer type. Each sequence gives the same means as one call of the dense
+// operation, and gradients of values stay within their sequence.
+TEST_F(Execute, AttentionVarlenSeparatesSequences) {
   constexpr int64_t kTokens = 7, kD = 8;
   Owned q(LIGERDSL_F32, {kTokens, 2, kD}), k(LIGERDSL_F32, {kTokens, 1, kD}), v(LIGERDSL_F32, {kTokens, 1, kD});
   Owned o(LIGERDSL_F32, {kTokens, 2, kD}), lse(LIGERDSL_F32, {2, kTokens}), bounds(LIGERDSL_I32, {4});
@@ -164,7 +166,7 @@ TEST_F(Execute, AttentionOfSequences) {
   }
 }
 
-TEST_F(Execute, AttentionOfSequencesRefusesWhatDoesNotFit) {
+TEST_F(Execute, AttentionVarlenRefusesMismatchedArguments) {
   Owned q(LIGERDSL_F32, {6, 4, 8}), k(LIGERDSL_F32, {5, 2, 8}), v(LIGERDSL_F32, {5, 2, 8}), o(LIGERDSL_F32, {6, 4, 8});
   Owned bounds(LIGERDSL_I32, {3}), more(LIGERDSL_I32, {4}), one(LIGERDSL_I32, {1}), wide(LIGERDSL_I64, {3}),
       turned(LIGERDSL_F32, {6, 4});
@@ -198,19 +200,19 @@ TEST_F(Execute, AttentionOfSequencesRefusesWhatDoesNotFit) {
   refused(LIGERDSL_INVALID_SHAPE, {"`lse`"});
   args.o = q;
   refused(LIGERDSL_INVALID_ALIAS, {"`o`", "`q`"});
-  // The last sequence has five keys and not six.
+  // The bounds promise six keys, but the last sequence has five.
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 1"});
-  // Nor are there sequences without keys, as a longest length of 0 says.
+  // max_seqlen_k = 0 promises sequences without keys, which is not true here.
   desc.max_seqlen_k = 0;
   ASSERT_EQ(ligerdsl_attention_varlen_forward(context_.get(), &desc, &args, nullptr), LIGERDSL_SUCCESS);
   expect_failure(ligerdsl_context_check(context_.get(), nullptr), LIGERDSL_INVALID_BOUNDS,
                  {"attention_varlen_forward: cu_seqlens out of bounds at sequence 0"});
 }
 
-// Sequences without keys, and without queries, altogether: rows that see nothing, and gradients of 0.
-TEST_F(Execute, AttentionOfSequencesWithoutTokens) {
+// A call whose sequences all lack keys, queries or both: rows see nothing, and gradients are 0.
+TEST_F(Execute, AttentionVarlenAcceptsEmptySequences) {
   for (const auto& [queries, keys] : {std::pair{5, 0}, {0, 5}, {0, 0}}) {
     SCOPED_TRACE(std::to_string(queries) + " queries, " + std::to_string(keys) + " keys");
     const auto poisoned = [](std::vector<int64_t> shape) {
@@ -249,8 +251,8 @@ TEST_F(Execute, AttentionOfSequencesWithoutTokens) {
   }
 }
 
-// No batch is no work, whatever the numbers of tokens.
-TEST_F(Execute, AttentionOfNoBatches) {
+// A batch size of 0 launches no work, whatever the token counts are.
+TEST_F(Execute, AttentionAcceptsEmptyBatch) {
   Owned q(LIGERDSL_F32, {0, 3, 4, 8}), k(LIGERDSL_F32, {0, 5, 2, 8});
   AttentionForwardArgs args = attention_forward_args();
   args.q = args.o = q, args.k = args.v = k;

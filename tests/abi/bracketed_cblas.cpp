@@ -1,10 +1,10 @@
-// A CBLAS that tells the program where a product begins and ends, and leaves the product to the system's library: what
-// is allocated between the two is that library's.
+// A CBLAS that reports the begin and end of each matmul to the program and calls the system's
+// library for the matmul. Allocations between the two reports are made by that library.
 #include <dlfcn.h>
 
 #include <cstdlib>
 
-// The program's, called before and after every product.
+// Functions of the test program, called before and after every matmul.
 extern "C" __attribute__((visibility("default"))) void product_begins();
 extern "C" __attribute__((visibility("default"))) void product_ends();
 

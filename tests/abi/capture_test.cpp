@@ -1,6 +1,6 @@
-// execute while a stream is captured, on the stand-in of a GPU (fake_gpu_test.cpp): from the first call on it launches
-// and does nothing else. Nothing is allocated, waited for, compiled or asked, and the launches carry the attribute that
-// lets them overlap.
+// execute while a stream is captured, on the fake GPU of fake_gpu_test.cpp. From the first call on,
+// execute only launches: it neither allocates, waits, compiles nor queries anything. The launches
+// carry the attribute that lets them overlap.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -14,7 +14,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Before the library reads its environment, which it does once.
+// Set before the library reads its environment, which it does once.
 const bool environment_set = setenv("LIGERDSL_LIBCUBLASLT", FAKE_CUBLASLT, 1) == 0;
 
 const FakeCudaControl& driver() {
@@ -27,7 +27,7 @@ ligerdsl_stream_t stream() {
   return reinterpret_cast<ligerdsl_stream_t>(uintptr_t{0x700});
 }
 
-// Memory of the fake GPU, which is the host's, aligned as a GPU's is.
+// Memory of the fake GPU, which is host memory with the alignment of a GPU's.
 struct Memory {
   Memory(const Context& context, size_t bytes) : buffer(context, bytes + 256) {
     std::memset(buffer.data(), 0, buffer.bytes());
@@ -55,7 +55,7 @@ class Capture : public testing::Test {
     args.a = a;
     args.b = b;
     args.out = out;
-    plan(args, nullptr, 0, stream());  // the fake driver notes what is called for the first time
+    plan(args, nullptr, 0, stream());  // lets the fake driver resolve functions at their first call
   }
   ~Capture() override { driver().set_capturing(false); }
 
@@ -68,7 +68,7 @@ class Capture : public testing::Test {
   Remote f32(std::vector<int64_t> shape) const { return Remote(context_, LIGERDSL_F32, std::move(shape)); }
   Remote i64(std::vector<int64_t> shape) const { return Remote(context_, LIGERDSL_I64, std::move(shape)); }
 
-  // The plan's first call, captured.
+  // Captures the first call of the plan.
   template <class Plan, class Args>
   void expect_launches(int64_t expected, const Plan& plan, const Args& args, int64_t rows) {
     const size_t bytes = plan.workspace_bytes(rows);
@@ -110,7 +110,7 @@ TEST_F(Capture, Norm) {
   expect_launches(2, RmsNormBackwardPlan(context_, desc), args, 16);
 }
 
-// Seed and offset are in memory, so that a replay draws other numbers.
+// Seed and offset are in memory, so that each replay draws other numbers.
 TEST_F(Capture, Dropout) {
   const Remote x = f32({16, 64}), y = f32({16, 64}), seed = i64({1}), offset = i64({1});
   DropoutForwardDesc desc = dropout_forward_desc();
@@ -166,7 +166,8 @@ TEST_F(Capture, NormOfAList) {
   expect_launches(3, GlobalNormPlan(context_, desc), args, 16 * 64 + 30 + 2 * 65536);  // each tensor, the sum
 }
 
-// The one-call form: memory that the context keeps would have to grow, the caller's allocator knows about captures.
+// In the one-call form, workspace of the context would have to grow, which a capture forbids. The
+// caller's allocator handles captures itself.
 TEST_F(Capture, WorkspaceOfTheCaller) {
   struct Source {
     std::vector<char> memory = std::vector<char>(1 << 20);
@@ -204,7 +205,7 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
     driver().set_capturing(false);
     return status;
   };
-  ASSERT_EQ(call(callers, 1), LIGERDSL_SUCCESS) << ligerdsl_last_error();  // plans
+  ASSERT_EQ(call(callers, 1), LIGERDSL_SUCCESS) << ligerdsl_last_error();  // makes the plan
   ASSERT_EQ(call(callers, 3), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   EXPECT_EQ(source.taken, 2);
   EXPECT_EQ(source.given, 2);
@@ -212,7 +213,7 @@ TEST_F(Capture, WorkspaceOfTheCaller) {
   EXPECT_EQ(call(context_, 3), LIGERDSL_CAPTURE_UNSAFE);
 }
 
-// The products' choices were made when the workspace was asked for.
+// The query of the workspace size already chose the cuBLASLt algorithms.
 class CaptureLinear : public Capture {
  protected:
   static constexpr int64_t kRows = 30, kCols = 8, kClasses = 520;
@@ -242,12 +243,12 @@ class CaptureLinear : public Capture {
 
 TEST_F(CaptureLinear, OneChunk) {
   desc_.chunk_rows = kRows;
-  check(4);  // counts; rows; x without its ignored rows; sum
+  check(4);  // counts; rows; compacted x; sum
 }
 
 TEST_F(CaptureLinear, ChunksOfRows) {
   desc_.chunk_rows = 8;
-  check(2 + 4 * 2);  // counts and sum; of each chunk its rows, and x without its ignored rows
+  check(2 + 4 * 2);  // counts and sum; per chunk: its rows and its compacted x
 }
 
 TEST_F(CaptureLinear, BackwardFromLse) {
@@ -267,10 +268,10 @@ TEST_F(CaptureLinear, BackwardFromLse) {
   args.d_loss = d_loss;
   args.d_x = d_x_;
   args.d_weight = d_weight_;
-  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts; two a chunk
+  expect_launches(1 + 4 * 2, FusedLinearCrossEntropyBackwardPlan(context_, desc), args, kRows);  // counts; 2 per chunk
 }
 
-// One launch rounds the weight.
+// One launch rounds the weight to bf16.
 TEST_F(CaptureLinear, WeightInF32) {
   desc_.dtype = LIGERDSL_BF16;
   desc_.weight_dtype = LIGERDSL_F32;
@@ -280,12 +281,13 @@ TEST_F(CaptureLinear, WeightInF32) {
   check(1 + 2 + 4 * 2);
 }
 
-// Each of two chunks goes twice through five blocks of 128 classes. Then x loses its ignored rows and d_x is rounded.
+// Each of two chunks passes twice over five blocks of 128 classes. Then one launch compacts x and
+// another rounds d_x.
 TEST_F(CaptureLinear, WeightInF32ByBlocks) {
   desc_.dtype = LIGERDSL_BF16;
   desc_.weight_dtype = LIGERDSL_F32;
   desc_.chunk_rows = 15;
-  desc_.max_workspace_bytes = (32 << 20) + 24000;  // 15 rows of logits take 17280, the weight would take 8320
+  desc_.max_workspace_bytes = (32 << 20) + 24000;  // logits of 15 rows: 17280 bytes; the whole weight: 8320
   x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   d_x_ = Remote(context_, LIGERDSL_BF16, {kRows, kCols});
   check(2 + 2 * (5 + 1 + 5 + 1 + 1));
@@ -293,8 +295,9 @@ TEST_F(CaptureLinear, WeightInF32ByBlocks) {
 
 TEST_F(CaptureLinear, BlocksOfTheVocabulary) {
   desc_.max_workspace_bytes = (32 << 20) + 24000;
-  // Rows of logits take 2176 bytes: chunks of ten and less. 30 rows under 128 columns take 15360: five blocks.
-  check(2 + 3 + 5 + 1);  // the last: x without its ignored rows, once for all blocks
+  // A row of logits has 2176 bytes, so a chunk would have ten rows. Blocks of 30 rows and 128
+  // columns have 15360 bytes: five blocks.
+  check(2 + 3 + 5 + 1);  // the last: compacts x once for all blocks
 }
 
 TEST_F(Capture, LinearJsd) {
@@ -317,7 +320,7 @@ TEST_F(Capture, LinearJsd) {
   args.loss = loss;
   args.d_x = d_x;
   args.d_weight = d_weight;
-  expect_launches(2 + 4 * 2, FusedLinearJsdPlan(context_, desc), args, 30);  // counts and sum; two a chunk
+  expect_launches(2 + 4 * 2, FusedLinearJsdPlan(context_, desc), args, 30);  // counts and sum; two per chunk
 }
 
 }  // namespace

@@ -1,9 +1,13 @@
-"""check_abi.py [--refresh] LIBRARY FOLDER HEADER...: the binary interface is the recorded one.
+"""check_abi.py [--refresh] LIBRARY FOLDER HEADER...: compares the C ABI with the recorded one.
 
-LIBRARY holds the C entry points with debug information. FOLDER holds libligerdsl.abi (abidw: functions, structs, offsets) and
-constants.txt (every number of the headers' enums). Any difference fails, compatible or not, because what is compatible is for a
-person to say: a new function or a field at the end of a versioned struct is, all else is a new major version. Then
-`cmake --build build/release --target abi_refresh` records the interface anew, and the change shows in review.
+LIBRARY holds the C entry points with debug information. FOLDER holds two records:
+
+- libligerdsl.abi: functions, structs and offsets, written by abidw
+- constants.txt: every number of the headers' enums
+
+Every difference fails, compatible or not, because a person must decide. A new function, or a field
+at the end of a versioned struct, is compatible; anything else needs a new major version. Then
+`cmake --build build/release --target abi_refresh` records the interface for the review.
 """
 
 import pathlib
@@ -24,7 +28,7 @@ def dump():
     folders = sorted({str(pathlib.Path(header).parent.parent) for header in headers})
     text = subprocess.run(["abidw", *options, *[word for path in folders for word in ("--hd", path)], library],
                           check=True, capture_output=True, text=True).stdout
-    return re.sub(r" path='[^']*/", " path='", text)  # of sources: not where this copy lies
+    return re.sub(r" path='[^']*/", " path='", text)  # drops the folder of each source file
 
 
 def constants():

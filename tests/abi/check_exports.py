@@ -1,4 +1,7 @@
-"""check_exports.py LIBRARY MAP: the library defines exactly the names of the version script, and destroys nothing at exit."""
+"""check_exports.py LIBRARY MAP: checks the exported names of the library.
+
+They must be exactly those of the version script MAP, and the library must register no exit handler.
+"""
 
 import re
 import subprocess
@@ -12,7 +15,7 @@ for name in sorted(wanted - found):
     print(f"declared but not exported: {name}")
 for name in sorted(found - wanted):
     print(f"exported but not declared: {name}")
-# Other threads may be inside the library while the process exits.
+# A destructor at exit would run while other threads are still inside the library.
 undefined = subprocess.run(["nm", "-D", "--undefined-only", library], check=True, capture_output=True, text=True).stdout
 registers = {line.split()[-1].split("@")[0] for line in undefined.splitlines()} & {"__cxa_atexit", "atexit", "on_exit"}
 for name in sorted(registers):

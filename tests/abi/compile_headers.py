@@ -1,8 +1,12 @@
-"""compile_headers.py README OUT CC INCLUDE_FOLDER... -- COMPILER...: public headers and README.md compile without a warning.
+"""compile_headers.py README OUT CC INCLUDE_FOLDER... -- COMPILER...: compiles headers and snippets.
 
-COMPILERs are of C++; every one compiles what header.cpp, header_hpp.cpp, header_dsl.cpp and header_launch.cpp include with the
-warnings of a careful project as errors, and the README's C++ snippet; CC, and each clang as a C compiler, compile the README's C
-snippet. Around a snippet stands what its text takes for granted: the function that it is in and the tensors of the caller.
+Each COMPILER is a C++ compiler. It compiles, with strict warnings as errors:
+
+- header.cpp, header_hpp.cpp, header_dsl.cpp and header_launch.cpp
+- the C++ snippet of README.md
+
+CC, and each clang as a C compiler, compiles the C snippet of README.md. The script adds what a
+snippet presupposes: a surrounding function and the caller's tensors.
 """
 
 import pathlib

@@ -1,4 +1,5 @@
-// What a context's configuration asks for: the caller's allocator, log and cache folder, and the LIGERDSL_CTX_ flags.
+// Configuration of a context: the caller's allocator, log and cache folder, and the LIGERDSL_CTX_
+// flags.
 #include <ligerdsl/dsl.h>
 #include <sys/stat.h>
 
@@ -23,7 +24,7 @@ ligerdsl_context_config_t fresh_config(uint32_t flags = 0) {
   return config;
 }
 
-// An allocator and a log that remember.
+// An allocator and a log that record their calls.
 struct Host {
   std::mutex mutex;
   std::set<void*> live;
@@ -59,7 +60,7 @@ struct Host {
   }
 };
 
-// A folder that the cache refuses, so that creating a context has something to say.
+// A folder that the cache refuses, so that creating a context logs a message.
 class Folder {
  public:
   Folder() {
@@ -73,7 +74,7 @@ class Folder {
   std::string path_;
 };
 
-TEST(ContextTarget, OfACpu) {
+TEST(ContextTarget, DescribesACpu) {
   const Context context = Context::cpu(1);
   const ligerdsl_target_t target = context.target();
   EXPECT_STREQ(target.name, "cpu");
@@ -82,7 +83,7 @@ TEST(ContextTarget, OfACpu) {
   EXPECT_EQ(target.sms, 0);
 }
 
-TEST(ContextTarget, SizesOfOtherVersions) {
+TEST(ContextTarget, AcceptsStructSizesOfOtherVersions) {
   const Context context = Context::cpu(1);
   const ligerdsl_target_t expected = context.target();
   struct Later {
@@ -110,7 +111,7 @@ TEST(ContextTarget, Misuse) {
   expect_failure(ligerdsl_context_target(nullptr, &target, sizeof target), LIGERDSL_INVALID_NULL_POINTER, {"context"});
 }
 
-TEST(Config, TheCallersAllocatorServesBuffersAndScratch) {
+TEST(Config, CallersAllocatorServesBuffersAndScratch) {
   Host host;
   ligerdsl_context_config_t config = fresh_config();
   host.give_to(config);
@@ -130,7 +131,7 @@ TEST(Config, TheCallersAllocatorServesBuffersAndScratch) {
   EXPECT_TRUE(host.live.empty()) << host.live.size() << " blocks are left";
 }
 
-TEST(Config, AnAllocatorIsTwoFunctions) {
+TEST(Config, AllocatorNeedsBothFunctions) {
   Host host;
   ligerdsl_context_t context = nullptr;
   for (const bool alloc : {true, false}) {
@@ -142,7 +143,7 @@ TEST(Config, AnAllocatorIsTwoFunctions) {
   }
 }
 
-TEST(Config, TheCallersLogWhileTheContextLives) {
+TEST(Config, CallersLogReceivesMessagesWhileContextLives) {
   const Folder folder;
   ASSERT_EQ(chmod(folder.path().c_str(), 0777), 0);
   Host host;
@@ -164,7 +165,7 @@ TEST(Config, TheCallersLogWhileTheContextLives) {
   EXPECT_EQ(host.lines.size(), 1u);
 }
 
-TEST(Config, TheCacheLimitIsANumberOfBytes) {
+TEST(Config, NegativeCacheLimitIsRefused) {
   ligerdsl_context_config_t config = fresh_config();
   config.cache_limit_bytes = -1;
   ligerdsl_context_t context = nullptr;
@@ -177,8 +178,8 @@ TEST(Config, UnknownFlags) {
   expect_failure(ligerdsl_context_create(&config, &context), LIGERDSL_INVALID_ARGUMENT, {"`flags`", "got 8"});
 }
 
-// The struct as it was before these fields.
-TEST(Config, AnOlderHeaderHasTheDefaults) {
+// An older header's struct ends before these fields.
+TEST(Config, OlderHeaderGetsDefaults) {
   ligerdsl_context_config_t config = fresh_config();
   config.struct_size = offsetof(ligerdsl_context_config_t, flags) + sizeof config.flags;
   config.host_alloc = [](void*, size_t, size_t) -> void* { std::abort(); };
@@ -220,12 +221,12 @@ TEST(Config, ValidateFindsNansMadeFromNumbers) {
     } else {
       EXPECT_EQ(launch(), LIGERDSL_SUCCESS);
     }
-    a.floats()[0] = NAN;  // garbage in, garbage out
+    a.floats()[0] = NAN;  // a NaN input may give a NaN output
     EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   }
 }
 
-// What is no number in fp8 counts like what is none in f32.
+// validate treats a NaN in fp8 like a NaN in f32.
 TEST(Config, ValidateReadsFp8) {
   for (const auto& [type, dtype, infinite] :
        {std::tuple{f8e4m3, LIGERDSL_F8E4M3, 0x7e}, {f8e5m2, LIGERDSL_F8E5M2, 0x7c}}) {
@@ -248,12 +249,12 @@ TEST(Config, ValidateReadsFp8) {
     expect_failure(launch(), LIGERDSL_EXECUTION_FAILED, {"`out`", "NaN at [4]", "LIGERDSL_VALIDATE"});
     code[0] = 0x7f;
     EXPECT_EQ(launch(), LIGERDSL_SUCCESS) << "a NaN was read: " << ligerdsl_last_error();
-    code[0] = static_cast<uint8_t>(infinite);  // an infinity, where the type has one
+    code[0] = static_cast<uint8_t>(infinite);  // an infinity, if the type has one
     EXPECT_EQ(launch(), type == f8e5m2 ? LIGERDSL_SUCCESS : LIGERDSL_EXECUTION_FAILED) << ligerdsl_last_error();
   }
 }
 
-// A row for each program, of a multiple of 4 elements.
+// Each program handles one row, whose length is a multiple of 4.
 std::string promising_program(int* assume_line, int* divisible_line) {
   KernelBuilder k("promising");
   const View out = k.view("out", f32, {dyn, dyn});
@@ -325,7 +326,7 @@ TEST(Config, DeterministicRefusesAtomicSumsOfFloats) {
   const CompiledKernel allowed(free, floats);
 }
 
-TEST(Config, TheCacheKeepsItsLimit) {
+TEST(Config, CacheKeepsItsLimit) {
   const Folder folder;
   ligerdsl_context_config_t config = fresh_config();
   config.cache_dir = folder.path().c_str();
@@ -345,7 +346,7 @@ TEST(Config, TheCacheKeepsItsLimit) {
   EXPECT_GT(files(), 0);
 }
 
-TEST(Config, NoJitNamesTheLineThatWarmsTheCache) {
+TEST(Config, NoJitNamesTheWarmUpCommand) {
   const Folder folder;
   ligerdsl_context_config_t config = fresh_config(LIGERDSL_CTX_NO_JIT);
   config.cache_dir = folder.path().c_str();
@@ -361,7 +362,7 @@ TEST(Config, NoJitNamesTheLineThatWarmsTheCache) {
                   R"("weight_dtype": "none", "casting": 0, "eps": 1e-05, "offset": 0, "with_rstd": 0})"});
 }
 
-TEST(Config, NoJitAndACacheFolderOfItsOwn) {
+TEST(Config, NoJitLoadsFromItsCacheFolder) {
   const Folder folder;
   const auto with = [&](uint32_t flags) {
     ligerdsl_context_config_t config = fresh_config(flags);

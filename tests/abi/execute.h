@@ -1,4 +1,4 @@
-// What tests of calls that run share.
+// Fixture of tests that execute kernels.
 #pragma once
 
 #include "support.h"

@@ -1,4 +1,4 @@
-// Kernels of an author that run: arguments, types, aliases, parameters.
+// Execution of author kernels: arguments, types, aliases and parameters.
 #include <ligerdsl/dsl.h>
 
 #include <cstring>
@@ -9,7 +9,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// out = x * factor, written by an author.
+// Author kernel: out = x * factor.
 std::string scale_program() {
   KernelBuilder k("scale");
   View out = k.view("out", f32, {dyn});
@@ -26,7 +26,7 @@ TEST_F(Execute, AuthorsKernel) {
   std::iota(x.floats(), x.floats() + 100, 0.0f);
   kernel.launch(2, {out.tensor, x.tensor, 3.0f});
   for (int i = 0; i < 100; ++i) ASSERT_EQ(out.floats()[i], 3.0f * static_cast<float>(i));
-  kernel.launch(0, {x.tensor, x.tensor, 3.0f});  // no program runs
+  kernel.launch(0, {x.tensor, x.tensor, 3.0f});  // a grid of 0 runs no program
   EXPECT_EQ(x.floats()[99], 99);
 
   const int32_t grid[3] = {2, 1, 1}, negative[3] = {2, -1, 1};
@@ -69,8 +69,8 @@ TEST_F(Execute, IntegersMustHaveTheirValue) {
                  {"`n`", "i32, -2147483648 to 2147483647, got 1099511627776"});
 }
 
-// Doubles x, then overwrites it through pointers that a loop carries: the load must not be moved behind the stores, nor
-// be taken for one of memory that nobody writes.
+// Doubles x, then overwrites it through pointers that a loop carries. The load must not move after
+// the stores, nor count as a load of read-only memory.
 TEST_F(Execute, StoresThroughCarriedPointers) {
   KernelBuilder k("carried");
   Ptr out = k.ptr("out", f32), x = k.ptr("x", f32);
@@ -106,7 +106,7 @@ TEST_F(Execute, WrittenViewsReachEveryElementOnce) {
   const CompiledKernel rows(context_, k.finish_bytes());
   Owned window(LIGERDSL_F32, {2, 8}, {1, 1}), plain(LIGERDSL_F32, {2, 8});
   std::iota(window.floats(), window.floats() + 9, 0.0f);
-  rows.launch(1, {plain.tensor, window.tensor});  // what is only read may overlap itself
+  rows.launch(1, {plain.tensor, window.tensor});  // a view that is only read may overlap itself
   EXPECT_EQ(plain.floats()[15], 8);
   const ligerdsl_kernel_arg_t args[2] = {KernelArg(window.tensor).raw(), KernelArg(plain.tensor).raw()};
   const int32_t grid[3] = {1, 1, 1};
@@ -157,7 +157,7 @@ TEST_F(Execute, Fp8) {
                  {"`small`", "expected f8e4m3, got f8e5m2"});
 }
 
-TEST_F(Execute, ParametersOfAKernelAreTold) {
+TEST_F(Execute, KernelParametersAreReported) {
   KernelBuilder k("told");
   View out = k.view("out", bf16, {dyn, dyn});
   View x = k.view("x", f8e4m3, {dyn});
@@ -184,7 +184,7 @@ TEST_F(Execute, ParametersOfAKernelAreTold) {
     EXPECT_EQ(parameters[i].written, expected[i].written) << expected[i].name;
   }
 
-  // Of a later version, whose elements are larger.
+  // Parameter struct of a later version, whose elements are larger.
   struct Later {
     ligerdsl_kernel_parameter_t known;
     int64_t added;
@@ -239,7 +239,7 @@ TEST_F(Execute, ReadOnlyViewsAreNotWritten) {
     store(at, k.full({8}, 1.0, f32) * first);
     return carry(at + 8);
   });
-  const CompiledKernel apart(context_, k.finish_bytes());  // nothing has the view's address
+  const CompiledKernel apart(context_, k.finish_bytes());  // no tensor has the view's address
 
   View watched = k.view("watched", f32, {dyn}, {.read_only = true});
   k.for_range(0, 2, 1, carry(watched.ptr() + k.arange(8)), [&](Scalar, PtrTile at) {

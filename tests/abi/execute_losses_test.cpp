@@ -1,4 +1,4 @@
-// Losses that run: labels, types and shapes of what is reduced, divergences, counts of targets.
+// Execution of losses: labels, types and shapes of reduced results, divergences, target counts.
 #include <cmath>
 
 #include "execute.h"
@@ -7,7 +7,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A column of a table, and one of two dimensions that are evenly strided.
+// Labels are a column of a table, then a 2-D view whose dimensions merge into one stride.
 TEST_F(Execute, LabelsOfAnyStride) {
   Owned logits(LIGERDSL_F32, {4, 5}), labels(LIGERDSL_I64, {2, 2}, {6, 3}), loss(LIGERDSL_F32, {4}),
       counts(LIGERDSL_F32, {4});
@@ -48,8 +48,9 @@ TEST_F(Execute, LabelsOfAnyStride) {
                  {"`labels`", "not evenly strided"});
 }
 
-// A loss in bf16 is the f32 loss, rounded; class weights in bf16 that are exact weigh the same.
-TEST_F(Execute, LossAndClassWeightsInTheTypeOfTheLogits) {
+// A bf16 loss is the rounded f32 loss. Class weights that bf16 represents exactly give equal
+// results.
+TEST_F(Execute, LossAndClassWeightsAcceptLogitsType) {
   Owned logits(LIGERDSL_BF16, {4, 5}), labels(LIGERDSL_I64, {4});
   for (int i = 0; i < 20; ++i) logits.halves()[i] = to_bf16(0.25f * static_cast<float>(i % 7));
   for (int i = 0; i < 4; ++i) labels.storage[static_cast<size_t>(i)] = i;
@@ -97,7 +98,7 @@ TEST_F(Execute, ReducedLossHasOneElement) {
                  {"`loss`", "expected 1 elements", "got 4"});
 }
 
-// A backward that makes the gradient again has no place for the loss.
+// A backward pass that recomputes the gradient has no loss argument.
 TEST_F(Execute, DivergencesRefuseALossOfAnotherShape) {
   Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), few(LIGERDSL_F32, {4});
   JsdDesc desc = jsd_desc();
@@ -138,7 +139,7 @@ TEST_F(Execute, GradientsWithoutTheLoss) {
 }
 
 // Row 1 is ignored and holds NaN; the first row's terms are ln 2 and 0, the second's 0 and ln 2.
-TEST_F(Execute, DivergencesOfRowsThatCount) {
+TEST_F(Execute, DivergencesSkipIgnoredRows) {
   const float log_half = std::log(0.5f), minus_infinity = -std::numeric_limits<float>::infinity();
   Owned log_q(LIGERDSL_F32, {3, 2}), log_p(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}), loss(LIGERDSL_F32, {1}),
       d(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1});
@@ -166,7 +167,7 @@ TEST_F(Execute, DivergencesOfRowsThatCount) {
   desc.reduction = LIGERDSL_REDUCTION_MEAN;
   jsd(context_, desc, args);
   expect(-log_half / 2, {-0.75f, 0, 0, 0, 0, -0.75f});
-  // The mixture is 3/4 and 1/4.
+  // The mixture weights are 3/4 and 1/4.
   desc.beta = 0.5f;
   desc.reduction = LIGERDSL_REDUCTION_SUM;
   jsd(context_, desc, args);
@@ -174,7 +175,8 @@ TEST_F(Execute, DivergencesOfRowsThatCount) {
   expect(2 * (-0.5f * std::log(0.75f) + 0.25f * std::log(4 / 3.0f)), {above, below, 0, 0, below, above});
 }
 
-// A loss of every element, and upstream gradients of them; a loss in another type than input; over the input.
+// A loss per element with upstream gradients per element, in another type than the input, and
+// written over the input.
 TEST_F(Execute, DivergencesWithoutAReduction) {
   Owned p(LIGERDSL_BF16, {2, 3}), q(LIGERDSL_F32, {2, 3}), loss(LIGERDSL_F32, {2, 3}), d_loss(LIGERDSL_F32, {2, 3});
   const float first[] = {1, 2, 3, 4, 5, 6}, second[] = {3, 2, 1, 4.25f, -1, 6};
@@ -196,7 +198,7 @@ TEST_F(Execute, DivergencesWithoutAReduction) {
   }
 }
 
-// Without rows a mean divides by nothing: 0.
+// The mean over no rows is 0, not a division by 0.
 TEST_F(Execute, DivergenceOfNoRows) {
   Owned x(LIGERDSL_F32, {0, 4}), loss(LIGERDSL_F32, {1});
   loss.floats()[0] = 7;

@@ -1,4 +1,4 @@
-// Operations on rows that run: slices of a buffer, in place, gradients that add, one mask for both directions.
+// Execution of row operations: slices, in-place calls, added gradients, one mask for both passes.
 #include <cmath>
 #include <numeric>
 
@@ -7,7 +7,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// The one-call form reads the queries of a causal softmax from the last dimension but one.
+// In the one-call form, causal softmax takes the number of queries from the second-to-last
+// dimension.
 TEST_F(Execute, CausalSoftmaxOfMatrices) {
   constexpr int kQueries = 3, kColumns = 4;
   Owned x(LIGERDSL_F32, {2, kQueries, kColumns});
@@ -25,13 +26,13 @@ TEST_F(Execute, CausalSoftmaxOfMatrices) {
   }
 }
 
-// Rotates q and k where a fused projection left them: slices [position, q heads | k heads | v heads, column] of one
-// buffer.
+// Rotates q and k in place in the buffer of a fused projection:
+// [position, q heads | k heads | v heads, column].
 TEST_F(Execute, RopeInPlaceOnSlicesOfOneBuffer) {
   constexpr int64_t kS = 5, kA = 3, kK = 1, kD = 4, kRow = (kA + 2 * kK) * kD;
   Owned qkv(LIGERDSL_F32, {kS, kRow}), cos(LIGERDSL_F32, {kS, kD}), sin(LIGERDSL_F32, {kS, kD});
   for (int64_t i = 0; i < kS * kRow; ++i) qkv.floats()[i] = static_cast<float>(i);
-  for (int64_t i = 0; i < kS * kD; ++i) sin.floats()[i] = 1;  // a quarter turn: (a, b) -> (-b, a)
+  for (int64_t i = 0; i < kS * kD; ++i) sin.floats()[i] = 1;  // rotates by 90 degrees: (a, b) -> (-b, a)
   const Tensor q(qkv.floats(), context_.device(), LIGERDSL_F32, {1, kS, kA, kD}, {kS * kRow, kRow, kD, 1});
   const Tensor k(qkv.floats() + kA * kD, context_.device(), LIGERDSL_F32, {1, kS, kK, kD}, {kS * kRow, kRow, kD, 1});
   RopeArgs args = rope_args();
@@ -54,8 +55,9 @@ TEST_F(Execute, RopeInPlaceOnSlicesOfOneBuffer) {
   for (int64_t i = 0; i < kS * kRow; ++i) ASSERT_EQ(qkv.floats()[i], static_cast<float>(i)) << i;
 }
 
-// Quarter turns from complex numbers: neighbours (a, b) -> (-b, a) in the first two columns, the others copied.
-TEST_F(Execute, RopeOfNeighboursFromComplexNumbers) {
+// Rotates adjacent pairs by 90 degrees, (a, b) -> (-b, a), in the first two columns and copies the
+// other columns. The table holds complex numbers.
+TEST_F(Execute, RopeRotatesAdjacentPairsByComplexNumbers) {
   constexpr int64_t kS = 3, kA = 2, kD = 5;
   Owned q(LIGERDSL_F32, {1, kS, kA, kD}), out(LIGERDSL_F32, {1, kS, kA, kD}), table(LIGERDSL_F32, {kS, 2});
   for (int64_t i = 0; i < kS * kA * kD; ++i) q.floats()[i] = static_cast<float>(i + 1);
@@ -94,7 +96,7 @@ TEST_F(Execute, RopeOfNeighboursFromComplexNumbers) {
                  {"`cos`", "[3, 1, S, D]"});
 }
 
-// Gate and up as two slices of one buffer, against the fused layout of the same memory.
+// Gate and up as two slices of one buffer give the results of the fused layout of the same memory.
 TEST_F(Execute, SwigluSlicesAreTheFusedLayout) {
   constexpr int64_t kRows = 6, kF = 9;
   Owned both(LIGERDSL_F32, {kRows, 2 * kF}), fused(LIGERDSL_F32, {kRows, kF}), apart(LIGERDSL_F32, {kRows, kF});
@@ -138,8 +140,8 @@ TEST_F(Execute, GegluInPlaceOfTheFusedLayout) {
   }
 }
 
-// ReLU of a part of wider rows, in place; then gradients added to what d_x held.
-TEST_F(Execute, ActivationsOfSlicesAndGradientsThatAdd) {
+// ReLU in place on a slice of wider rows; then gradients are added to the values of d_x.
+TEST_F(Execute, ActivationsAcceptSlicesAndAddGradients) {
   constexpr int64_t kRows = 3, kF = 5, kStride = 7;
   Owned all(LIGERDSL_F32, {kRows, kStride}), d_y(LIGERDSL_F32, {kRows, kF}), d_x(LIGERDSL_F32, {kRows, kF});
   for (int64_t i = 0; i < kRows * kStride; ++i) all.floats()[i] = 0.5f * static_cast<float>(i % 9) - 2.0f;
@@ -191,7 +193,7 @@ TEST_F(Execute, LayerNormForwardAndBackward) {
   EXPECT_NEAR(rstd.floats()[0], r, 1e-6);
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(y.floats()[i], (i - 1.5) * r * 2 + 0.5, 1e-5) << i;
 
-  std::fill_n(d_y.floats(), 4, 3.0f);  // a constant gradient moves no row of zero mean
+  std::fill_n(d_y.floats(), 4, 3.0f);  // a constant gradient gives d_x = 0
   LayerNormBackwardArgs back = layer_norm_backward_args();
   back.d_y = back.d_x = d_y;
   back.x = x;
@@ -208,7 +210,7 @@ TEST_F(Execute, LayerNormForwardAndBackward) {
   }
 }
 
-// What is NULL is not there: the bias, and either gradient.
+// The call omits tensors that are NULL: the bias, and either gradient.
 TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
   Owned x(LIGERDSL_F32, {1, 4}), w(LIGERDSL_F32, {4}), y(LIGERDSL_F32, {1, 4}), d_x(LIGERDSL_F32, {1, 4});
   Owned mean(LIGERDSL_F32, {1}), rstd(LIGERDSL_F32, {1}), d_y(LIGERDSL_F32, {1, 4}), gradient(LIGERDSL_F32, {4});
@@ -251,7 +253,7 @@ TEST_F(Execute, LayerNormWithoutBiasAndWithOneGradient) {
                  {"bias"});
 }
 
-// y may be x; the gradient is added to what is there.
+// y may be x. The gradient is added to the old values.
 TEST_F(Execute, BiasAndItsGradient) {
   Owned x(LIGERDSL_F32, {2, 3, 4}), bias(LIGERDSL_F32, {4}), d_bias(LIGERDSL_F32, {4});
   std::iota(x.floats(), x.floats() + 24, 0.0f);
@@ -272,8 +274,9 @@ TEST_F(Execute, BiasAndItsGradient) {
   for (int i = 0; i < 4; ++i) EXPECT_EQ(d_bias.floats()[i], 1000.0f + 60 + 6 * (100 + 2 * i)) << i;
 }
 
-// The gradient draws the forward's mask, with seed and a part of the offset read from memory; another offset draws another.
-TEST_F(Execute, DropoutAndItsGradientDrawOneMask) {
+// The backward pass draws the mask of the forward pass. Seed and a part of the offset are read from
+// memory, and another offset draws another mask.
+TEST_F(Execute, DropoutBackwardDrawsTheForwardMask) {
   constexpr int64_t kRows = 5, kF = 30, kCount = kRows * kF;
   Owned x(LIGERDSL_F32, {kRows, kF}), y(LIGERDSL_F32, {kRows, kF}), d(LIGERDSL_F32, {kRows, kF});
   Owned seed(LIGERDSL_I64, {1}), offset(LIGERDSL_I64, {1});

@@ -1,4 +1,5 @@
-// Calls that run: plan and execute, the one-call form, in place, workspaces, no work, threads, labels that are none.
+// Execution of calls: plans, the one-call form, in-place, workspaces, empty calls, threads, invalid
+// labels.
 #include "execute.h"
 
 #include <cmath>
@@ -52,7 +53,7 @@ TEST_F(Execute, InPlaceMustBeDescribed) {
   std::fill_n(b.floats(), 64, 2.0f);
   desc.in_place = 1;
   VectorAddPlan(context_, desc)(args);
-  vector_add(context_, vector_add_desc(), args);  // the one-call form sees the alias itself
+  vector_add(context_, vector_add_desc(), args);  // the one-call form detects the alias
   for (int i = 0; i < 64; ++i) ASSERT_EQ(a.floats()[i], 5.0f);
 }
 
@@ -89,14 +90,14 @@ TEST_F(Execute, PlanOutlivesItsContext) {
   desc.dtype = LIGERDSL_F32;
   Context context = Context::cpu(1);
   const VectorAddPlan plan(context, desc);
-  context = Context::cpu(1);  // destroys the plan's
+  context = Context::cpu(1);  // destroys the plan's context
   Owned a(LIGERDSL_F32, {8}), b(LIGERDSL_F32, {8}), out(LIGERDSL_F32, {8});
   std::fill_n(a.floats(), 8, 4.0f);
   plan(add_args(a, b, out));
   EXPECT_EQ(out.floats()[7], 4.0f);
 }
 
-// d_weight of three rows, by hand.
+// Compares d_weight of three rows with values computed by hand.
 TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
   constexpr int64_t kRows = 3, kCols = 4;
   Owned x(LIGERDSL_F32, {kRows, kCols}), d_y(LIGERDSL_F32, {kRows, kCols}), d_x(LIGERDSL_F32, {kRows, kCols});
@@ -131,7 +132,7 @@ TEST_F(Execute, WorkspaceIsCheckedAndUsed) {
   plan(args, workspace.data(), bytes);
   for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
   std::fill_n(d_weight.floats(), kCols, -1.0f);
-  rms_norm_backward(context_, rms_norm_backward_desc(), args);  // with scratch memory of the context
+  rms_norm_backward(context_, rms_norm_backward_desc(), args);  // with workspace of the context
   for (int j = 0; j < kCols; ++j) EXPECT_EQ(d_weight.floats()[j], static_cast<float>(j + (j + 4) + (j + 8)));
 }
 
@@ -174,7 +175,7 @@ TEST_F(Execute, PollNamesTheOperation) {
   std::map<std::string, int64_t> found;
   while (const auto fault = context_.poll_labels()) ASSERT_TRUE(found.emplace(fault->operation, fault->row).second);
   EXPECT_EQ(found, (std::map<std::string, int64_t>{{"cross_entropy", 1}, {"embedding_forward", 2}}));
-  // What a later version of the struct has is zeroed, and a smaller one refused.
+  // Fields of a later version are zeroed, and a smaller struct is refused.
   struct {
     ligerdsl_fault_t known;
     int64_t later = -1;
@@ -186,8 +187,8 @@ TEST_F(Execute, PollNamesTheOperation) {
   expect_failure(ligerdsl_context_poll(context_.get(), nullptr, 0), LIGERDSL_INVALID_NULL_POINTER, {"fault"});
 }
 
-// A shard of a table: rows of others are 0 and no fault, rows that no shard has are.
-TEST_F(Execute, EmbeddingOfAShard) {
+// Shard of an embedding table: rows of other shards give 0, and rows beyond all shards are a fault.
+TEST_F(Execute, EmbeddingShardZeroesRowsOfOtherShards) {
   Owned weight(LIGERDSL_F32, {4, 2}), ids(LIGERDSL_I64, {3}), out(LIGERDSL_F32, {3, 2});
   for (int i = 0; i < 8; ++i) weight.floats()[i] = static_cast<float>(i + 1);
   ids.storage = {11, 3, 19};
@@ -217,8 +218,8 @@ TEST_F(Execute, EmbeddingOfAShard) {
   refused({"`first_row`", "without `total_rows`", "got 10"});
 }
 
-// A program that retries after a wrong label must not take wrong offsets for one.
-TEST_F(Execute, BoundsOfGroupsAreInvalidBounds) {
+// A program that retries after an invalid label must not mistake invalid offsets for one.
+TEST_F(Execute, InvalidGroupOffsetsAreInvalidBounds) {
   Owned a(LIGERDSL_F32, {6, 4}), b(LIGERDSL_F32, {3, 5, 4}), offsets(LIGERDSL_I64, {4}), c(LIGERDSL_F32, {6, 5});
   const int64_t decreasing[] = {0, 4, 2, 6};
   std::copy(std::begin(decreasing), std::end(decreasing), offsets.storage.begin());
@@ -266,7 +267,7 @@ TEST_F(Execute, ThreadsShareAPlan) {
   EXPECT_EQ(wrong, std::vector<int>(4));
 }
 
-TEST_F(Execute, NormOfNothing) {
+TEST_F(Execute, GlobalNormAcceptsAnEmptyList) {
   Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1});
   norm.floats()[0] = factor.floats()[0] = 7;
   GlobalNormDesc desc = global_norm_desc();
@@ -279,14 +280,15 @@ TEST_F(Execute, NormOfNothing) {
   EXPECT_EQ(norm.floats()[0], 0);
   EXPECT_EQ(factor.floats()[0], 1);
   for (const float limit : {-1.0f, std::nanf("")}) {
-    args.max_norm = limit;  // would turn every gradient around
+    args.max_norm = limit;  // would flip the sign of every gradient
     expect_failure(ligerdsl_global_norm(context_.get(), &desc, &args, nullptr), LIGERDSL_INVALID_ARGUMENT,
                    {"`max_norm`", ">= 0", "got "});
   }
 }
 
-// The counters and the flag of a norm, as AdamW takes them: the step is left out on the device, and the host waits for nothing.
-TEST_F(Execute, StepAfterANormThatIsNotFiniteIsLeftOutAndCounted) {
+// AdamW takes the counters and the flag of a norm. The device skips the step, and the host does not
+// wait.
+TEST_F(Execute, NonfiniteNormSkipsAndCountsTheStep) {
   Owned norm(LIGERDSL_F32, {1}), factor(LIGERDSL_F32, {1}), nonfinite(LIGERDSL_I32, {1}), steps(LIGERDSL_I64, {1}),
       skipped(LIGERDSL_I64, {1}), lr(LIGERDSL_F32, {1}), gradient(LIGERDSL_F32, {100}), parameter(LIGERDSL_F32, {100}),
       m(LIGERDSL_F32, {100}), v(LIGERDSL_F32, {100}), copy(LIGERDSL_BF16, {100});

@@ -1,4 +1,4 @@
-// Cross-entropy of a vocabulary in shards.
+// Vocabulary-parallel cross-entropy.
 #include <cmath>
 
 #include "execute.h"
@@ -6,8 +6,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// Two shards of a vocabulary of five equal logits, as columns of one tensor; the second label is ignored and the third
-// one no class.
+// Two shards of a vocabulary of five equal logits, as columns of one tensor. The second label is
+// ignored, and the third is not a class.
 TEST_F(Execute, VocabParallelCrossEntropy) {
   Owned logits(LIGERDSL_F32, {3, 5}), labels(LIGERDSL_I64, {3}), partials(LIGERDSL_F32, {2, 3, 3}),
       loss(LIGERDSL_F32, {3}), d(LIGERDSL_F32, {3, 5});
@@ -57,8 +57,8 @@ TEST_F(Execute, VocabParallelCrossEntropy) {
   }
 }
 
-// A shard that does not know the size of the vocabulary takes labels beyond its own for those of later shards.
-TEST_F(Execute, LabelsOfLaterShardsAreNoFault) {
+// Without the size of the vocabulary, a shard assumes that larger labels belong to later shards.
+TEST_F(Execute, LabelsOfLaterShardsAreAccepted) {
   Owned logits(LIGERDSL_F32, {3, 2}), labels(LIGERDSL_I64, {3}), partials(LIGERDSL_F32, {3, 3});
   labels.storage = {1, 4, -1};
   VocabParallelCrossEntropyPartialsArgs args = vocab_parallel_cross_entropy_partials_args();
@@ -71,7 +71,7 @@ TEST_F(Execute, LabelsOfLaterShardsAreNoFault) {
   const float statistics[] = {0, 1, 0, 0, 2, 0};
   for (int i = 0; i < 6; ++i) EXPECT_FLOAT_EQ(partials.floats()[i], statistics[i]) << i;
 
-  // The losses of several shards need it.
+  // The loss over several shards needs the size of the vocabulary.
   Owned both(LIGERDSL_F32, {2, 3, 3}), loss(LIGERDSL_F32, {3});
   VocabParallelCrossEntropyDesc desc = vocab_parallel_cross_entropy_desc();
   VocabParallelCrossEntropyArgs of_all = vocab_parallel_cross_entropy_args();
@@ -83,7 +83,7 @@ TEST_F(Execute, LabelsOfLaterShardsAreNoFault) {
                  LIGERDSL_INVALID_ARGUMENT, {"`total_classes`", "several shards", "got 0 with 2 shards"});
 }
 
-TEST_F(Execute, ShardsOfAVocabularyAreChecked) {
+TEST_F(Execute, VocabularyShardsAreChecked) {
   Owned x(LIGERDSL_F32, {4, 8}), labels(LIGERDSL_I64, {4}), three(LIGERDSL_F32, {2, 4, 3}), five(LIGERDSL_F32, {4, 5}),
       odd(LIGERDSL_F32, {6, 3}), loss(LIGERDSL_F32, {4}), upstream(LIGERDSL_F32, {4}), one(LIGERDSL_F32, {1}),
       column(LIGERDSL_F32, {4, 1});

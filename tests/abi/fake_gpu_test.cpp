@@ -1,5 +1,5 @@
-// The C ABI on a GPU that is a stand-in (tests/runtime/fake_cuda.cpp): kernels are compiled and loaded but compute
-// nothing, every driver call is counted, and any of them can be made to fail.
+// The C ABI on a fake GPU (tests/runtime/fake_cuda.cpp). Kernels are compiled and loaded but
+// compute nothing. The fake counts every driver call and can make any of them fail.
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -17,7 +17,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// Before the library reads its environment, which it does once. The cache makes the second load of a kernel quick.
+// Set before the library reads its environment, which it does once. The cache makes the second load
+// of a kernel fast.
 const std::string& cache_folder() {
   static const std::string folder = [] {
     std::string pattern = (std::filesystem::temp_directory_path() / "ligerdsl-fake-gpu-XXXXXX").string();
@@ -59,7 +60,8 @@ struct OnDevice {
   Tensor tensor;
 };
 
-// A few operations of different kinds with their plans: one launch, several, in place, with workspace, with a list.
+// Plans of operations of different kinds: one launch, several, in place, with workspace, with a
+// list.
 class Calls {
  public:
   explicit Calls(const Context& context) : context_(context) {
@@ -146,9 +148,9 @@ class Calls {
   std::vector<std::function<void()>> calls_;
 };
 
-// Four driver calls a launch: the current context is asked for, the device's pushed, the kernel launched, the context
-// popped. An allocation, copy or synchronisation would be one more.
-TEST_F(FakeGpu, ExecuteDoesNothingButLaunch) {
+// A launch takes four driver calls: get the current context, push the device's, launch, pop. An
+// allocation, copy or synchronisation would add one.
+TEST_F(FakeGpu, ExecuteOnlyLaunches) {
   const Context context = Context::cuda();
   const Calls calls(context);
   calls.run();
@@ -162,7 +164,7 @@ TEST_F(FakeGpu, ExecuteDoesNothingButLaunch) {
   EXPECT_EQ(fake().current_context(), nullptr);
 }
 
-TEST_F(FakeGpu, ExecuteInACaptureAndPlanningInOne) {
+TEST_F(FakeGpu, CaptureAllowsExecuteButNotPlanning) {
   const Context context = Context::cuda();
   const Calls calls(context);
   OnDevice a(context, LIGERDSL_F32, {64}), b(context, LIGERDSL_F32, {64}), out(context, LIGERDSL_F32, {64});
@@ -174,7 +176,7 @@ TEST_F(FakeGpu, ExecuteInACaptureAndPlanningInOne) {
   auto* stream = reinterpret_cast<ligerdsl_stream_t>(uintptr_t{0x50});
   fake().set_capturing(true);
   calls.run();
-  // The one-call form would have to compile.
+  // The one-call form would have to compile a kernel.
   expect_failure(ligerdsl_vector_add(context.get(), &desc, &args, stream), LIGERDSL_CAPTURE_UNSAFE,
                  {"vector_add", "being captured", "once before"});
   fake().set_capturing(false);
@@ -184,7 +186,7 @@ TEST_F(FakeGpu, ExecuteInACaptureAndPlanningInOne) {
   { const Context destroyed_while_capturing = Context::cuda(); }
 }
 
-TEST_F(FakeGpu, AThreadWithoutAContext) {
+TEST_F(FakeGpu, ExecuteRunsOnThreadWithoutContext) {
   const Context context = Context::cuda();
   const Calls calls(context);
   std::thread([&] {
@@ -199,7 +201,7 @@ TEST_F(FakeGpu, AThreadWithoutAContext) {
   }).join();
 }
 
-TEST_F(FakeGpu, TwoDevices) {
+TEST_F(FakeGpu, TwoDevicesLaunchSeparately) {
   const Context first = Context::cuda(0), second = Context::cuda(1);
   const Calls here(first), there(second);
   here.run();
@@ -219,7 +221,7 @@ TEST_F(FakeGpu, TwoDevices) {
   expect_failure(ligerdsl_context_create(&config, &none), LIGERDSL_INVALID_DEVICE, {"2"});
 }
 
-TEST_F(FakeGpu, SomeoneElsesErrorIsNotBlamedOnTheCall) {
+TEST_F(FakeGpu, ForeignErrorIsReportedAsSticky) {
   const Context context = Context::cuda();
   const Calls calls(context);
   fake().set_sticky(700);  // an illegal address
@@ -233,7 +235,7 @@ TEST_F(FakeGpu, SomeoneElsesErrorIsNotBlamedOnTheCall) {
   expect_failure(ligerdsl_context_check(context.get(), nullptr), LIGERDSL_STICKY_DEVICE_ERROR, {"ILLEGAL_ADDRESS"});
 }
 
-TEST_F(FakeGpu, AForkedChildIsToldWhatToDo) {
+TEST_F(FakeGpu, ForkedChildGetsAnErrorWithRemedy) {
   const Context context = Context::cuda();
   const Calls calls(context);
   const pid_t child = fork();
@@ -254,7 +256,7 @@ TEST_F(FakeGpu, AForkedChildIsToldWhatToDo) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
-// The functions that `call` launches.
+// Returns the functions that `call` launches.
 std::vector<const void*> launched_by(const std::function<void()>& call) {
   std::vector<const void*> functions(64);
   fake().launched(functions.data(), 64);
@@ -264,7 +266,8 @@ std::vector<const void*> launched_by(const std::function<void()>& call) {
   return functions;
 }
 
-// A tensor of rows of 64 elements, `gap` elements apart, `offset` bytes behind a multiple of 256.
+// A tensor with rows of 64 elements, `gap` elements between rows, at `offset` bytes after a
+// multiple of 256.
 struct RowsOnDevice {
   RowsOnDevice(const Context& context, int64_t n, int64_t gap = 0, size_t offset = 0)
       : buffer(context, size_t{4} << 20),
@@ -274,9 +277,9 @@ struct RowsOnDevice {
   Tensor tensor;
 };
 
-// Which kernels a call takes: those for aligned arguments whatever the number of rows, those for any where rows do not
-// begin at multiples of 16 bytes.
-TEST_F(FakeGpu, AnyNumberOfRowsTakesTheAlignedKernels) {
+// A call with aligned arguments uses the aligned kernels, whatever its number of rows. A call with
+// rows that are not aligned to 16 bytes uses the generic ones.
+TEST_F(FakeGpu, AnyRowCountUsesAlignedKernels) {
   const Context context = Context::cuda();
   const OnDevice weight(context, LIGERDSL_BF16, {64}), d_weight(context, LIGERDSL_BF16, {64});
 
@@ -351,7 +354,7 @@ struct WidthMeta {
   void visit(V&&) {}
 };
 
-// y = 1 in tiles as wide as the device asks for, with warps as its SMs have threads.
+// y = 1, with a tile width and a number of warps that depend on the recorded device.
 const Kernel<WidthMeta> width_kernel{.name = "width",
                                      .description = "y = 1",
                                      .build =
@@ -367,7 +370,7 @@ const Kernel<WidthMeta> width_kernel{.name = "width",
                                                .num_warps = a.target().threads_per_sm == 2048 ? 8 : 4};
                                          }};
 
-// Two GPUs of different kinds in one process: what is told, recorded and launched is for each its own.
+// Two GPUs of different kinds in one process: target, recorded kernel and launch match each device.
 TEST_F(FakeGpu, KernelsAreRecordedForTheirContext) {
   const Context hopper = Context::cuda(0);
   fake().set_capability(12, 0);
@@ -391,7 +394,8 @@ TEST_F(FakeGpu, KernelsAreRecordedForTheirContext) {
   }
 }
 
-// A context, plans, calls and the end of all of them, with the k-th driver call failing, for every k.
+// For every k, the k-th driver call fails while a context and its plans are made, used and
+// destroyed.
 TEST_F(FakeGpu, AnyDriverCallMayFail) {
   const auto everything = [] {
     const Context context = Context::cuda();
@@ -414,7 +418,7 @@ TEST_F(FakeGpu, AnyDriverCallMayFail) {
       EXPECT_TRUE(error.status() == LIGERDSL_OUT_OF_DEVICE_MEMORY || error.status() == LIGERDSL_NO_DEVICE)
           << k << ": " << error.what();
     }
-    // A release that fails is silent and leaves at most its one object.
+    // A release that fails is silent and leaks at most its own object.
     EXPECT_LE(fake().live_objects(), failed ? 0 : 1) << k;
   }
   fake().reset();

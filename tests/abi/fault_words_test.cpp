@@ -14,7 +14,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// What a kernel of the operation does in its `row`.
+// Sets the error flag as a kernel of the operation does for `row`.
 void report(const lib::FaultWords& words, const lib::OpInfo& info, int64_t row) {
   auto* word = reinterpret_cast<int64_t*>(words.word(info.index).data);
   std::atomic_ref(*word).store(kernels::kErrorBase - row);
@@ -34,8 +34,8 @@ TEST(FaultWords, EveryOperationHasOne) {
   EXPECT_FALSE(words.take());
 }
 
-// Offsets of groups, bounds of sequences and steps are no labels, and each is called what it is.
-TEST(FaultWords, TheStatusSaysWhetherALabelOrBoundsWereWrong) {
+// Offsets of groups, bounds of sequences and steps are not labels; each has its own status.
+TEST(FaultWords, StatusDistinguishesLabelsFromBounds) {
   int bounds = 0;
   for (const lib::OpInfo* info : lib::op_table()) {
     const runtime::Error error = lib::error_of({info, 7});
@@ -59,8 +59,8 @@ TEST(FaultWords, TheStatusSaysWhetherALabelOrBoundsWereWrong) {
   EXPECT_EQ(bounds, 6);
 }
 
-// A word that begins anywhere else would cost the other arguments their vectors.
-TEST(FaultWords, AreAlignedAsKernelsAsk) {
+// An unaligned flag would keep the other arguments from using vectors.
+TEST(FaultWords, AreAlignedForKernels) {
   const auto device = runtime::Device::create({.num_threads = 1});
   const lib::FaultWords words(*device);
   int found = 0;

@@ -1,4 +1,5 @@
-// The C ABI on a real GPU: graphs, streams, contexts, unaligned memory, labels. Skipped where there is no driver.
+// The C ABI on a real GPU: graphs, streams, contexts, unaligned memory, labels. Skipped without a
+// driver.
 #include <dlfcn.h>
 
 #include <cmath>
@@ -12,7 +13,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// The few driver functions that a caller of the library would use itself.
+// Driver functions that a caller of the library would use itself.
 struct CudaDriver {
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   template <class F>
@@ -39,7 +40,7 @@ class Gpu : public testing::Test {
     EXPECT_EQ(ligerdsl_stream_destroy(context_->get(), stream_), LIGERDSL_SUCCESS);
   }
 
-  // Device memory holding these floats, from `offset` elements on.
+  // Returns device memory that holds `values` after `offset` elements.
   Buffer upload(const std::vector<float>& values, size_t offset = 0) {
     Buffer buffer(*context_, (values.size() + offset) * 4);
     context_->copy(static_cast<float*>(buffer.data()) + offset, values.data(), values.size() * 4);
@@ -68,7 +69,7 @@ std::vector<float> numbers(size_t n) {
   return values;
 }
 
-// d_x and d_weight of a norm, twice eagerly and through a captured graph: the same bits.
+// d_x and d_weight of a norm have the same bits in two eager calls and a replayed graph.
 TEST_F(Gpu, GraphReplayEqualsEager) {
   constexpr int64_t kRows = 300, kCols = 1000;
   const Buffer x = upload(numbers(kRows * kCols)), d_y = upload(numbers(kRows * kCols + 7)),
@@ -108,7 +109,7 @@ TEST_F(Gpu, GraphReplayEqualsEager) {
   ASSERT_EQ(cuda_.get<int(void*)>("cuCtxSetCurrent")(primary), 0);
   ASSERT_EQ(cuda_.get<int(void*, int)>("cuStreamBeginCapture_v2")(stream_, 0), 0);
   run();
-  // A configuration that was never planned would compile: refused, and the capture lives on.
+  // A configuration without a plan would compile: the call is refused and the capture stays valid.
   SoftmaxForwardArgs softmax = softmax_forward_args();
   softmax.x = tx;
   softmax.y = tdx;
@@ -127,7 +128,8 @@ TEST_F(Gpu, GraphReplayEqualsEager) {
   EXPECT_EQ(cuda_.get<int(void*)>("cuCtxSetCurrent")(nullptr), 0);
 }
 
-// A launch that breaks an assumption of an author's kernel says so at its end, with the line; the next one is fine.
+// A launch that breaks an author's assumption fails at its end and names the line. The next launch
+// succeeds.
 TEST_F(Gpu, ValidateChecksAssumptions) {
   KernelBuilder k("promising");
   int line = 0;
@@ -158,7 +160,7 @@ TEST_F(Gpu, ValidateChecksAssumptions) {
   EXPECT_EQ(launch(5), LIGERDSL_SUCCESS) << "it was reported already: " << ligerdsl_last_error();
 }
 
-// A thread without a context, and one with none after the call either.
+// A thread without a current CUDA context has none after the call either.
 TEST_F(Gpu, CallersContextIsLeftAlone) {
   const Buffer a = upload(numbers(1000)), out(*context_, 4000);
   std::thread([&] {
@@ -178,7 +180,7 @@ TEST_F(Gpu, CallersContextIsLeftAlone) {
   EXPECT_EQ(download(out.data(), 1000)[3], 2 * numbers(1000)[3]);
 }
 
-// Addresses and strides that no 16-byte access fits, against the CPU.
+// Addresses and strides that allow no 16-byte access give the results of the CPU.
 TEST_F(Gpu, UnalignedRows) {
   constexpr int64_t kRows = 37, kCols = 1000;
   const Context cpu = Context::cpu(2);

@@ -74,9 +74,9 @@ TEST(Handles, DeadContext) {
   ASSERT_EQ(ligerdsl_context_create(&config, &context), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   ligerdsl_context_destroy(context);
   expect_failure(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE, {"`context`", "destroyed"});
-  ligerdsl_context_destroy(context);  // a second time: nothing happens
+  ligerdsl_context_destroy(context);  // a second destruction has no effect
 
-  // The slot's next owner does not answer to the old handle.
+  // The old handle does not name the next context in the same slot.
   ligerdsl_context_t next = nullptr;
   ASSERT_EQ(ligerdsl_context_create(&config, &next), LIGERDSL_SUCCESS);
   EXPECT_EQ(ligerdsl_context_check(context, nullptr), LIGERDSL_DEAD_HANDLE);
@@ -124,7 +124,7 @@ TEST(Handles, ManyThreadsMakeAndDestroy) {
   EXPECT_EQ(failures, 0);
 }
 
-// A context whose memory comes from a callback that does as it is told.
+// A context whose memory comes from a callback that each test sets.
 struct Host {
   std::function<void()> in_callback;
   ligerdsl_context_t context = nullptr;
@@ -161,18 +161,18 @@ TEST(Handles, DestroyingWaitsForCallsOfOtherThreads) {
     ligerdsl_context_destroy(host.context);
     destroyed = true;
   });
-  // From the beginning of the destruction on the handle is dead, while the call goes on.
+  // The handle is dead as soon as the destruction begins, although the call is still running.
   while (ligerdsl_context_check(host.context, nullptr) != LIGERDSL_DEAD_HANDLE) std::this_thread::yield();
-  ligerdsl_context_destroy(host.context);  // a second time: does not wait
+  ligerdsl_context_destroy(host.context);  // a second destruction does not wait
   EXPECT_FALSE(destroyed);
   go_on = true;
   calling.join();
   destroying.join();
 }
 
-// As when a callback calls exit() and the context has static lifetime.
-TEST(Handles, DestroyingInACallbackOfTheSameHandleDoesNotWaitForItself) {
-  static Host* const host = new Host;  // neither it nor its context is ever destroyed
+// This happens when a callback calls exit() and the context has static lifetime.
+TEST(Handles, DestroyingInOwnCallbackDoesNotDeadlock) {
+  static Host* const host = new Host;  // never destroyed, nor is its context
   host->in_callback = [&] { ligerdsl_context_destroy(host->context); };
   void* data = nullptr;
   EXPECT_EQ(ligerdsl_buffer_alloc(host->context, 64, &data), LIGERDSL_SUCCESS) << ligerdsl_last_error();
@@ -180,7 +180,7 @@ TEST(Handles, DestroyingInACallbackOfTheSameHandleDoesNotWaitForItself) {
   EXPECT_EQ(ligerdsl_context_check(host->context, nullptr), LIGERDSL_DEAD_HANDLE);
 }
 
-TEST(Handles, BuffersAndStreamsOfACpu) {
+TEST(Handles, CpuContextHasBuffersAndStreams) {
   const Context context = Context::cpu(1);
   const Buffer buffer(context, 1000);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(buffer.data()) % 256, 0u);

@@ -1,4 +1,4 @@
-/* Everything that ligerdsl.h declares, in plain C: initialisers, structs, a call. */
+/* Uses everything that ligerdsl.h declares in plain C: initialisers, structs, a call. */
 #include <ligerdsl/ligerdsl.h>
 
 int use_header(void);

@@ -1,2 +1,2 @@
-// The C header in C++: what header.c does, compiled as C++.
+// Compiles header.c as C++.
 #include "header.c"

@@ -1,4 +1,4 @@
-// The DSL's headers: an author's file with every kind of argument.
+// Includes the DSL's headers as an author's file does, with every kind of argument.
 #include <ligerdsl/dsl.h>
 #include <ligerdsl/dsl/author.h>
 

@@ -1,4 +1,4 @@
-// The C++ header in C++17.
+// Compiles the C++ header as C++17 and later.
 #include <ligerdsl/ligerdsl.hpp>
 
 void use_hpp_header() {

@@ -1,4 +1,4 @@
-// A kernel launched and interpreted with named tensors.
+// Launches and interprets a kernel with named tensors.
 #include <ligerdsl/launch.hpp>
 
 using namespace ligerdsl;

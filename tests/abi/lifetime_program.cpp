@@ -1,7 +1,8 @@
-// A host whose contexts, threads and processes end in unusual orders. What lifetimes_test.cpp starts; 0 = all was well.
+// A host whose contexts, threads and processes end in unusual orders; lifetimes_test.cpp starts it.
+// It exits with 0 on success.
 //   fork DEVICE THREADS PARENT CHILD   forks while the parent's other threads do PARENT, and the child does CHILD
 //   end HOW MILLISECONDS               ends the process in the way HOW while threads compile
-//   memory MEGABYTES LOOPS             compiles a kernel with LOOPS loops in so much address space
+//   memory MEGABYTES LOOPS             compiles a kernel with LOOPS loops in MEGABYTES
 #include <ligerdsl/dsl.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -20,7 +21,7 @@
 
 using namespace ligerdsl;
 
-// What threads of the parent held is lost in a child, and no leak.
+// Memory of the parent's threads is unreachable in a child, but it is not a leak.
 extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() {
   return 1;
 }
@@ -28,7 +29,7 @@ extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() {
 namespace {
 
 constexpr int64_t kElements = 1 << 16;
-constexpr unsigned kPatience = 60;  // seconds after which a process that hangs is ended by SIGALRM
+constexpr unsigned kPatience = 60;  // seconds until SIGALRM ends a process that hangs
 
 bool gpu = false;
 
@@ -36,13 +37,13 @@ Context make_context(int32_t threads) {
   return gpu ? Context::cuda() : Context::cpu(threads);
 }
 
-// A context with static lifetime: its destructor runs in exit(), of a forked child too.
+// A context with static lifetime: exit() destroys it, also in a forked child.
 std::optional<Context>& the_context() {
   static std::optional<Context> context;
   return context;
 }
 
-// out = a + b on its own tensors.
+// Computes out = a + b on its own tensors.
 class Sum {
  public:
   explicit Sum(const Context& context) : context_(context) {
@@ -77,7 +78,7 @@ ligerdsl_status_t plan_a_norm(ligerdsl_context_t context, int64_t columns) {
   return status;
 }
 
-// Never the same number twice: every plan compiles.
+// Returns a new number at each call, so that every plan compiles.
 int64_t next_columns() {
   static std::atomic<int64_t> columns{64};
   return columns.fetch_add(64);
@@ -90,7 +91,7 @@ int complain(const std::string& what) {
 
 // ---- fork
 
-// What the other threads of the parent do while it forks.
+// Work of the parent's other threads while it forks.
 class Busy {
  public:
   Busy(const std::string& what, const Context& context) {
@@ -123,7 +124,7 @@ class Busy {
   std::vector<std::thread> threads_;
 };
 
-// On a GPU a child may do nothing; on a CPU it is refused a compile when another thread was inside the compiler.
+// A child must not use a GPU. On a CPU, its compile is refused if another thread was compiling.
 int expect_in_child(ligerdsl_status_t status, bool compiles) {
   if (status == LIGERDSL_SUCCESS && !gpu) return 0;
   if (status == LIGERDSL_FORKED_PROCESS && (gpu || compiles) && std::string(ligerdsl_last_error()).size() > 40)
@@ -147,14 +148,14 @@ int in_child(const std::string& what, const Sum& sum) {
 int fork_often(int32_t threads, const std::string& parent, const std::string& child) {
   std::optional<Context>& context = the_context();
   context.emplace(make_context(threads));
-  // Outlives the process: buffers need their context.
+  // Never destroyed: buffers need their context.
   const Sum& sum = *new Sum(*context);
   if (parent != "unused" && sum.run() != LIGERDSL_SUCCESS) return complain("in the parent");
   const Busy busy(parent, *context);
   for (int round = 0; round < 15; ++round) {
     const pid_t process = fork();
     if (process == 0) {
-      alarm(kPatience);  // alarms are not inherited
+      alarm(kPatience);  // a child does not inherit an alarm
       std::exit(in_child(child, sum));
     }
     int status = 0;
@@ -170,7 +171,7 @@ int fork_often(int32_t threads, const std::string& parent, const std::string& ch
 
 // ---- end
 
-// Plans until the context is gone.
+// Makes plans until the context is destroyed.
 void compile_for_ever(ligerdsl_context_t context) {
   for (;;) {
     const ligerdsl_status_t status = plan_a_norm(context, next_columns());
@@ -181,7 +182,7 @@ void compile_for_ever(ligerdsl_context_t context) {
 
 int end(const std::string& how, int milliseconds) {
   the_context().emplace(make_context(2));
-  // Of no owner, unlike the static one, which exit() destroys.
+  // This context has no owner, unlike the static one, which exit() destroys.
   ligerdsl_context_t shared = the_context()->get();
   if (how == "main") shared = (new Context(make_context(2)))->get();
   std::vector<std::thread> threads;
@@ -207,7 +208,7 @@ void limit_address_space(size_t megabytes) {
   setrlimit(RLIMIT_AS, &limit);
 }
 
-// A kernel with so many loops of its own.
+// Returns a kernel with this number of loops.
 std::string program_with(int loops) {
   KernelBuilder k("loops");
   View out = k.view("out", f32, {dyn});
@@ -228,7 +229,7 @@ int with_memory(size_t megabytes, int loops) {
   ligerdsl_context_t context = nullptr;
   ligerdsl_kernel_t kernel = nullptr;
   ligerdsl_status_t status = ligerdsl_context_create(&config, &context);
-  // Twice: what the first call met must not make the second one hang.
+  // Compiles twice: a failure of the first call must not make the second one hang.
   for (int i = 0; i < 2; ++i) {
     if (context) status = ligerdsl_kernel_create(context, program.data(), program.size(), nullptr, &kernel);
     if (status != LIGERDSL_SUCCESS) std::printf("%s: %s\n", ligerdsl_status_name(status), ligerdsl_last_error());

@@ -1,5 +1,5 @@
-// Contexts, threads and processes that end in unusual orders, and memory that does: nothing hangs or dies by a signal.
-// Each case is a process (lifetime_program.cpp) that ends itself when it takes too long.
+// Contexts, threads and processes that end in unusual orders, and lack of memory: no process hangs
+// or dies by a signal. Each case is a process (lifetime_program.cpp) with a time limit.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 namespace {
 
 struct End {
-  int status = 0;  // a shell's: 128 + signal
+  int status = 0;  // as in a shell: 128 + signal
   std::string printed;
 };
 
@@ -37,9 +37,9 @@ void expect_good(const std::string& words, const std::string& environment = "") 
 
 class Fork : public testing::TestWithParam<const char*> {};
 
-// Whether this case starts threads in the child where a sanitizer cannot do that: the address sanitizer keeps a lock of
-// its own about threads that are being started, which a child never gets; the thread sanitizer knows the threads of the
-// parent by addresses that those of the child take over.
+// Returns true if this case starts threads in a child, which a sanitizer does not support:
+// - The address sanitizer holds a lock while a thread starts, which is never released in a child.
+// - The thread sanitizer identifies threads by addresses that a child's threads reuse.
 bool sanitizer_fails([[maybe_unused]] const std::string& parent, const std::string& child) {
   [[maybe_unused]] const bool starts = child == "plan" || child == "create";
 #if defined(__SANITIZE_ADDRESS__)
@@ -55,16 +55,16 @@ void expect_good_child(const std::string& device, const std::string& parent, con
   if (!sanitizer_fails(parent, child)) expect_good("fork " + device + " " + parent + " " + child);
 }
 
-TEST_P(Fork, AChildOfAnIdleParentDestroysWorksAndExits) {
+TEST_P(Fork, ChildOfIdleParentEndsWell) {
   for (const char* device : {"cpu 1", "cpu 2", "cpu 8"})
     for (const char* parent : {"unused", "used"}) expect_good_child(device, parent, GetParam());
 }
 
-TEST_P(Fork, AChildOfABusyParent) {
+TEST_P(Fork, ChildOfBusyParentEndsWell) {
   for (const char* parent : {"executing", "planning", "creating"}) expect_good_child("cpu 4", parent, GetParam());
 }
 
-TEST_P(Fork, AChildOfAParentWithAGpu) {
+TEST_P(Fork, ChildOfParentWithGpuEndsWell) {
   for (const char* parent : {"unused", "used", "executing", "planning", "creating"})
     expect_good_child("gpu 1", parent, GetParam());
 }
@@ -72,7 +72,7 @@ TEST_P(Fork, AChildOfAParentWithAGpu) {
 INSTANTIATE_TEST_SUITE_P(Child, Fork, testing::Values("exit", "destroy", "execute", "plan", "create"),
                          [](const auto& info) { return std::string(info.param); });
 
-TEST(Exit, WhileThreadsCompile) {
+TEST(Exit, SucceedsWhileThreadsCompile) {
   for (int i = 0; i < 30; ++i) {
     for (const char* how : {"main", "static", "thread", "destroy"})
       expect_good("end " + std::string(how) + " " + std::to_string(i * 37 % 300));
@@ -81,7 +81,7 @@ TEST(Exit, WhileThreadsCompile) {
 }
 
 #ifdef LIMITS_MEMORY  // sanitizers need the address space
-// Works, or says what is missing. 127: not even the process could be loaded.
+// Expects success or an error that names the memory. Status 127: the process could not be loaded.
 void expect_a_word(const std::string& words, const std::string& environment) {
   const End end = run(words, environment);
   const bool loaded = end.status != 127;
@@ -96,16 +96,16 @@ void sweep(int from, int to, int step, int loops, const std::string& environment
     expect_a_word("memory " + std::to_string(megabytes) + " " + std::to_string(loops), environment);
 }
 
-TEST(Memory, AnyLimitIsEnoughOrNamed) {
+TEST(Memory, LimitSufficesOrIsNamed) {
   sweep(10, 240, 5, 1, "");
 }
 
-TEST(Memory, AnyLimitIsEnoughOrNamedForACompileInAProcess) {
+TEST(Memory, LimitSufficesOrIsNamedForCompileInProcess) {
   sweep(10, 240, 10, 1, "LIGERDSL_COMPILE=process LIGERDSL_REPRODUCER_DIR=/nowhere");
 }
 
-// A kernel so large that memory runs out inside LLVM.
-TEST(Memory, ThatRunsOutInsideACompileIsNamed) {
+// The kernel is so large that memory runs out inside LLVM.
+TEST(Memory, LimitReachedInsideCompileIsNamed) {
   sweep(100, 200, 4, 80, "");
   sweep(100, 200, 10, 80, "LIGERDSL_COMPILE=process LIGERDSL_REPRODUCER_DIR=/nowhere");
 }

@@ -1,4 +1,4 @@
-#include "lib/src/ops/linear_chunks.h"
+#include "lib/src/fused_linear/chunks.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kMiB = int64_t{1} << 20;
 
-// Llama-3-8B's head in bf16 on a GPU.
+// The lm_head of Llama-3-8B in bf16 on a GPU.
 LinearChunkOptions head() {
   return {.classes = 128256,
           .cols = 4096,
@@ -24,17 +24,18 @@ LinearChunkOptions head() {
 TEST(LinearChunks, PublishedRule) {
   LinearChunkOptions options = head();
   options.rule = ChunkRule::published;
-  // ceil(128256 / 4096) = 32; ceil(rows / 32), up to a power of two.
+  // ceil(128256 / 4096) = 32 chunks of ceil(rows / 32) rows, rounded up to a power of two.
   EXPECT_EQ(LinearChunks(options).layout(4096).chunk, 128);
   EXPECT_EQ(LinearChunks(options).layout(8192).chunk, 256);
   EXPECT_EQ(LinearChunks(options).layout(8193).chunk, 512);
   EXPECT_EQ(LinearChunks(options).layout(1).chunk, 1);
-  options.classes = 1000;  // ceil(V / H) = 1: a single chunk of no more rows than there are
+  options.classes = 1000;  // ceil(V / H) = 1: a single chunk with all rows
   EXPECT_EQ(LinearChunks(options).layout(3000).chunk, 3000);
 }
 
-// The constant of ops.h: 1 GiB of logits, the f32 sums of a 16-bit d_weight, 32 MiB for products, 20 bytes a row.
-TEST(LinearChunks, DefaultIsBoundedWhateverTheRows) {
+// Default limit of ops.h: 1 GiB of logits, the f32 accumulator of a 16-bit d_weight, 32 MiB for
+// matmuls and 20 bytes per row.
+TEST(LinearChunks, DefaultWorkspaceIsBounded) {
   for (const DType type : {f32, bf16}) {
     LinearChunkOptions options = head();
     options.d_weight_type = type;
@@ -51,7 +52,8 @@ TEST(LinearChunks, DefaultIsBoundedWhateverTheRows) {
   }
 }
 
-// Without d_x a chunk's copy of x has memory of its own, and a block's of classes has so always.
+// With d_x, a chunk's copy of x uses the memory of d_x. Without it, and in vocabulary-blocked
+// layouts, the copy has memory of its own.
 TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
   for (const bool with_d_x : {false, true}) {
     for (const DType type : {f32, bf16}) {
@@ -80,8 +82,8 @@ TEST(LinearChunks, CopyOfXForIgnoredRowsStaysWithinTheLimit) {
   }
 }
 
-// Both logits of a chunk in 1 GiB, and their gradient of 16 bits in a quarter of that.
-TEST(LinearChunks, F32LogitsOfTwoHeads) {
+// Both sets of f32 logits of a chunk fit in 1 GiB, and their 16-bit gradient in a quarter of that.
+TEST(LinearChunks, F32LogitsOfTwoHeadsFitInOneGiB) {
   LinearChunkOptions options = head();
   options.target_cols = 4096, options.keeps_x = false, options.f32_logits = true;
   const LinearLayout l = LinearChunks(options).layout(4096);
@@ -100,10 +102,10 @@ TEST(LinearChunks, F32LogitsOfTwoHeads) {
 
 TEST(LinearChunks, DefaultChunks) {
   const LinearChunks chunks(head());
-  EXPECT_EQ(chunks.layout(1000).chunk, 1000);  // as many as there are
+  EXPECT_EQ(chunks.layout(1000).chunk, 1000);  // all rows
   EXPECT_EQ(chunks.layout(4096).chunk, 4096);
   EXPECT_EQ(chunks.layout(65536).chunk, 4096);
-  EXPECT_EQ(chunks.layout(5000).chunk, 2560);  // two even ones
+  EXPECT_EQ(chunks.layout(5000).chunk, 2560);  // two equal chunks
 }
 
 TEST(LinearChunks, LimitIsKept) {
@@ -122,8 +124,9 @@ TEST(LinearChunks, LimitIsKept) {
   EXPECT_EQ(LinearChunks(options).layout(4096).chunk, 1);
 }
 
-// 16-bit d_weight: a single chunk is rounded by the product itself; several need f32 sums.
-TEST(LinearChunks, SumsOfNarrowGradients) {
+// A matmul rounds the 16-bit d_weight of a single chunk itself. Several chunks need an f32
+// accumulator.
+TEST(LinearChunks, SeveralChunksAccumulateNarrowGradientsInF32) {
   LinearChunkOptions options = head();
   options.d_weight_type = bf16;
   const LinearLayout one = LinearChunks(options).layout(8192);
@@ -143,8 +146,8 @@ TEST(LinearChunks, SumsOfNarrowGradients) {
   EXPECT_LE(LinearChunks(options).layout(32768).bytes, size_t{3000 * kMiB});
 }
 
-// Small chunks would read and write all of d_weight again and again.
-TEST(LinearChunks, SmallChunksGoByVocabulary) {
+// Many small chunks would each read and write all of d_weight.
+TEST(LinearChunks, SmallChunksBecomeVocabularyBlocked) {
   for (DType type : {f32, bf16}) {
     LinearChunkOptions options = head();
     options.d_weight_type = type;
@@ -175,14 +178,15 @@ TEST(LinearChunks, SmallChunksGoByVocabulary) {
   EXPECT_FALSE(LinearChunks(options).layout(4096).by_vocabulary) << "as asked for";
 }
 
-// Exponentials where d_weight will be: each block of d_weight overwrites none that are still needed.
-TEST(LinearChunks, InDWeight) {
+// Exponentials are stored in the memory of d_weight: no block of d_weight overwrites values still
+// in use.
+TEST(LinearChunks, ExponentialsInDWeightAreNotOverwritten) {
   for (DType type : {f32, bf16}) {
     LinearChunkOptions options = head();
     options.d_weight_type = type;
     options.product_workspace = 0;
     options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132, options.in_blocks = true;
-    const int64_t most = 4096 * size_of(type) / 2;  // rows that d_weight holds
+    const int64_t most = 4096 * size_of(type) / 2;  // number of rows that fit in d_weight
     for (int64_t limit : {64'000'000, 300'000'000}) {
       options.max_workspace_bytes = limit;
       for (int64_t rows : {1000, 4096, 8192, 10000, 32768}) {
@@ -205,7 +209,8 @@ TEST(LinearChunks, InDWeight) {
         EXPECT_LE(l.again_logits + static_cast<size_t>(l.block_rows * l.columns) * 2, l.bytes);
         EXPECT_EQ(l.block_rows > 0, l.chunk < rows);
         bool between = false;
-        // The d of rows that are multiplied again stands behind the exponentials of the block that is made, and before it.
+        // The gradients of recomputed rows are between the end of the current block's exponentials
+        // and the current block of d_weight.
         for (int64_t block = 0; block * l.columns < options.classes; ++block) {
           const LinearChunks::Again again = LinearChunks::again_at(l, block);
           EXPECT_GE(again.rows, l.block_rows);
@@ -226,9 +231,9 @@ TEST(LinearChunks, InDWeight) {
   }
 }
 
-// Rows that stand in a d_weight of f32 go first where large chunks of the others fit: two flop of a row fewer than if they were
-// multiplied again, and fewer sums than of chunks alone.
-TEST(LinearChunks, RowsInFront) {
+// Rows whose exponentials fit in an f32 d_weight come first, if the others fit in large chunks.
+// That saves the second matmul of these rows, and passes over d_weight compared with chunks alone.
+TEST(LinearChunks, RowsInDWeightComeFirst) {
   LinearChunkOptions options = head();
   options.product_workspace = 0;
   options.tile_columns = 256, options.tile_numbers = 2, options.tiles_at_once = 132, options.in_blocks = true;
@@ -247,7 +252,7 @@ TEST(LinearChunks, RowsInFront) {
     EXPECT_EQ(front.rows, 8192);
     EXPECT_EQ(front.chunk, 8192) << "none are multiplied again";
     EXPECT_LE(front.bytes, l.bytes);
-    // What is kept from one to the other.
+    // Both layouts keep these values at the same place.
     for (size_t LinearLayout::*const at :
          {&LinearLayout::counts, &LinearLayout::row_loss, &LinearLayout::row_z_loss, &LinearLayout::row_accuracy,
           &LinearLayout::lse, &LinearLayout::label_logit, &LinearLayout::products, &LinearLayout::class_factor,
@@ -266,7 +271,7 @@ TEST(LinearChunks, RowsInFront) {
 }
 
 // Every tile of rows of a chunk of exponentials reads all labels of the chunk.
-TEST(LinearChunks, ManyRowsOfFewClasses) {
+TEST(LinearChunks, ManyRowsOfFewClassesBoundTheChunk) {
   LinearChunkOptions options = head();
   options.classes = 100;
   EXPECT_EQ(LinearChunks(options).layout(1 << 20).chunk, 1 << 20) << "logits are stored";
@@ -300,9 +305,9 @@ TEST(LinearChunks, NothingOverlaps) {
   EXPECT_EQ(LinearChunks(options).layout(0).chunk, 0);
 }
 
-// An f32 weight is copied in bf16: once where the limit leaves room for large chunks beside it, else in blocks of 64 MiB
-// or an eighth of what the limit leaves beside the products' workspace.
-TEST(LinearChunks, CopiesOfTheWeight) {
+// An f32 weight is copied as bf16: once if the limit leaves room for it and for large chunks. Else
+// it is copied in blocks of up to 64 MiB or an eighth of the limit without the matmul workspace.
+TEST(LinearChunks, WeightIsCopiedWholeOrInBlocks) {
   LinearChunkOptions options = head();
   options.weight_type = f32;
   const int64_t copy = options.classes * options.cols * 2;
@@ -335,8 +340,8 @@ TEST(LinearChunks, CopiesOfTheWeight) {
   EXPECT_GT(LinearChunks(options).layout(100).bytes, static_cast<size_t>(copy));
 }
 
-// Two sets of logits, and where x is copied so is the target's.
-TEST(LinearChunks, LogitsOfATarget) {
+// There are two sets of logits. The target's x is copied whenever x is.
+TEST(LinearChunks, TargetHasItsOwnLogits) {
   LinearChunkOptions options = head();
   options.target_cols = 2048;
   options.keeps_x = false;
@@ -361,8 +366,9 @@ TEST(LinearChunks, LogitsOfATarget) {
   }
 }
 
-// Rows' lse given: nothing of the rows is kept, and d_weight alone goes by vocabulary wherever rows are cut.
-TEST(LinearChunks, FromLse) {
+// The caller gives lse: no result of a row is kept. d_weight alone is vocabulary-blocked if rows
+// would be split.
+TEST(LinearChunks, FromLseKeepsNoRowResults) {
   LinearChunkOptions options = head();
   options.keeps_lse = false;
   options.from_lse = true;

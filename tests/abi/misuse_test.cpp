@@ -1,5 +1,5 @@
-// The table of misuse: every row is one mistake in an otherwise right call, the status it gives, and words of its
-// message.
+// Table of misuse: each row is one mistake in an otherwise valid call, the resulting status, and
+// words of its message.
 #include <cmath>
 #include <functional>
 
@@ -8,7 +8,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// A right call of rms_norm_forward, to be spoilt.
+// A valid call of rms_norm_forward, for tests to break.
 struct NormCall {
   RmsNormForwardDesc desc = rms_norm_forward_desc();
   RmsNormForwardArgs args = rms_norm_forward_args();
@@ -219,7 +219,7 @@ class Misuse : public testing::Test {
   Context context_ = Context::cpu(1);
 };
 
-// The one-call form reads sizes before anything else has looked at the tensor.
+// The one-call form reads sizes before it has checked the tensor.
 TEST_F(Misuse, UnreadableShapes) {
   NormCall call;
   ligerdsl_tensor_t x = *call.args.x;
@@ -277,7 +277,7 @@ TEST_F(Misuse, SmoothingOutOfRange) {
                  {"label_dtype", "i32, i64", "got f32"});
 }
 
-TEST_F(Misuse, DivergencesOfNothing) {
+TEST_F(Misuse, DivergenceArgumentsAreChecked) {
   Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), wide(LIGERDSL_F32, {4, 9}), one(LIGERDSL_F32, {1}),
       factor(LIGERDSL_F32, {1}), each(LIGERDSL_F32, {4, 8}), real(LIGERDSL_F32, {4});
   JsdDesc desc = jsd_desc();
@@ -307,7 +307,7 @@ TEST_F(Misuse, DivergencesOfNothing) {
   desc.beta = 0.5f;
   args.d_input = y;
   refused(LIGERDSL_INVALID_ALIAS, {"`d_input`", "`target`"});
-  // What divides by rows has no meaning for labels of classes.
+  // The mean over rows is a reduction of divergences, not of losses with class labels.
   ligerdsl_plan_t plan = nullptr;
   CrossEntropyDesc loss_desc = cross_entropy_desc();
   loss_desc.n_classes = 10;
@@ -384,7 +384,7 @@ TEST_F(Misuse, ActivationKindsAndAliases) {
                  {"`d_x`", "expected f32", "got bf16"});
 }
 
-TEST_F(Misuse, DropoutOfEverythingAndWithoutASeed) {
+TEST_F(Misuse, DropoutProbabilityAndSeedAreChecked) {
   Owned x(LIGERDSL_F32, {4, 8}), y(LIGERDSL_F32, {4, 8}), seed(LIGERDSL_I64, {1}), narrow(LIGERDSL_I32, {1});
   DropoutForwardDesc forward = dropout_forward_desc();
   DropoutForwardArgs values = dropout_forward_args();
@@ -437,7 +437,7 @@ TEST_F(Misuse, KernelOptions) {
   options.num_warps = 3;
   expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"num_warps", "power of two", "got 3"});
   options = kernel_options();
-  options.max_registers = 23;  // ptxas would raise it
+  options.max_registers = 23;  // below the minimum of ptxas
   expect_failure(create(options), LIGERDSL_INVALID_ARGUMENT, {"max_registers", "expected 0 or 24 to 255", "got 23"});
   struct {
     const char* name;

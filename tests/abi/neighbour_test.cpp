@@ -1,4 +1,4 @@
-// Another LLVM in the same process, its symbols global, loaded before or after ours: both work.
+// Another LLVM with global symbols, loaded before or after the compiler's own: both work.
 #include <dlfcn.h>
 
 #include <numeric>
@@ -17,7 +17,7 @@ void load_neighbour() {
   EXPECT_NE(create(), nullptr);
 }
 
-// A context of its own and no disk cache: every call compiles.
+// Uses a new context and no disk cache, so that every call compiles.
 void add(int64_t n) {
   Context context = Context::cpu(1);
   Owned a(LIGERDSL_F32, {n}), b(LIGERDSL_F32, {n}), out(LIGERDSL_F32, {n});

@@ -1,4 +1,4 @@
-// Residual sums with LayerNorm, gradients that are not wanted, and factors on the device, through the C ABI.
+// Norms through the C ABI: fused residual adds, omitted gradients, and device-side scales.
 #include <cmath>
 #include <numeric>
 #include <vector>
@@ -14,7 +14,8 @@ class Norms : public testing::Test {
   alignas(256) char workspace_[1 << 14];
 };
 
-// The sum takes the residual's place; its gradient that of what reached it by other ways.
+// The sum overwrites the residual. Its gradient overwrites the gradient that reached the sum by
+// other paths.
 TEST_F(Norms, FusedAddLayerNormInPlace) {
   Owned x(LIGERDSL_F32, {2, 4}), residual(LIGERDSL_F32, {2, 4}), w(LIGERDSL_F32, {4}), b(LIGERDSL_F32, {4});
   Owned y(LIGERDSL_F32, {2, 4}), mean(LIGERDSL_F32, {2}), rstd(LIGERDSL_F32, {2});
@@ -39,7 +40,7 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
   EXPECT_FLOAT_EQ(mean.floats()[1], 6.5f);
 
   Owned d_y(LIGERDSL_F32, {2, 4}), d_sum(LIGERDSL_F32, {2, 4}), d_weight(LIGERDSL_F32, {4}), d_bias(LIGERDSL_F32, {4});
-  std::fill_n(d_y.floats(), 8, 3.0f);  // a constant gradient moves no row of zero mean
+  std::fill_n(d_y.floats(), 8, 3.0f);  // a constant gradient gives d_x = 0
   std::iota(d_sum.floats(), d_sum.floats() + 8, 10.0f);
   FusedAddLayerNormBackwardArgs back = fused_add_layer_norm_backward_args();
   back.d_y = d_y;
@@ -57,7 +58,7 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
     EXPECT_FLOAT_EQ(d_bias.floats()[i], 6) << i;
   }
 
-  back.d_x = d_y;  // neither separate nor what the gradient of the sum was said to be
+  back.d_x = d_y;  // d_x must be separate memory or d_sum
   FusedAddLayerNormBackwardDesc apart = fused_add_layer_norm_backward_desc();
   apart.n_cols = 4;
   apart.dtype = apart.weight_dtype = LIGERDSL_F32;
@@ -69,7 +70,7 @@ TEST_F(Norms, FusedAddLayerNormInPlace) {
       LIGERDSL_INVALID_ALIAS, {"`d_x`", "`d_y`", "in_place"});
 }
 
-// A row of `columns` values of size `size` around `center`.
+// Returns a row of `columns` values of magnitude `size` around `center`.
 std::vector<float> row_of(int columns, double size, double center) {
   std::vector<float> row(columns);
   for (int i = 0; i < columns; ++i) row[i] = static_cast<float>(center + size * (i % 2 ? 1 + i * 0.125 : -1));
@@ -82,7 +83,7 @@ double mean_square(const std::vector<float>& row, double center) {
   return sum / static_cast<double>(row.size());
 }
 
-// Squares of rows inside the documented range are f32 numbers. rstd shows which rows are outside.
+// Squares of rows inside the documented range are f32 numbers. rstd reveals rows outside it.
 enum class Range { inside, above, below };
 struct RangeCase {
   double size;
@@ -101,7 +102,7 @@ void expect_reported(float rstd, Range range, double variance) {
       EXPECT_FALSE(rstd > 0) << rstd;  // 0 or NaN
       break;
     case Range::below:
-      EXPECT_TRUE(rstd > 1e19 || std::isnan(rstd)) << rstd;  // digits are lost
+      EXPECT_TRUE(rstd > 1e19 || std::isnan(rstd)) << rstd;  // precision is lost
       break;
   }
 }
@@ -156,8 +157,9 @@ TEST_F(Norms, RstdReportsRowsOutsideTheRange) {
   }
 }
 
-// d_x NULL: the gradients of the parameters are what they are beside it, in the one-call form without a word.
-TEST_F(Norms, WithoutDx) {
+// d_x = NULL: the parameters' gradients equal those of a call with d_x. The one-call form needs no
+// option for this.
+TEST_F(Norms, ParameterGradientsWithoutDxAreEqual) {
   Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}), mean(LIGERDSL_F32, {3});
   Owned d_y(LIGERDSL_F32, {3, 4}), d_x(LIGERDSL_F32, {3, 4}), with(LIGERDSL_F32, {4}), without(LIGERDSL_F32, {4});
   std::iota(x.floats(), x.floats() + 12, -3.0f);
@@ -204,8 +206,9 @@ TEST_F(Norms, WithoutDx) {
   }
 }
 
-// A plan is told; what contradicts itself, or leaves nothing to do, is an error that says what to pass.
-TEST_F(Norms, WithoutDxIsSaid) {
+// A plan needs the option. Contradictions, and calls without any gradient, fail and name what to
+// pass.
+TEST_F(Norms, OmittedDxMustBeDescribed) {
   Owned x(LIGERDSL_F32, {3, 4}), w(LIGERDSL_F32, {4}), rstd(LIGERDSL_F32, {3}), d_weight(LIGERDSL_F32, {4});
   RmsNormBackwardArgs args = rms_norm_backward_args();
   args.d_y = x;
@@ -240,8 +243,9 @@ TEST_F(Norms, WithoutDxIsSaid) {
                  {"`with_d_sum`: expected 0 without d_x, got 1", "both or neither"});
 }
 
-// Columns [1, 3) of rows of 4, in place; then each row by its own factor into memory of its own.
-TEST_F(Norms, ScaleOfSlices) {
+// Scales columns [1, 3) of rows of 4 in place, then each row by its own factor into separate
+// memory.
+TEST_F(Norms, ScaleAcceptsSlices) {
   Owned x(LIGERDSL_F32, {3, 4}), out(LIGERDSL_F32, {3, 2}), factor(LIGERDSL_F32, {1}), factors(LIGERDSL_F32, {3});
   std::iota(x.floats(), x.floats() + 12, 1.0f);
   factor.floats()[0] = 10;
@@ -264,7 +268,7 @@ TEST_F(Norms, ScaleOfSlices) {
   for (int i = 0; i < 6; ++i) EXPECT_EQ(out.floats()[i], x.floats()[4 * (i / 2) + 1 + i % 2] * (i / 2 + 1)) << i;
 }
 
-// Of rows of +-2 every power's norm is its sign: y = sign (w_3 + w_1) + w_2 + bias.
+// In rows of +-2, the norm of every power is its sign: y = sign (w_3 + w_1) + w_2 + bias.
 TEST_F(Norms, PolyNorm) {
   Owned x(LIGERDSL_F32, {2, 4}), weight(LIGERDSL_F32, {3}), bias(LIGERDSL_F32, {1}), y(LIGERDSL_F32, {2, 4}),
       rstd(LIGERDSL_F32, {2, 3});
@@ -282,7 +286,7 @@ TEST_F(Norms, PolyNorm) {
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], 1010 + (i % 2 ? -101 : 101), 1e-3) << i;
   for (int i = 0; i < 6; ++i) EXPECT_NEAR(rstd.floats()[i], std::pow(2.0, i % 3 - 3), 1e-6) << i;
 
-  // A gradient of one element of each row, over d_y, and the weight's alone.
+  // The upstream gradient has one nonzero element per row. d_x overwrites d_y; then d_weight alone.
   Owned d_y(LIGERDSL_F32, {2, 4}), d_weight(LIGERDSL_F32, {3});
   std::fill_n(d_y.floats(), 8, 0.0f);
   d_y.floats()[0] = d_y.floats()[5] = 1;
@@ -293,7 +297,7 @@ TEST_F(Norms, PolyNorm) {
   back.rstd = rstd;
   back.d_weight = d_weight;
   poly_norm_backward(context_, poly_norm_backward_desc(), back);
-  const float of_rows[] = {0, 2, 0};  // signs cancel where the power is odd
+  const float of_rows[] = {0, 2, 0};  // signs cancel in odd powers
   for (int p = 0; p < 3; ++p) EXPECT_NEAR(d_weight.floats()[p], of_rows[p], 1e-5) << p;
   for (int i = 0; i < 8; ++i) {
     const int one = i < 4 ? 0 : 5;
@@ -309,7 +313,7 @@ TEST_F(Norms, PolyNorm) {
                  {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
-// tanh(ln 2) = 0.6 and its slope 0.64; gradients are added to, d_bias is not asked for.
+// tanh(ln 2) = 0.6 and its slope is 0.64. Gradients are added to old values; d_bias is omitted.
 TEST_F(Norms, Dyt) {
   Owned x(LIGERDSL_F32, {2, 2}), alpha(LIGERDSL_F32, {1}), weight(LIGERDSL_F32, {2}), y(LIGERDSL_F32, {2, 2});
   const float half = std::log(2.0f) / 2, rows[] = {half, -half, 0, half}, w[] = {10, 100};
@@ -340,7 +344,7 @@ TEST_F(Norms, Dyt) {
   dyt_backward(context_, desc, back);
   const float gradient[] = {12.8f, 128, 20, 128};
   for (int i = 0; i < 4; ++i) EXPECT_NEAR(d_y.floats()[i], gradient[i], 1e-3) << i;
-  EXPECT_NEAR(d_alpha.floats()[0], 5 + half * 6.4f, 1e-4);  // the second column's cancel
+  EXPECT_NEAR(d_alpha.floats()[0], 5 + half * 6.4f, 1e-4);  // the second column's terms cancel
   EXPECT_NEAR(d_weight.floats()[0], 5.6f, 1e-5);
   EXPECT_NEAR(d_weight.floats()[1], 5, 1e-5);
 
@@ -351,7 +355,7 @@ TEST_F(Norms, Dyt) {
                  {"`d_bias_dtype`", "expected f32 or f32", "got bf16"});
 }
 
-// Rows of +-2 have n = +-1; the second modulation is of the last two rows.
+// Rows of +-2 have n = +-1. The second modulation applies to the last two rows.
 TEST_F(Norms, ModulatedRmsNorm) {
   Owned x(LIGERDSL_F32, {4, 2}), scale(LIGERDSL_F32, {2, 2}), shift(LIGERDSL_F32, {2, 2}), y(LIGERDSL_F32, {4, 2}),
       rstd(LIGERDSL_F32, {4});
@@ -369,7 +373,7 @@ TEST_F(Norms, ModulatedRmsNorm) {
   const float values[] = {11, 18, 11, 18, 33, 36, 33, 36};
   for (int i = 0; i < 8; ++i) EXPECT_NEAR(y.floats()[i], values[i], 1e-4) << i;
 
-  // Added to what is there; d_x over d_y is not made.
+  // Gradients are added to old values. d_x, which would overwrite d_y, is omitted.
   Owned d_y(LIGERDSL_F32, {4, 2}), d_scale(LIGERDSL_F32, {2, 2}), d_shift(LIGERDSL_F32, {2, 2});
   for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
   std::fill_n(d_scale.floats(), 4, 100.0f);
@@ -402,7 +406,8 @@ TEST_F(Norms, ModulatedRmsNorm) {
                  {"`d_shift_dtype`", "expected f32 or f32", "got bf16"});
 }
 
-// Two groups of one channel with two positions: n = -1, 1 of each; batches with a gap, and what cannot be.
+// Two groups of one channel with two positions each: n = -1, 1. Also batches with a gap, and
+// invalid shapes.
 TEST_F(Norms, GroupNorm) {
   Owned x(LIGERDSL_F32, {2, 2, 2}, {6, 2, 1}), y(LIGERDSL_F32, {2, 2, 2}), weight(LIGERDSL_F32, {2}),
       bias(LIGERDSL_F32, {2}), mean(LIGERDSL_F32, {2, 2}), rstd(LIGERDSL_F32, {2, 2});
@@ -426,7 +431,7 @@ TEST_F(Norms, GroupNorm) {
     EXPECT_NEAR(rstd.floats()[i], 1 / stds[i], 1e-5) << i;
   }
 
-  // d_x is 0 where a group has two elements but for eps; d_weight = sum of d_y n.
+  // In a group of two elements, d_x is 0 except for the effect of eps; d_weight = sum of d_y n.
   Owned d_y(LIGERDSL_F32, {2, 2, 2}), d_weight(LIGERDSL_F32, {2}), d_bias(LIGERDSL_F32, {2});
   for (int i = 0; i < 8; ++i) d_y.floats()[i] = static_cast<float>(i);
   d_weight.floats()[0] = d_weight.floats()[1] = d_bias.floats()[0] = d_bias.floats()[1] = 5;

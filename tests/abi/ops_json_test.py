@@ -1,5 +1,7 @@
-"""ops.json describes the library beside it: a C compiler agrees with its layouts, and bindings made from nothing else call every
-kind of function that an operation has.
+"""Tests that ops.json describes the library next to it.
+
+A C compiler agrees with its layouts. Bindings made from ops.json alone call every kind of function
+that an operation has.
 
 Usage: ops_json_test.py ops.json libligerdsl.so CC FOLDER INCLUDE... [-- run]
 """
@@ -25,7 +27,7 @@ def expect(right, text):
 
 
 def c_program(table):
-    """What is wrong does not compile."""
+    """Returns a C program that does not compile if a layout or constant is wrong."""
     yield "#include <ligerdsl/ligerdsl.h>"
     for name, value in table["constants"].items():
         yield f'_Static_assert({name} == {value}, "{name}");'
@@ -36,7 +38,8 @@ def c_program(table):
             for field in struct["fields"]:
                 at = f'offsetof({struct["struct"]}, {field["name"]})'
                 yield f'_Static_assert({at} == {field["offset"]}, "{struct["struct"]}.{field["name"]}");'
-        # Every field, in order: an initialiser with one more or one fewer is an error or leaves a member out.
+        # All fields in order: an initialiser with one more or one fewer is an error or omits a
+        # field.
         yield f'static const {op["desc"]["struct"]} desc_{op["name"]} = LIGERDSL_{op["name"].upper()}_DESC_INIT;'
         yield f'static const {op["args"]["struct"]} args_{op["name"]} = LIGERDSL_{op["name"].upper()}_ARGS_INIT;'
     yield "int wrong(void) {\n  int count = 0;"
@@ -59,14 +62,14 @@ def test_layouts(table, compiler, folder, includes):
         expect(wrong == 0, f"{wrong} defaults are not those of the _INIT macros")
 
 
-class Tensor(ctypes.Structure):  # DLPack's DLTensor
+class Tensor(ctypes.Structure):  # DLTensor of DLPack
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("ndim", ctypes.c_int32),
                 ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
                 ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
 
 
 def context_on_a_cpu(table, library):
-    class Config(ctypes.Structure):  # ligerdsl_context_config_t as far as the first release had it
+    class Config(ctypes.Structure):  # ligerdsl_context_config_t of the first release
         _fields_ = [(f["name"], TYPES[f["type"]]) for f in table["struct_header"]] + [
             ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("num_threads", ctypes.c_int32), ("flags", ctypes.c_uint32)]
     values = {f["name"]: f["value"] for f in table["struct_header"]} | {"struct_size": ctypes.sizeof(Config)}
@@ -77,7 +80,7 @@ def context_on_a_cpu(table, library):
 
 
 class Binding:
-    """An operation's structs from its row."""
+    """Descriptor and argument structs of an operation, made from its row of ops.json."""
 
     def __init__(self, table, name):
         self.header = table["struct_header"]
@@ -106,7 +109,7 @@ def tensor(values, shape, table):
 
 
 def test_functions(table, library):
-    """Each is there and reads its struct: a NULL context and one that is missing are different errors."""
+    """Every function exists and reads its struct: NULL and missing contexts fail differently."""
     for op in table["operations"]:
         for suffix in ("", "_plan", "_execute"):
             expect(hasattr(library, f"ligerdsl_{op['name']}{suffix}"), f"no function ligerdsl_{op['name']}{suffix}")
@@ -117,7 +120,7 @@ def test_functions(table, library):
 
 
 def test_call(table, library):
-    """rms_norm_forward on a CPU, by its row alone."""
+    """Calls rms_norm_forward on a CPU, with its row of ops.json alone."""
     context = context_on_a_cpu(table, library)
     rows, width = 3, 5
     x = [math.sin(i) for i in range(rows * width)]

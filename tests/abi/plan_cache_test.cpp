@@ -1,4 +1,5 @@
-// However many descriptions a context sees, it keeps the plans that it used last, and a plan lasts as long as what uses it.
+// A context keeps a bounded number of recent plans, and a plan lives while a call or handle uses
+// it.
 #include "lib/src/plan_cache.h"
 
 #include <gtest/gtest.h>
@@ -12,11 +13,11 @@
 namespace ligerdsl::test {
 namespace {
 
-// A plan that is no more than its address; it is never looked into.
+// A plan of which only the address is valid; nothing dereferences it.
 struct Made {
   std::shared_ptr<std::string> owner;
   std::shared_ptr<lib::Plan> plan() const {
-    return {owner, reinterpret_cast<lib::Plan*>(owner.get())};  // NOLINT: as above
+    return {owner, reinterpret_cast<lib::Plan*>(owner.get())};  // NOLINT: never dereferenced
   }
 };
 Made make(const std::string& name) {
@@ -26,10 +27,10 @@ const std::string* named(const std::shared_ptr<lib::Plan>& plan) {
   return reinterpret_cast<const std::string*>(plan.get());
 }
 
-TEST(PlanCache, KeepsThoseUsedLast) {
+TEST(PlanCache, KeepsRecentlyUsedPlans) {
   lib::PlanCache cache(3);
   for (const char* name : {"a", "b", "c"}) cache.add(name, make(name).plan());
-  EXPECT_EQ(*named(cache.find("a")), "a");  // b is the oldest now
+  EXPECT_EQ(*named(cache.find("a")), "a");  // b is the least recently used
   EXPECT_EQ(*named(cache.add("c", make("another").plan())), "c") << "the plan that was there first";
   cache.add("d", make("d").plan());
   EXPECT_EQ(cache.size(), 3u);
@@ -40,7 +41,7 @@ TEST(PlanCache, KeepsThoseUsedLast) {
   EXPECT_EQ(cache.find("a"), nullptr);
 }
 
-TEST(PlanCache, APlanInUseOutlivesItsPlace) {
+TEST(PlanCache, PlanInUseOutlivesEviction) {
   lib::PlanCache cache(1);
   std::weak_ptr<std::string> first;
   std::shared_ptr<lib::Plan> in_use;
@@ -56,7 +57,7 @@ TEST(PlanCache, APlanInUseOutlivesItsPlace) {
   EXPECT_TRUE(first.expired()) << "something else keeps it";
 }
 
-TEST(PlanCache, ThreadsFindTheirOwn) {
+TEST(PlanCache, ThreadsFindTheirOwnPlans) {
   lib::PlanCache cache(4);
   std::array<int, 4> wrong{};
   std::vector<std::thread> threads;
@@ -74,7 +75,7 @@ TEST(PlanCache, ThreadsFindTheirOwn) {
   EXPECT_LE(cache.size(), 4u);
 }
 
-// The one-call form, with another number in each description.
+// Each description of the one-call form has another number.
 TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
   const TableContext context(program::Target::cpu);
   const lib::OpInfo& info = op_named("rms_norm_forward");
@@ -93,8 +94,9 @@ TEST(PlanCache, ManyDescriptionsTakeBoundedMemory) {
   EXPECT_EQ(context.plans().size(), static_cast<size_t>(most));
 }
 
-// A call of every step is one that its thread remembers: its plan stays, whatever else is planned between two of them.
-TEST(PlanCache, ThePlanOfARememberedCallStays) {
+// A thread remembers a call that it repeats, so its plan stays, however many plans are made
+// between.
+TEST(PlanCache, PlanOfRememberedCallStays) {
   const TableContext context(program::Target::cpu);
   const lib::OpInfo& info = op_named("rms_norm_forward");
   TableCall call(info, 64, false);

@@ -1,5 +1,5 @@
-// Every number that an operation takes, from its row of the table: what its range says is accepted, and everything else
-// is INVALID_ARGUMENT with the field, the range and the value.
+// Ranges of every numeric field and argument, from the operation table. Values within a range are
+// accepted. Others give INVALID_ARGUMENT with field, range and value.
 #include <cmath>
 #include <limits>
 
@@ -41,7 +41,7 @@ Cases cases_of(FieldType type, const Range& range) {
   return cases;
 }
 
-// Names the field, what was expected and what came, in numbers that can be read.
+// Expects a message that names the field, the expected range and the readable value.
 void expect_report(ligerdsl_status_t status, const std::string& name, const std::string& got) {
   const std::string text = ligerdsl_last_error();
   EXPECT_STREQ(ligerdsl_status_name(status), "INVALID_ARGUMENT") << text;
@@ -73,7 +73,7 @@ class Ranges : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(Ranges, OfFields) {
+TEST_P(Ranges, FieldsAreChecked) {
   for (const lib::FieldInfo& field : info_.fields) {
     if (field.role != lib::FieldRole::option) continue;
     SCOPED_TRACE(field.name);
@@ -86,7 +86,7 @@ TEST_P(Ranges, OfFields) {
     for (const double value : cases.accepted) {
       TableCall call(info_, 64, true);
       call.set(field.name, value);
-      // A whole number may contradict another field.
+      // An integer in range may still contradict another field.
       const bool accepted = plan(call) == LIGERDSL_SUCCESS;
       const std::string text = accepted ? "" : ligerdsl_last_error();
       EXPECT_TRUE(accepted || field.type != FieldType::f32) << value << ": " << text;
@@ -98,7 +98,7 @@ TEST_P(Ranges, OfFields) {
   }
 }
 
-TEST_P(Ranges, OfValues) {
+TEST_P(Ranges, ValuesAreChecked) {
   for (const lib::ValueInfo& value : info_.values) {
     SCOPED_TRACE(value.name);
     const auto run = [&](double number, bool everything) {
@@ -128,8 +128,8 @@ TEST_P(Ranges, OfValues) {
 
 INSTANTIATE_TEST_SUITE_P(Table, Ranges, testing::ValuesIn(names_of_table()), [](const auto& row) { return row.param; });
 
-// The table above is generated: what it says of the numbers whose bounds matter most.
-TEST(Ranges, OfAdamW) {
+// The operation table is generated; these are the ranges that matter most.
+TEST(Ranges, AdamWRangesAreAsDocumented) {
   for (const lib::ValueInfo& value : op_named("adamw_step").values) {
     const std::string name = value.name;
     EXPECT_EQ(value.range.low, name == "step" ? 1 : 0) << name;

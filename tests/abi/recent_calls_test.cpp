@@ -1,5 +1,6 @@
-// A call that is like a recent one of its thread is answered as one that nobody remembers: every operation of the table,
-// whatever is wrong with its second call. What kernels then compute: execute_test.cpp, in the order of a trainer's calls.
+// A call that resembles a recent call of its thread gets the same answer as a first call. The tests
+// cover every operation of the table and every fault of the second call. execute_test.cpp covers
+// the computed results, in the order of a trainer's calls.
 #include "lib/src/recent_calls.h"
 
 #include <functional>
@@ -26,16 +27,16 @@ void PrintTo(const Answer& answer, std::ostream* out) {
 class RecentCalls : public testing::TestWithParam<std::string> {
  protected:
   const lib::OpInfo& info() const { return op_named(GetParam()); }
-  // Real matrices are multiplied where a call is right: of these, only what is refused.
+  // Valid calls of these operations run real matmuls, so their tests use refused calls alone.
   bool multiplies() const { return GetParam().starts_with("fused_linear_"); }
 
-  // What a launch of this very call may touch: what it names, its workspace and the word for faults.
+  // Returns the memory that this call may access: its tensors, its workspace and its error flag.
   std::vector<Memory> memory_of(const TableCall& call) const {
     const auto word = reinterpret_cast<uintptr_t>(lib::ContextUse(context_)->error_word(info()).data);
     std::vector<Memory> all{{"workspace", 1 << 24, 2 << 24}, {"error word", word, word + sizeof(int64_t)}};
     for (const lib::TensorInfo& tensor : info().tensors) {
       const ligerdsl_tensor_t* t = lib::read_tensor(call.args(), tensor);
-      if (!t || !t->shape || t->ndim > 8) continue;  // a rank that is wrong, of a call that launches nothing
+      if (!t || !t->shape || t->ndim > 8) continue;  // invalid rank: the call launches nothing
       const uint64_t begin = reinterpret_cast<uintptr_t>(t->data) + t->byte_offset;
       uint64_t bytes = t->dtype.bits / 8;
       for (int i = 0; i < t->ndim; ++i) bytes *= static_cast<uint64_t>(t->shape[i]);
@@ -65,7 +66,7 @@ class RecentCalls : public testing::TestWithParam<std::string> {
     return calls && key && calls->find(key);
   }
 
-  // Whatever may be wrong with one tensor.
+  // Faults that one tensor can have.
   static std::vector<std::pair<const char*, std::function<void(ligerdsl_tensor_t&)>>> faults() {
     return {{"no data", [](ligerdsl_tensor_t& t) { t.data = nullptr; }},
             {"a byte on", [](ligerdsl_tensor_t& t) { t.data = static_cast<std::byte*>(t.data) + 1; }},
@@ -145,9 +146,9 @@ class RecentCalls : public testing::TestWithParam<std::string> {
   const TableContext context_{program::Target::cpu};
 };
 
-TEST_P(RecentCalls, AnswerAsOthers) {
+TEST_P(RecentCalls, AnswerLikeFirstCalls) {
   for (const bool everything : {false, true}) {
-    if (!everything && GetParam() == "fused_linear_cross_entropy_backward") continue;  // has no result then
+    if (!everything && GetParam() == "fused_linear_cross_entropy_backward") continue;  // would have no result
     for (const bool with_plan : {false, true}) answers_are_the_same(everything, false, with_plan);
   }
   if (info().in_place_field >= 0)
@@ -157,8 +158,8 @@ TEST_P(RecentCalls, AnswerAsOthers) {
 INSTANTIATE_TEST_SUITE_P(Table, RecentCalls, testing::ValuesIn(names_of_table()),
                          [](const auto& row) { return row.param; });
 
-// No pointer of a struct is followed before its header is right.
-TEST(RecentCallsOfAThread, StructsOfNobodyAreRefused) {
+// The library checks the header of a struct before it follows any pointer of the struct.
+TEST(RecentCallsOfAThread, InvalidStructsAreRefused) {
   const lib::OpInfo& info = op_named("vector_add");
   const TableContext context(program::Target::cpu);
   TableCall call(info, 64, true);
@@ -166,19 +167,19 @@ TEST(RecentCallsOfAThread, StructsOfNobodyAreRefused) {
   ligerdsl_plan_t plan = nullptr;
   ASSERT_EQ(call.plan(context, &plan), LIGERDSL_SUCCESS) << ligerdsl_last_error();
   std::vector<std::byte> garbage(info.args_size, std::byte{0x5a});
-  std::memcpy(garbage.data(), call.args(), sizeof(size_t));  // the size alone is right
+  std::memcpy(garbage.data(), call.args(), sizeof(size_t));  // only the size is valid
   const auto refused = [&](ligerdsl_status_t status) {
     return std::string(ligerdsl_status_name(status)) == "ABI_MISMATCH";
   };
   EXPECT_TRUE(refused(lib::call_entry(info, context, call.desc(), garbage.data(), nullptr)));
   EXPECT_TRUE(refused(lib::execute_entry(info, plan, garbage.data(), nullptr, 0, nullptr)));
   std::memcpy(garbage.data(), call.args(), lib::kHeaderBytes);
-  garbage[lib::kHeaderBytes - 2] = std::byte{0xff};  // of the version
+  garbage[lib::kHeaderBytes - 2] = std::byte{0xff};  // part of the version
   EXPECT_TRUE(refused(lib::call_entry(info, context, call.desc(), garbage.data(), nullptr)));
   ligerdsl_plan_destroy(plan);
 }
 
-TEST(RecentCallsOfAThread, AreThoseOfMoreThanTwoKinds) {
+TEST(RecentCallsOfAThread, HoldMoreThanTwoKinds) {
   const lib::OpInfo& info = op_named("vector_add");
   const TableContext context(program::Target::cpu);
   TableCall call(info, 64, true);

@@ -1,5 +1,5 @@
-// A plan that holds an operation for few rows and others for more: which one a call takes is a function of its rows, and
-// everything is loaded when the plan is made. Kernels do not run.
+// A plan that holds different kernels for few and for many rows. The row count of a call selects
+// the bucket, and the plan loads every kernel when it is made. Kernels do not run.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -17,7 +17,7 @@ namespace {
 using lib::OperationPlan;
 
 struct Launched {
-  int kernel;  // in order of loading
+  int kernel;  // number in order of loading
   int64_t programs;
   bool operator==(const Launched&) const = default;
 };
@@ -53,7 +53,7 @@ class LoggingContext final : public lib::Context {
   Log* log_;
 };
 
-// c = a + b in blocks of so many elements, with scratch that nobody uses.
+// c = a + b in blocks of `vectors` vectors per thread, with unused scratch.
 kernels::Operation adding(int vectors, const Size& scratch) {
   const kernels::ElementwiseConfig config{.num_warps = 4, .vectors = vectors};
   kernels::Operation operation = kernels::vector_add_kernel.build({}, {f32}, config);
@@ -92,10 +92,10 @@ class RowBuckets : public ::testing::Test {
   ligerdsl_vector_add_desc_t desc_ = LIGERDSL_VECTOR_ADD_DESC_INIT;
 };
 
-TEST_F(RowBuckets, ACallTakesTheBucketOfItsRowsAndNothingIsLoadedLater) {
+TEST_F(RowBuckets, RowCountSelectsBucketAndNothingIsLoadedLater) {
   const auto made = plan({{1000, adding(1, 4)}, {100000, adding(4, 4)}, {OperationPlan::kAnyRows, adding(2, 4)}});
   EXPECT_EQ(log_.loaded.size(), 3u);
-  for (int twice = 0; twice < 2; ++twice) {  // as a graph that was captured and its later executes
+  for (int twice = 0; twice < 2; ++twice) {  // a captured graph and its later executes
     EXPECT_EQ(execute(*made, 1), (Launched{0, 1}));
     EXPECT_EQ(execute(*made, 1000), (Launched{0, 2}));
     EXPECT_EQ(execute(*made, 1001), (Launched{1, 1}));
@@ -105,7 +105,7 @@ TEST_F(RowBuckets, ACallTakesTheBucketOfItsRowsAndNothingIsLoadedLater) {
   EXPECT_EQ(log_.loaded.size(), 3u);
 }
 
-TEST_F(RowBuckets, KernelsThatBucketsShareAreLoadedOnce) {
+TEST_F(RowBuckets, SharedKernelsAreLoadedOnce) {
   const auto made = plan({{10, adding(1, 4)}, {20, adding(2, 4)}, {OperationPlan::kAnyRows, adding(1, 4)}});
   EXPECT_EQ(log_.loaded.size(), 2u);
   EXPECT_EQ(made->launchers().size(), 2u);
@@ -118,7 +118,7 @@ bool begins_elsewhere(const lib::Call& call) {
   return reinterpret_cast<uintptr_t>(call.tensors[0].data) % 16 != 0;
 }
 
-TEST_F(RowBuckets, ACallTakesTheBucketOfHowItsTensorsLie) {
+TEST_F(RowBuckets, TensorPlacementSelectsBucket) {
   const auto made = plan({{10, adding(1, 4)},
                           {OperationPlan::kAnyRows, adding(4, Size::rows() * 64), &begins_elsewhere, "another kind"},
                           {OperationPlan::kAnyRows, adding(2, 4)}});
@@ -126,7 +126,7 @@ TEST_F(RowBuckets, ACallTakesTheBucketOfHowItsTensorsLie) {
   EXPECT_EQ(execute(*made, 5, memory + 4).kernel, 0);
   EXPECT_EQ(execute(*made, 11, memory + 4).kernel, 1);
   EXPECT_EQ(execute(*made, 11, memory).kernel, 2);
-  EXPECT_EQ(made->workspace_bytes(1000), 256000u);  // whichever it takes
+  EXPECT_EQ(made->workspace_bytes(1000), 256000u);  // the largest of any bucket
   lib::Call call{};
   call.rows = 11;
   call.tensors[0].data = memory + 4;
@@ -138,8 +138,8 @@ TEST_F(RowBuckets, ACallTakesTheBucketOfHowItsTensorsLie) {
   EXPECT_EQ(made->schedule(call), 2u);
 }
 
-// A workspace for many rows serves fewer, whichever bucket needs the most.
-TEST_F(RowBuckets, AWorkspaceServesAllSmallerCalls) {
+// A workspace for many rows also serves fewer rows, whichever bucket needs the most.
+TEST_F(RowBuckets, WorkspaceServesAllSmallerCalls) {
   const auto made = plan({{1000, adding(1, Size::rows() * 64)}, {OperationPlan::kAnyRows, adding(2, Size::rows())}});
   EXPECT_EQ(made->workspace_bytes(1000), 256000u);
   EXPECT_EQ(made->workspace_bytes(1001), 256000u);

@@ -1,5 +1,5 @@
-// Any number of rows, for every operation of the table: the workspace is answered or the number refused, without a
-// signal or a wrap, and execute agrees.
+// Row counts of any size, for every operation of the table. The library answers with a workspace or
+// refuses the count, without a signal or an overflow, and execute agrees.
 #include <limits>
 
 #include "table_call.h"
@@ -26,7 +26,7 @@ class Rows : public testing::TestWithParam<std::tuple<std::string, program::Targ
   const lib::OpInfo& info() const { return op_named(std::get<0>(GetParam())); }
   bool multiplies() const { return std::get<0>(GetParam()).starts_with("fused_linear_"); }
 
-  // The plan of every combination of width and optional tensors that the operation accepts.
+  // Calls `body` with the plan of every accepted combination of width and optional tensors.
   template <class Body>
   void for_each_plan(const std::vector<int64_t>& widths, Body body) {
     const TableContext context(std::get<1>(GetParam()));
@@ -36,7 +36,7 @@ class Rows : public testing::TestWithParam<std::tuple<std::string, program::Targ
         SCOPED_TRACE("widths of " + std::to_string(width) + (everything ? ", everything" : ""));
         TableCall call(info(), width, everything);
         ligerdsl_plan_t plan = nullptr;
-        if (call.plan(context, &plan) != LIGERDSL_SUCCESS) continue;  // V * H beyond the limit of a tensor, for example
+        if (call.plan(context, &plan) != LIGERDSL_SUCCESS) continue;  // for example, V * H over the size limit
         body(call, plan);
         ligerdsl_plan_destroy(plan);
         ++plans;
@@ -45,7 +45,7 @@ class Rows : public testing::TestWithParam<std::tuple<std::string, program::Targ
     EXPECT_GE(plans, 2) << "the last plan: " << ligerdsl_last_error();
   }
 
-  // The call with a workspace of exactly these bytes.
+  // Executes the call with a workspace of exactly `workspace` bytes.
   ligerdsl_status_t execute(TableCall& call, ligerdsl_plan_t plan, int64_t rows, size_t workspace) {
     expectations() = {{{"everything", 0, uint64_t{1} << 63}}};
     call.make_tensors(rows);
@@ -56,7 +56,7 @@ class Rows : public testing::TestWithParam<std::tuple<std::string, program::Targ
   }
 };
 
-TEST_P(Rows, AreAnsweredWithTheirWorkspaceOrRefused) {
+TEST_P(Rows, GetAWorkspaceOrAreRefused) {
   for_each_plan({1, 64, 4097, 128256, INT32_MAX}, [&](const TableCall&, ligerdsl_plan_t plan) {
     size_t fewer = 0;
     for (const int64_t rows : kRows) {
@@ -82,9 +82,10 @@ TEST_P(Rows, AreAnsweredWithTheirWorkspaceOrRefused) {
   });
 }
 
-// What is answered runs, with exactly those bytes; what is refused is refused there too, before anything is launched.
+// A call with an answered size runs with exactly those bytes. execute refuses the counts that the
+// query refuses, before it launches anything.
 TEST_P(Rows, ExecuteAgrees) {
-  if (multiplies()) return;  // real matrices
+  if (multiplies()) return;  // would run real matmuls
   for_each_plan({64, 4097}, [&](TableCall& call, ligerdsl_plan_t plan) {
     int64_t runs = 0, refused = kMost;
     while (refused - runs > 1) {
@@ -94,7 +95,7 @@ TEST_P(Rows, ExecuteAgrees) {
     for (const int64_t rows : {int64_t{0}, int64_t{1}, int64_t{1} << 31, runs, refused, int64_t{1} << 53, kMost}) {
       SCOPED_TRACE(rows);
       const size_t bytes = ligerdsl_plan_workspace_bytes_for(plan, rows);
-      if (info().list_offset >= 0 && rows > int64_t{1} << 46) continue;  // one tensor cannot have so many
+      if (info().list_offset >= 0 && rows > int64_t{1} << 46) continue;  // too many for one tensor
       const ligerdsl_status_t status = execute(call, plan, rows, bytes);
       if (bytes != SIZE_MAX) {
         EXPECT_EQ(status, LIGERDSL_SUCCESS) << ligerdsl_last_error();
@@ -106,8 +107,8 @@ TEST_P(Rows, ExecuteAgrees) {
   });
 }
 
-// A workspace for the largest batch serves every smaller one.
-TEST_P(Rows, MoreNeverNeedLess) {
+// A workspace for the largest batch also serves every smaller batch.
+TEST_P(Rows, MoreRowsNeverNeedLess) {
   if (multiplies()) return;  // chunks are spread evenly over a batch: linear_chunks_test.cpp
   for_each_plan({64, 4097}, [&](TableCall& call, ligerdsl_plan_t plan) {
     size_t fewer = 0;
@@ -128,8 +129,8 @@ INSTANTIATE_TEST_SUITE_P(Table, Rows,
                                   (std::get<1>(row.param) == program::Target::cpu ? "_cpu" : "_nvptx");
                          });
 
-// No size could be computed from such a description.
-TEST(Rows, TensorsOfTheDescriptionAloneMayBeTooLarge) {
+// The description alone exceeds the size limit of a tensor.
+TEST(Rows, DescriptionAloneMayBeTooLarge) {
   const TableContext context(program::Target::cpu);
   const TableCall call(op_named("embedding_forward"), INT32_MAX, true);
   ligerdsl_plan_t plan = nullptr;

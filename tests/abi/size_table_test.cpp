@@ -11,7 +11,7 @@ using lib::SizeTable;
 
 const Size kRows = Size::rows();
 
-TEST(SizeTable, GivesWhatEachSizeIs) {
+TEST(SizeTable, EvaluatesEachSize) {
   const Size tiles = ceil_div(kRows, 4), partials = ceil_div(tiles, max(ceil_div(tiles, 132), 1));
   const std::vector<Size> sizes = {0,
                                    kRows,
@@ -34,7 +34,7 @@ TEST(SizeTable, GivesWhatEachSizeIs) {
   }
 }
 
-TEST(SizeTable, ComputesNothingTwice) {
+TEST(SizeTable, SharesEqualSubexpressions) {
   SizeTable table;
   const SizeTable::Index partials = table.add(ceil_div(ceil_div(kRows, 4), 132));
   EXPECT_EQ(table.add(ceil_div(ceil_div(kRows, 4), 132)), partials);
@@ -43,7 +43,7 @@ TEST(SizeTable, ComputesNothingTwice) {
   EXPECT_NE(table.add(0), table.add(kRows)) << "a number is not the rows, whatever they are";
 }
 
-TEST(SizeTable, OfALaunchHasAnAxisOfOneWhereItNamesNone) {
+TEST(SizeTable, MissingLaunchAxesAreOne) {
   SizeTable table;
   const auto axes = table.add(Launch{.grid = {ceil_div(kRows, 2), 3}});
   SizeTable::Values values;
@@ -53,7 +53,7 @@ TEST(SizeTable, OfALaunchHasAnAxisOfOneWhereItNamesNone) {
   EXPECT_EQ(values[axes[2]], 1);
 }
 
-TEST(SizeTable, IsFullAtSomeTime) {
+TEST(SizeTable, HasLimitedCapacity) {
   SizeTable table;
   const auto fill = [&] {
     for (size_t i = 0; i < SizeTable::kMost; ++i) table.add(static_cast<int64_t>(i));

@@ -1,6 +1,7 @@
-// After a kernel that is not the library's has failed, every call says STICKY_DEVICE_ERROR and whose fault it may be,
-// and everything can still be destroyed. A real GPU cannot be used by the process afterwards, so each kernel fails in a
-// process of its own, which this program starts from itself; fake_gpu_test.cpp has the same on the stand-in.
+// After a foreign kernel has failed, every call returns STICKY_DEVICE_ERROR with the possible
+// causes, and everything can still be destroyed. The process cannot use a real GPU afterwards, so
+// each kernel fails in a child that this program starts. fake_gpu_test.cpp tests the same on the
+// fake GPU.
 #include <dlfcn.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -18,7 +19,7 @@ extern char** environ;
 namespace ligerdsl::test {
 namespace {
 
-// What the user's kernels do; `where` is an address that is nobody's.
+// Kernels of the user; `where` is an address that is not mapped.
 constexpr const char* kPtx = R"(.version 7.0
 .target sm_80
 .address_size 64
@@ -53,7 +54,7 @@ F* driver(const char* name) {
   return library ? reinterpret_cast<F*>(dlsym(library, name)) : nullptr;
 }
 
-// Runs the kernel of this name to its end, and returns what the driver says to that.
+// Runs the kernel of this name to its end, and returns the driver's error code.
 int run_user_kernel(const char* name) {
   void *primary = nullptr, *module = nullptr, *function = nullptr;
   EXPECT_EQ(driver<int(void**, int)>("cuDevicePrimaryCtxRetain")(&primary, 0), 0);
@@ -70,7 +71,7 @@ void expect_sticky(ligerdsl_status_t status) {
   expect_failure(status, LIGERDSL_STICKY_DEVICE_ERROR, {"ran earlier", "other code in the process", "restart"});
 }
 
-// The part that runs in a process of its own.
+// The part that runs in a child process.
 void fail_and_go_on(const char* kernel) {
   auto context = std::make_unique<Context>(Context::cuda(0));
   VectorAddDesc desc = vector_add_desc();
@@ -92,7 +93,8 @@ void fail_and_go_on(const char* kernel) {
   expect_sticky(ligerdsl_stream_sync(context->get(), nullptr));
   void* memory = nullptr;
   expect_sticky(ligerdsl_buffer_alloc(context->get(), 4096, &memory));
-  // All of it goes, in either order of plans and contexts, and without a word on what cannot be freed any more.
+  // Contexts, buffers and plans are destroyed in any order, without messages about memory that
+  // cannot be freed.
   context.reset();
   out.reset();
   plan.reset();
@@ -110,7 +112,7 @@ TEST_F(StickyChild, DISABLED_misaligned) {
   fail_and_go_on("misaligned");
 }
 
-// The child's status, or -1 when it had to be killed.
+// Returns the child's status, or -1 if it had to be killed.
 int wait_for(pid_t child, std::chrono::seconds most) {
   const auto end = std::chrono::steady_clock::now() + most;
   int status = 0;

@@ -1,4 +1,4 @@
-// Versioned structs: older, newer, broken.
+// Versioned structs: older, newer and invalid ones.
 #include <cstring>
 
 #include "support.h"
@@ -25,17 +25,17 @@ TEST_F(Structs, InitialisedIsAccepted) {
   EXPECT_EQ(create(&config_), LIGERDSL_SUCCESS) << ligerdsl_last_error();
 }
 
-TEST_F(Structs, NoMagic) {
+TEST_F(Structs, MissingMagicIsRefused) {
   config_.magic = 0;
   expect_failure(create(&config_), LIGERDSL_ABI_MISMATCH, {"config", "magic", "_INIT"});
 }
 
-TEST_F(Structs, ZeroedIsNoMagic) {
+TEST_F(Structs, ZeroedStructIsRefused) {
   std::memset(&config_, 0, sizeof config_);
   expect_failure(create(&config_), LIGERDSL_ABI_MISMATCH, {"magic"});
 }
 
-TEST_F(Structs, ShorterThanTheFirstRelease) {
+TEST_F(Structs, ShorterThanFirstReleaseIsRefused) {
   config_.struct_size = 24;
   expect_failure(create(&config_), LIGERDSL_ABI_MISMATCH, {"struct_size is 24", "at least"});
 }
@@ -45,7 +45,7 @@ TEST_F(Structs, OtherMajorVersion) {
   expect_failure(create(&config_), LIGERDSL_ABI_MISMATCH, {"major version 7"});
 }
 
-// A struct of a later header: more fields, of which the library knows nothing.
+// A struct of a later header, with fields that the library does not know.
 struct Later {
   ligerdsl_context_config_t known;
   int64_t added;

@@ -1,4 +1,4 @@
-// What the tests of this folder share.
+// Helpers of the tests of this folder.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace ligerdsl::test {
 
-// The call failed with this status, and every word stands in the message.
+// Expects this status and a message that contains every word.
 inline void expect_failure(ligerdsl_status_t got, ligerdsl_status_t expected,
                            std::initializer_list<const char*> words) {
   const std::string text = ligerdsl_last_error();
@@ -17,7 +17,7 @@ inline void expect_failure(ligerdsl_status_t got, ligerdsl_status_t expected,
   for (const char* word : words) EXPECT_NE(text.find(word), std::string::npos) << "no \"" << word << "\" in: " << text;
 }
 
-// A tensor of a CPU that owns its memory.
+// A CPU tensor that owns its memory.
 struct Owned {
   Owned(int32_t dtype, std::vector<int64_t> shape, std::vector<int64_t> strides = {})
       : storage(4096), tensor(storage.data(), {LIGERDSL_CPU, 0}, dtype, std::move(shape), std::move(strides)) {}

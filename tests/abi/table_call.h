@@ -1,5 +1,6 @@
-// A description and arguments of any operation, made from its row of the table. Tensors have addresses that nothing
-// lives at, so they may have any number of rows; kernels do not run (tests/fuzz/checked_context.h).
+// A description and arguments of any operation, made from its row of the table. The addresses of
+// tensors are not mapped, so tensors may have any number of rows. Kernels do not run
+// (tests/fuzz/checked_context.h).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -39,7 +40,7 @@ class TableContext {
 
 class TableCall {
  public:
-  // Widths of `width`; `everything`: with every optional tensor.
+  // Sets every width to `width`; `everything` adds every optional tensor.
   TableCall(const lib::OpInfo& info, int64_t width, bool everything) : info_(info) {
     std::memcpy(desc_, info.desc_defaults, info.desc_size);
     std::memcpy(args_, info.args_defaults, info.args_size);
@@ -58,7 +59,7 @@ class TableCall {
   const void* desc() const { return desc_; }
   const void* args() const { return args_; }
 
-  // A field of the description, or a number among the arguments.
+  // Sets a field of the description or a number of the arguments.
   void set(const std::string& name, double value) {
     for (const lib::FieldInfo& field : info_.fields)
       if (field.name == name) store(desc_ + field.offset, field.type, value);
@@ -70,14 +71,14 @@ class TableCall {
     return lib::plan_entry(info_, context, desc_, plan);
   }
 
-  // Gives the arguments tensors of so many rows, as the operation counts them.
+  // Gives the arguments tensors of `rows` rows, as the operation counts them.
   void make_tensors(int64_t rows) {
     tensors_.clear();
     const lib::BindRules rules = lib::make_bind_rules(info_, desc_, {LIGERDSL_CPU, 0});
     for (size_t i = 0; i < info_.tensors.size(); ++i) {
       const lib::TensorInfo& tensor = info_.tensors[i];
       if (!rules.given[i]) continue;
-      const lib::FieldInfo& width = info_.fields[0];  // of a head, for rope's tables
+      const lib::FieldInfo& width = info_.fields[0];  // the head's width for rope's tables
       std::vector<int64_t> shape{rows, lib::read_integer(desc_, width.offset, width.type)};
       if (tensor.shape != lib::ShapeKind::free) shape.clear();
       for (int d = 0; d < tensor.rank; ++d) shape.push_back(size_of_dim(rules, tensor.dims[d], rows));
@@ -87,7 +88,7 @@ class TableCall {
     if (info_.list_offset >= 0) make_list(rows);
   }
 
-  // One of make_tensors', to be changed; NULL where it is not passed.
+  // Returns a tensor of make_tensors for changes, or NULL if the call does not pass it.
   ligerdsl_tensor_t* tensor(size_t index) {
     const ligerdsl_tensor_t* given = lib::read_tensor(args_, info_.tensors[index]);
     for (const auto& owned : tensors_)
@@ -103,7 +104,7 @@ class TableCall {
   }
 
  private:
-  static constexpr int64_t kListOverhead = 65536;  // rows that global_norm counts for each tensor
+  static constexpr int64_t kListOverhead = 65536;  // rows that global_norm counts per tensor
 
   struct Owned {
     ligerdsl_tensor_t tensor;
@@ -117,16 +118,18 @@ class TableCall {
     copy(static_cast<int32_t>(value));
   }
 
-  // Sizes that only tensors say: N, rope's positions S, the rows M of all shards, of one here, and a product's M or K are
-  // the rows; C are the numbers that a shard says of a row; O are the bounds of E groups; others belong to results of one
-  // element.
+  // Returns a size that only tensors determine:
+  // - rows: N, rope's positions S, the rows M of all shards or of this shard, M or K of a matmul
+  // - C: numbers that a shard reports per row
+  // - O: bounds of E groups
+  // - others: 1, the size of a result of one element
   int64_t size_of_dim(const lib::BindRules& rules, const lib::DimSpec& dim, int64_t rows) const {
     if (dim.symbol < 0) return dim.factor;
     if (rules.sizes[dim.symbol] >= 0) return rules.sizes[dim.symbol] * dim.factor;
     const std::string symbol = info_.symbols[dim.symbol];
     if (symbol == "O") return rules.sizes[number_of("E")] + 1;
     if (symbol == "C") return is_set("with_smoothing") || is_set("label_smoothing") ? 5 : 3;
-    if (std::string_view(info_.name).starts_with("attention_")) return rows;  // of batches, or tokens
+    if (std::string_view(info_.name).starts_with("attention_")) return rows;  // batches or tokens
     return symbol == "N" || symbol == "S" || symbol == "M" || symbol == "K" ? rows : 1;
   }
 
@@ -147,7 +150,7 @@ class TableCall {
   static int32_t code_of(DType type) {
     return dtype_info(type).dlpack | static_cast<int32_t>(size_of(type)) * 8 << 8 | 1 << 16;
   }
-  // Of those allowed.
+  // Returns f32 or i64 if allowed, else another allowed type.
   static DType usual(uint32_t dtypes) {
     for (const DType type : {DType::f32, DType::i64})
       if (dtypes & lib::bit(type)) return type;

@@ -1,5 +1,6 @@
-// The memory of every tensor of every operation of the table: which outputs may lie where, and which strides there are. Kernels
-// do not run; that those of strided rows have the bits of rows side by side: tests/every_op/apart_test.cpp.
+// Memory of every tensor of every operation of the table: permitted aliases and strides. Kernels do
+// not run. tests/every_op/apart_test.cpp compares results of strided rows with those of contiguous
+// rows.
 #include <set>
 
 #include "table_call.h"
@@ -14,11 +15,11 @@ class Tensors : public testing::TestWithParam<std::string> {
   static constexpr int64_t kRows = 6;
 
   const lib::OpInfo& info() const { return op_named(GetParam()); }
-  // Real matrices are multiplied where a call is right: of these, only what is refused.
+  // Valid calls of these operations run real matmuls, so their tests use refused calls alone.
   bool multiplies() const { return GetParam().starts_with("fused_linear_"); }
   const char* name_of(size_t i) const { return info().tensors[i].name; }
 
-  // A right call with its tensors, then `spoil`, then what execute answers.
+  // Makes a valid call with its tensors, applies `spoil`, and returns the status of execute.
   template <class Spoil>
   ligerdsl_status_t run(bool everything, bool in_place, const Spoil& spoil) {
     const TableContext context(program::Target::cpu);
@@ -45,7 +46,7 @@ class Tensors : public testing::TestWithParam<std::string> {
     return all;
   }
 
-  // Every output with every other tensor.
+  // Calls `body` with every output and every other tensor.
   template <class Body>
   void for_each_pair(bool everything, const Body& body) {
     const std::vector<bool> here = given(everything);
@@ -81,7 +82,7 @@ int64_t elements(const ligerdsl_tensor_t& t) {
   return all;
 }
 
-TEST_P(Tensors, OutputsShareNoMemoryThatIsNotDescribed) {
+TEST_P(Tensors, OutputsShareOnlyDescribedMemory) {
   for (const bool everything : {false, true}) {
     for_each_pair(everything, [&](size_t a, size_t b) {
       expect_shared(run(everything, false, [&](TableCall& call) { call.tensor(a)->data = call.tensor(b)->data; }),
@@ -90,8 +91,8 @@ TEST_P(Tensors, OutputsShareNoMemoryThatIsNotDescribed) {
   }
 }
 
-// In place, too, memory is the same or separate.
-TEST_P(Tensors, OutputsBeginWhereTheirInputsDoOrElsewhere) {
+// Even in place, two tensors share all their memory or none.
+TEST_P(Tensors, InPlaceOutputsOverlapFullyOrNotAtAll) {
   const bool in_place = info().in_place_field >= 0;
   for_each_pair(true, [&](size_t a, size_t b) {
     TableCall call(info(), 64, true);
@@ -104,7 +105,7 @@ TEST_P(Tensors, OutputsBeginWhereTheirInputsDoOrElsewhere) {
   });
 }
 
-TEST_P(Tensors, InPlaceWhereItIsDescribed) {
+TEST_P(Tensors, InPlaceIsAcceptedIfDescribed) {
   EXPECT_EQ(info().in_place_field >= 0, !info().aliases.empty());
   if (multiplies()) return;
   for (const bool everything : {false, true}) {
@@ -119,13 +120,14 @@ TEST_P(Tensors, InPlaceWhereItIsDescribed) {
   }
 }
 
-// Operations without rows of the table's kind: lists of elements, and tensors whose shape the operation reads itself.
+// Operations whose tensors have no rows in the sense of the table: lists of elements, and tensors
+// whose shape the operation reads itself.
 const std::set<std::string> kWithoutRows = {"vector_add", "rope", "adamw_step", "target_counts", "global_norm"};
 bool is_without_rows(const std::string& op) {
   return kWithoutRows.contains(op) || op.starts_with("attention_") || op.starts_with("batched_matmul_");
 }
 
-// Rows lie anywhere, the elements of a row side by side.
+// Rows may be anywhere; the elements of a row are contiguous.
 TEST_P(Tensors, StridesOfRowsAreFree) {
   const std::vector<bool> here = given(true);
   int strided = 0;
@@ -155,7 +157,7 @@ TEST_P(Tensors, StridesOfRowsAreFree) {
     }
     expect_refused(with(6, 2), LIGERDSL_INVALID_SHAPE, "the last dimension needs a stride of 1");
     expect_refused(with(-1, 1), LIGERDSL_INVALID_SHAPE, "negative strides");
-    if (tensor.direction != Direction::in)  // all rows in one place
+    if (tensor.direction != Direction::in)  // all rows at one address
       expect_refused(with(0, 1), LIGERDSL_INVALID_ALIAS, "two indices");
     ++strided;
   }

@@ -1,4 +1,5 @@
-// Messages say what was expected, what came and what can be done, and only what is true of the call at hand.
+// Messages name the expected and the given value and a remedy, and say only what holds for the
+// call.
 #include "table_call.h"
 
 namespace ligerdsl::test {
@@ -8,7 +9,7 @@ class Texts : public testing::Test {
  protected:
   const TableContext context_{program::Target::cpu};
 
-  // The message of execute after `spoil` changed the arguments.
+  // Returns the message of execute after `spoil` changed the arguments.
   template <class Args>
   std::string message(const char* op, void (*spoil)(Args&), ligerdsl_status_t status) {
     TableCall call(op_named(op), 64, false);
@@ -70,7 +71,7 @@ TEST_F(Texts, BoundsAreShort) {
                "fused_linear_cross_entropy: `label_smoothing`: expected 0 <= label_smoothing <= 1, got 1.0000001");
 }
 
-TEST_F(Texts, WeightsWithoutElements) {
+TEST_F(Texts, EmptyWeightsAreNamed) {
   TableCall call(op_named("fused_linear_cross_entropy"), 64, false);
   call.make_tensors(4);
   auto args = *static_cast<const ligerdsl_fused_linear_cross_entropy_args_t*>(call.args());
@@ -84,7 +85,7 @@ TEST_F(Texts, WeightsWithoutElements) {
                "tensor without elements; one that is sharded over devices must be gathered before the call");
 }
 
-TEST_F(Texts, PositionsOfTheEmbeddingsGradient) {
+TEST_F(Texts, EmbeddingGradientPositionsAreNamed) {
   TableCall call(op_named("embedding_backward"), 64, false);
   ligerdsl_plan_t plan = nullptr;
   const auto refused = [&](ligerdsl_status_t status) {
@@ -106,8 +107,8 @@ TEST_F(Texts, PositionsOfTheEmbeddingsGradient) {
             "embedding_backward: `n_positions`: expected at least 1 with d_position_weight, got 0");
 }
 
-// A temperature whose reciprocal makes numbers of everyday size too large for f32.
-TEST_F(Texts, TemperaturesThatAreTooLow) {
+// The reciprocal of these temperatures makes ordinary logits too large for f32.
+TEST_F(Texts, LowTemperaturesAreRefused) {
   for (const char* op :
        {"cross_entropy", "fused_linear_cross_entropy", "fused_linear_cross_entropy_backward", "fused_linear_jsd"}) {
     TableCall call(op_named(op), 64, false);
@@ -119,8 +120,8 @@ TEST_F(Texts, TemperaturesThatAreTooLow) {
   }
 }
 
-// The size of what is not passed is that of another tensor that has it, or is asked for.
-TEST_F(Texts, GroupsOfGroupNorm) {
+// The size of an omitted tensor comes from another tensor with that size, or the error asks for it.
+TEST_F(Texts, GroupNormNamesItsGroups) {
   float values[48] = {};
   const auto tensor = [&](std::vector<int64_t>& shape) {
     return ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, static_cast<int32_t>(shape.size()),
@@ -149,8 +150,8 @@ TEST_F(Texts, GroupsOfGroupNorm) {
   EXPECT_EQ(call(), LIGERDSL_SUCCESS) << ligerdsl_last_error();
 }
 
-// An image is blamed, not the weight beside it, and the error says what to pass.
-TEST_F(Texts, ImagesAreTensorsOfThreeDimensions) {
+// The error names the image, not the weight, and says what to pass.
+TEST_F(Texts, GroupNormImagesNeedThreeDimensions) {
   float values[48] = {};
   int64_t shape[] = {1, 4, 2, 6}, channels[] = {4}, groups[] = {1, 2};
   const ligerdsl_tensor_t image = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 4, shape);
@@ -167,7 +168,7 @@ TEST_F(Texts, ImagesAreTensorsOfThreeDimensions) {
                "width] is passed as [N, C, height * width]");
 }
 
-TEST_F(Texts, OneModulationOfAllRows) {
+TEST_F(Texts, ModulationShapeIsNamed) {
   float values[24] = {};
   int64_t rows[] = {3, 8}, row[] = {8};
   const ligerdsl_tensor_t x = ligerdsl_tensor_make(values, {LIGERDSL_CPU, 0}, LIGERDSL_F32, 2, rows);
@@ -183,7 +184,7 @@ TEST_F(Texts, OneModulationOfAllRows) {
 }
 
 // The one-call form takes the dtype from the list, which may be missing.
-TEST_F(Texts, ListsOfTensors) {
+TEST_F(Texts, TensorListsAreChecked) {
   const lib::OpInfo& info = op_named("global_norm");
   const auto call = [&](const ligerdsl_tensor_t* tensors, int64_t count) {
     float norm = -1;

@@ -1,4 +1,4 @@
-// The one-call form with workspace from the caller, and how often operations ran.
+// The one-call form with the caller's workspace, and the counters of calls.
 #include <cstdlib>
 #include <map>
 
@@ -9,12 +9,12 @@ namespace {
 
 constexpr int64_t kRows = 16, kCols = 64;
 
-// Gives memory and remembers it.
+// Allocates memory and records it.
 struct Source {
   std::map<void*, size_t> live;
   int given = 0;
   bool exhausted = false;
-  size_t shift = 0;  // off the alignment that was asked for
+  size_t shift = 0;  // offset from the requested alignment
   ligerdsl_stream_t stream = nullptr;
 
   Context context() {
@@ -42,7 +42,7 @@ struct Source {
   }
 };
 
-// The gradient of a norm, whose partial sums need workspace.
+// The backward pass of a norm, whose partial sums need workspace.
 struct Backward {
   Owned x{LIGERDSL_F32, {kRows, kCols}}, d_y{LIGERDSL_F32, {kRows, kCols}}, d_x{LIGERDSL_F32, {kRows, kCols}},
       weight{LIGERDSL_F32, {kCols}}, rstd{LIGERDSL_F32, {kRows}}, d_weight{LIGERDSL_F32, {kCols}};
@@ -66,7 +66,7 @@ struct Backward {
   }
 };
 
-TEST(Workspace, IsTheCallersAndIsGivenBack) {
+TEST(Workspace, ComesFromCallerAndIsReturned) {
   Source source;
   const Context context = source.context();
   Backward backward;
@@ -78,7 +78,7 @@ TEST(Workspace, IsTheCallersAndIsGivenBack) {
   for (int64_t i = 0; i < kCols; ++i) EXPECT_EQ(backward.d_weight.floats()[i], 0.5f * kRows);
 }
 
-TEST(Workspace, NoMemoryIsAnError) {
+TEST(Workspace, ExhaustedMemoryIsAnError) {
   Source source;
   const Context context = source.context();
   Backward backward;
@@ -89,7 +89,7 @@ TEST(Workspace, NoMemoryIsAnError) {
   EXPECT_TRUE(source.live.empty());
 }
 
-TEST(Workspace, MisalignedMemoryIsRefusedAndGivenBack) {
+TEST(Workspace, MisalignedMemoryIsRefusedAndReturned) {
   Source source;
   source.shift = 8;
   const Context context = source.context();
@@ -99,7 +99,7 @@ TEST(Workspace, MisalignedMemoryIsRefusedAndGivenBack) {
   EXPECT_TRUE(source.live.empty());
 }
 
-TEST(Workspace, BothFunctionsOrNeither) {
+TEST(Workspace, NeedsBothFunctionsOrNeither) {
   ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
   config.workspace_free = [](void*, void*, ligerdsl_stream_t) {};
   ligerdsl_context_t context = nullptr;
@@ -108,7 +108,7 @@ TEST(Workspace, BothFunctionsOrNeither) {
   EXPECT_EQ(context, nullptr);
 }
 
-TEST(Calls, AreCountedByOperationWhenTheyRan) {
+TEST(Calls, AreCountedByOperation) {
   const Context context = Context::cpu(1);
   Backward backward;
   EXPECT_EQ(context.calls("rms_norm_backward"), 0);
@@ -129,7 +129,7 @@ TEST(Calls, AreCountedByOperationWhenTheyRan) {
   EXPECT_EQ(Context::cpu(1).calls("rms_norm_backward"), 0);
 }
 
-TEST(Calls, OfNoOperationAreAnError) {
+TEST(Calls, UnknownOperationIsAnError) {
   const Context context = Context::cpu(1);
   int64_t calls = -1;
   expect_failure(ligerdsl_context_calls(context.get(), "rms_norm", &calls), LIGERDSL_INVALID_ARGUMENT,

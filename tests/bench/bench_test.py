@@ -17,10 +17,10 @@ import xml.etree.ElementTree as ElementTree
 ROOT, LIBRARY, FOLDER = pathlib.Path(sys.argv[1]), sys.argv[2], pathlib.Path(sys.argv[3])
 sys.path.insert(0, str(ROOT / "bench"))
 
+import baselines  # noqa: E402
 import report  # noqa: E402
 import results  # noqa: E402
 import sets  # noqa: E402
-import shown  # noqa: E402
 import svg  # noqa: E402
 from ligerdsl_ctypes import Error, Library  # noqa: E402
 
@@ -51,7 +51,7 @@ class Sets(unittest.TestCase):
                              {"rms_norm", "layer_norm", "swiglu", "geglu", "rope", "cross_entropy", "softmax"})
 
     def test_the_commands_models_are_these(self):
-        source = (ROOT / "lib/cli/bench_cases.cpp").read_text()
+        source = (ROOT / "lib/cli/bench/bench_cases.cpp").read_text()
         layout = {"rope": "half", "rope_interleaved": "interleaved"}
         self.assertEqual(source.count("{\"llama") + source.count("{\"qwen") + source.count("{\"gemma") + source.count("{\"deepseek"), len(sets.MODELS))
         for name, m in sets.MODELS.items():
@@ -126,28 +126,38 @@ class Results(unittest.TestCase):
         self.assertEqual([(r["peer"], r["speedup"]) for r in results.ratios(rows)], [("torch", 3.0)])
 
 
-class Report(unittest.TestCase):
-    def setUp(self):
-        self.folder = FOLDER / "results"
-        shutil.rmtree(self.folder, ignore_errors=True)
-        self.folder.mkdir(parents=True)
+class Baselines(unittest.TestCase):
+    """`baselines.py add`, and the pages that report.py makes of its tables."""
 
-    def result(self, name, rows, commit=COMMIT, state="clean", **about):
+    def setUp(self):
+        self.folder = FOLDER / "baselines"
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def run_of(self, rows, commit=COMMIT, state="clean", **about):
         text = f"0.1.0-x commit {commit} {state}" if commit else "0.1.0-x"
-        file = results.ResultFile(self.folder / f"compare-{name}.json", {**ABOUT, **about, **results.build_fields(text)})
+        file = results.ResultFile(FOLDER / "run.json", {**ABOUT, **about, **results.build_fields(text)})
         file.add([row("copy", "fwd", (1 << 31,), "copy", 1000.0), *rows])
         return file
+
+    def add(self, rows, **about):
+        return baselines.Tables(self.folder).add(self.run_of(rows, **about).data)
+
+    def rows(self):
+        return baselines.Tables(self.folder).read("h200.csv")
+
+    def pages(self, goals=()):
+        """All pages as one text, and {name: plot}."""
+        files = report.report(self.folder, goals)
+        return "".join(text for name, text in files.items() if name.endswith(".md")), {name.split("/")[-1]: text for name, text in files.items()
+                                                                                    if name.endswith(".svg")}
 
     def page(self):
         return self.pages()[0]
 
-    def pages(self):
-        """What a reader sees of both pages, {name: plot}, and what is not shown."""
-        files, without = report.report(self.folder)
-        pages = [text for name, text in files.items() if name.endswith(".md")]
-        return "".join(pages), {name.split("/")[-1]: text for name, text in files.items() if name.endswith(".svg")}, without
+    def pair(self, ours, theirs, **more):
+        return [row("swiglu", "full", (16384, 14336), "ligerdsl", ours), row("swiglu", "full", (16384, 14336), "liger", theirs, **more)]
 
-    def test_the_page_shows_ours_peers_floor_and_plots(self):
+    def test_pages_show_ours_peers_bare_products_and_plots(self):
         rows = []
         for v in (40960, 81920, 122880):
             rows += [row("cross_entropy", "full", (4096, v), "ligerdsl", v / 100), row("cross_entropy", "full", (4096, v), "liger", v / 50)]
@@ -156,123 +166,114 @@ class Report(unittest.TestCase):
                  row("fused_linear_cross_entropy", "full", shape, "ligerdsl", 17600.0, us_sustained=18900.0, workspace_mb=1050.0),
                  row("fused_linear_cross_entropy", "full", shape, "quack_logits", 17000.0, us_sustained=18800.0)]
         rows += [row("rms_norm_chain", "chain", (2048, 4096), "ligerdsl", 26.5, us_graph=25.5),
-                 row("rms_norm_chain", "chain", (2048, 4096), "liger", 150.0, graph_error="not permitted"),
                  row("rms_norm", "fwd", (16384, 4096), "ligerdsl", 69.5), row("rms_norm", "fwd", (16384, 4096), "liger_cute", 139.0),
                  row("rms_norm", "full", (16384, 4096), "ligerdsl", 170.0), row("rms_norm", "full", (16384, 4096), "liger_cute", 340.0),
                  row("cross_entropy", "full", (4096, 40960), "ligerdsl", 800.0, dtype="f32"),
                  row("cross_entropy", "full", (4096, 40960), "compile_max", 880.0, dtype="f32"),
-                 row("flce_trained", "full", (4, 8, 16), "liger", 9.0, errors={"loss": 1e-7, "dx": 0.019, "dw": 0.014})]
-        file = self.result("new", rows)
-        file.fail(sets.Wanted("rms_norm", (4, 8)), "quack", "broke")
-        text, plots, without = self.pages()
-        for expected in ("| cross entropy | 4096x40960 | 409.6 | 819.2 | Liger | 2.00 |  |  | 0.60 |",
+                 row("flce_trained", "full", (2048, 1024, 32000), "liger", 9.0, errors={"loss": 1e-7, "dx": 0.019, "dw": 0.014})]
+        file = self.run_of(rows)
+        file.fail(sets.Wanted("rms_norm", (16384, 4096)), "quack", "broke: it | did")
+        baselines.Tables(self.folder).add(file.data)
+        text, plots = self.pages()
+        for expected in ("| cross entropy | 4096x40960 | 409.6 | 819.2 | Liger | 2.00 |  |  | 0.60 | 1, 1 |",
                          "| fused linear cross entropy, bursts | 4096x4096x128256 | 17.60 ms | 17.00 ms | QuACK, stored logits | 0.97 |",
                          "| rms norm | 16384x4096 | 170.0 | 340.0 | Liger CuTe | 2.00 | 2.00 |  | 0.60 |", "| cross entropy | 2 | 2.00 |  |  |",
                          "| 4096x4096x128256 | libligerdsl | 17.6 (1.10) | 18.9 (1.05) | 1 | 1050 | 1.0e-03 |",
-                         "| 2048x4096 | libligerdsl | 26.5 | 25.5 | 4.0 |",
-                         "| 2048x4096 | Liger | 150.0 | not permitted | 4.0 |", "| Liger |  |  |  | 1.0e-07, 1.9e-02, 1.4e-02 |",
-                         "| cross entropy f32 | 1 | 1.10 |  |  |",
-                         f"* 2030-01-02 run 1, commit {COMMIT[:12]}, NVIDIA H200, driver 580.0", "* rms_norm QuACK, 4x8: broke",
-                         "(cross_entropy-speed.svg)"):
+                         "| 2048x4096 | libligerdsl | 26.5 | 25.5 | 4.0 |", "| Liger |  |  |  | 1.0e-07, 1.9e-02, 1.4e-02 |",
+                         "| cross entropy f32 | 1 | 1.10 |  |  |", "| rms_norm | QuACK | 16384x4096 | broke: it / did |",
+                         f"| 2030-01-02 | 1 | {COMMIT[:12]} | NVIDIA H200 | 580.0 | 2.11.0 |", "(cross_entropy-speed.svg)"):
             self.assertIn(expected, text)
-        self.assertEqual((sorted(plots), without), (["cross_entropy-memory.svg", "cross_entropy-speed.svg"], []))
+        self.assertEqual(sorted(plots), ["cross_entropy-memory.svg", "cross_entropy-speed.svg"])
         drawing = ElementTree.fromstring(plots["cross_entropy-speed.svg"])
         self.assertEqual(len(drawing.findall("{http://www.w3.org/2000/svg}circle")), 6)
 
-    def pair(self, ours, theirs, **more):
-        return [row("swiglu", "full", (16384, 14336), "ligerdsl", ours), row("swiglu", "full", (16384, 14336), "liger", theirs, **more)]
+    def test_changed_sources_and_unknown_commits_are_refused(self):
+        for about, word in ({"state": "dirty"}, COMMIT), ({"commit": None}, "no commit"):
+            with self.assertRaisesRegex(baselines.Refused, word):
+                self.add(self.pair(1.0, 2.0), **about)
+            said = subprocess.run([sys.executable, "-B", ROOT / "bench/baselines.py", "add", "--baselines", self.folder, FOLDER / "run.json"],
+                                  capture_output=True, text=True)
+            self.assertEqual(said.returncode, 1)
+            self.assertIn("run.json", said.stderr)
+        self.assertEqual(self.rows(), [])
 
-    def test_changed_sources_are_refused_by_name(self):
-        self.result("fine", self.pair(1.0, 2.0))
-        self.result("changed", self.pair(1.0, 2.0), state="dirty")
-        with self.assertRaisesRegex(shown.Dirty, "compare-changed.json.*" + COMMIT):
-            self.page()
-        said = subprocess.run([sys.executable, "-B", ROOT / "bench/report.py", "--results", self.folder, "--docs", FOLDER / "docs"],
-                              capture_output=True, text=True)
-        self.assertEqual(said.returncode, 1)
-        self.assertIn("compare-changed.json", said.stderr)
+    def test_a_run_replaces_the_rows_of_its_cases_alone(self):
+        self.add(self.pair(100.0, 200.0) + [row("geglu", "full", (16384, 14336), "ligerdsl", 70.0)])
+        self.add(self.pair(90.0, 270.0), run=2, commit="f" * 40)
+        self.assertEqual([(r["kernel"], r["provider"], r["us"], r["run"], r["in_ours"]) for r in self.rows()],
+                         [("swiglu", "ligerdsl", "90", "2", "1"), ("swiglu", "liger", "270", "2", "3"), ("geglu", "ligerdsl", "70", "1", "1")])
+        self.assertEqual([run["commit"] for run in baselines.Tables(self.folder).read("runs.csv")], [COMMIT, "f" * 40])
+        self.add([row("geglu", "full", (16384, 14336), "ligerdsl", 71.0)], run=3)
+        self.assertEqual([run["run"] for run in baselines.Tables(self.folder).read("runs.csv")], ["2", "3"])  # run 1 has no row left
 
-    def test_results_without_a_commit_are_not_shown(self):
-        self.result("new", self.pair(100.0, 200.0))
-        self.result("old", self.pair(50.0, 60.0), commit=None, date="2031-01-01")
-        (self.folder / "bench-cpu-old.json").write_text(json.dumps({"build": "0.1.0-x", "date": "2031-01-01"}))
-        text, _, without = self.pages()
-        self.assertEqual(without, ["compare-old.json", "bench-cpu-old.json"])
-        self.assertIn("Not shown, of no commit: compare-old.json, bench-cpu-old.json.", text)
-        self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", text)
-
-    def test_the_last_run_goes_by_date_and_number(self):
-        other = "f" * 40
-        self.result("9", self.pair(90.0, 180.0), run=9, commit=other)
-        self.result("10", self.pair(100.0, 200.0), run=10)
-        self.result("zzz", self.pair(80.0, 160.0), run=11, date="2029-12-31", commit=other)
-        self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", self.page())
-        self.assertNotIn(other[:12], self.page())
-
-    def test_runs_of_a_commit_make_ranges_and_ratios_stay_within_a_run(self):
-        self.result("a", self.pair(100.0, 200.0), run=1)
-        self.result("b", self.pair(200.0, 500.0), run=2)
-        text = self.page()
-        self.assertIn("| swiglu | 16384x14336 | 100.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", text)  # not 1.00 or 5.00
-        # A run without peers gives times of ours and nothing to divide by.
-        self.result("c", [row("swiglu", "full", (16384, 14336), "ligerdsl", 50.0)], run=3)
-        self.assertIn("| swiglu | 16384x14336 | 50.0-200.0 | 200.0-500.0 | Liger | 2.00-2.50 |", self.page())
-
-    def test_the_best_peer_is_the_one_that_came_nearest_to_us(self):
+    def test_rows_that_no_page_shows_are_left_out(self):
         key = "swiglu", "full", (16384, 14336)
-        self.result("slow", [row(*key, "ligerdsl", 100.0), row(*key, "quack_tuned", 103.0)], run=1)
-        self.result("fast", [row(*key, "ligerdsl", 90.0), row(*key, "quack", 98.0)], run=2)  # less than 103, on a card that was faster
-        self.assertIn("| swiglu | 16384x14336 | 90.0-100.0 | 103.0 | QuACK tuned | 1.03 |", self.page())
+        self.add([row(*key, "ligerdsl", 100.0), row(*key, "liger", 200.0), row(*key, "liger_cute", 190.0), row(*key, "torch", 400.0), row(*key, "copy", 90.0),
+                  row("swiglu", "fwd", key[2], "ligerdsl", 50.0), row("swiglu", "fwd", key[2], "liger", 80.0), row("swiglu", "fwd", key[2], "torch", 200.0)])
+        self.assertEqual([(r["pass"], r["provider"]) for r in self.rows()],
+                         [("full", "ligerdsl"), ("full", "liger_cute"), ("full", "torch"), ("fwd", "ligerdsl"), ("fwd", "liger")])
+
+    def test_a_case_cut_short_leaves_the_table_as_it_was(self):
+        self.add(self.pair(100.0, 200.0))
+        file = self.run_of([row("swiglu", "full", (16384, 14336), "ligerdsl", 90.0)], run=2)
+        file.data["not_measured"].append("swiglu 16384x14336 bf16 liger: the budget of 9 s is spent")
+        said = baselines.Tables(self.folder).add(file.data)
+        self.assertIn("left out, time ended before liger", said[0])
+        self.assertEqual([r["us"] for r in self.rows()], ["100", "200"])
+
+    def test_a_second_run_adds_peers_with_their_ratio(self):
+        self.add(self.pair(100.0, 200.0))
+        file = self.run_of([row("swiglu", "full", (16384, 14336), "ligerdsl", 120.0), row("swiglu", "full", (16384, 14336), "compile_max", 132.0)], run=2)
+        baselines.Tables(self.folder).add(file.data, peers_only=True)
+        self.assertEqual([(r["provider"], r["us"], r["run"], r["in_ours"]) for r in self.rows()],
+                         [("ligerdsl", "100", "1", "1"), ("liger", "200", "1", "2"), ("compile_max", "132", "2", "1.1")])
+        self.assertIn("| swiglu | 16384x14336 | 100.0 | 132.0 | torch.compile max | 1.10 |", self.page())  # 1.10 of its run, not 1.32
+        other = self.run_of([row("swiglu", "full", (16384, 14336), "ligerdsl", 1.0), row("swiglu", "full", (16384, 14336), "quack", 2.0)], commit="f" * 40)
+        self.assertIn("another commit", baselines.Tables(self.folder).add(other.data, peers_only=True)[0])
 
     def test_a_peer_that_waits_counts_with_its_kernels_and_a_wrong_one_not(self):
         rows = self.pair(100.0, 300.0, us_kernels=220.0)
-        self.result("a", [*rows, row("swiglu", "full", (16384, 14336), "quack", 10.0, max_error=0.5)])
-        self.assertIn("| swiglu | 16384x14336 | 100.0 | 220.0 | Liger | 2.20 |", self.page())
-
-    def test_other_cards_have_the_first_table_alone(self):
-        self.result("a", self.pair(100.0, 200.0) + [row("swiglu", "fwd", (16384, 14336), "ligerdsl", 40.0)])
-        self.result("b", self.pair(120.0, 240.0), device="NVIDIA H100 80GB HBM3", run=2)
+        self.add([*rows, row("swiglu", "full", (16384, 14336), "quack", 10.0, max_error=0.5)])
         text = self.page()
-        self.assertLess(text.index("best peer, NVIDIA H200"), text.index("best peer, NVIDIA H100"))
-        self.assertEqual(text.count("## Fused"), 0)
+        self.assertIn("| swiglu | 16384x14336 | 100.0 | 220.0 | Liger | 2.20 |", text)
+        self.assertIn("| swiglu | QuACK | 16384x14336 | wrong: off by 0.5 |", text)
 
-    def test_no_best_peer_where_time_ran_out_for_one(self):
-        file = self.result("a", self.pair(100.0, 200.0))
-        self.assertIn("| swiglu | 16384x14336 |", self.page())
-        file.data["not_measured"].append("swiglu 16384x14336 bf16 compile: the budget of 9 s is spent")
-        file.write()
-        self.assertNotIn("| swiglu | 16384x14336 |", self.page())
-
-    def test_a_case_cut_short_leaves_the_complete_one_of_an_older_commit(self):
-        self.result("a", self.pair(100.0, 200.0), run=1, commit="e" * 40)
-        file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 90.0)], run=2)
-        file.data["not_measured"].append("swiglu 16384x14336 bf16 liger: the budget of 9 s is spent")
-        file.write()
-        self.assertIn("| swiglu | 16384x14336 | 100.0 | 200.0 | Liger | 2.00 |", self.page())
-
-    def test_only_what_no_shown_run_measured_is_listed(self):
-        self.result("a", self.pair(100.0, 200.0), run=1)
-        file = self.result("b", [row("swiglu", "full", (16384, 14336), "ligerdsl", 101.0)], run=2)
-        file.data["not_measured"] += ["swiglu 16384x14336 bf16 liger: the budget of 9 s is spent", "rope 1x2x3x4x5 bf16: the budget of 9 s is spent", "quack: cannot be imported"]
-        file.fail(sets.Wanted("swiglu", (16384, 14336)), "liger", "broke")
-        old = self.result("old", self.pair(1.0, 2.0), date="2029-01-01", commit="e" * 40)
-        old.data["not_measured"].append("of a run that is not shown")
-        old.write()
-        text = self.page()
-        self.assertIn("* quack: cannot be imported\n* For lack of time: rope 1x2x3x4x5 bf16\n", text)
-        for absent in ("broke", "9 s is spent", "not shown"):
-            self.assertNotIn(absent, text)
+    def test_other_cards_have_a_table_of_their_own(self):
+        self.add(self.pair(100.0, 200.0) + [row("swiglu", "fwd", (16384, 14336), "ligerdsl", 40.0)])
+        self.add(self.pair(120.0, 240.0), device="NVIDIA H100 80GB HBM3", run=2)
+        self.assertEqual(baselines.Tables(self.folder).gpus(), ["h100.csv", "h200.csv"])
+        files = report.report(self.folder)
+        self.assertIn("NVIDIA H200", files["performance.md"])
+        self.assertIn("The large cases, NVIDIA H100", files["performance/details.md"])
 
     def test_the_geometric_mean_is_of_every_large_case(self):
         rows = []
         for wanted in sets.geometric_mean():
             rows += [row(wanted.kernel, "full", wanted.shape, "ligerdsl", 10.0), row(wanted.kernel, "full", wanted.shape, "torch", 15.0)]
-        self.result("a", rows, run=1)
-        self.result("b", rows[:1] + [dict(rows[1], us=12.0)], run=2)
-        self.assertIn(f"Geometric mean of the ratio over the 12 large cases: {(1.5 ** 11 * 1.2) ** (1 / 12):.2f}-1.50.", self.page())
-        self.result("a", rows[2:], run=1)
-        self.result("b", [], run=2)
+        self.add([*rows[:1], dict(rows[1], us=12.0, us_p20=11.0, us_p80=13.0), *rows[2:]])
+        self.assertIn(f"Geometric mean of the 12 large cases: {(1.5 ** 11 * 1.2) ** (1 / 12):.2f}", self.page())
+        shutil.rmtree(self.folder)
+        self.add(rows[2:])
         self.assertNotIn("Geometric mean", self.page())
+
+    def test_goals_read_their_numbers_from_the_tables(self):
+        self.add(self.pair(100.0, 200.0))
+        goal = {"area": "A", "what": "gate", "goal": "0.7", "show": "copy", "select": "swiglu", "at": "0.7", "reached": "more", "limit": "why"}
+        self.assertIn("| gate | 0.7 | 16384x14336 **0.600**; more | why |", self.pages([goal])[0])
+        goal |= {"show": "us", "select": "swiglu full 16384x14336", "at": "150"}
+        self.assertIn("| gate | 0.7 | 100; Liger 200; more | why |", self.pages([goal])[0])
+        with self.assertRaisesRegex(KeyError, "no row of the baselines is of 'rope'"):
+            self.pages([goal | {"show": "copy", "select": "rope"}])
+
+    def test_a_run_on_a_cpu_and_a_compile_time_enter_their_tables(self):
+        tables, about = baselines.Tables(self.folder), {"build": f"0.1.0-x commit {COMMIT} clean", "date": "2030-01-02T00:00:00Z", "device": "a CPU"}
+        tables.add({**about, "threads": 2, "copy_gb_per_s": 20.0, "results": [
+            {"kernel": "rope", "settings": "dtype=f32", "median_ms": 3.0, "fraction_of_copy": 0.9, "fraction_of_same_size_copy": 0.8}]})
+        times = {"median_ms": 20.0, "p95_ms": 21.0, "phases_of_median_ms": {"builder": 1.0, "codegen": 15.0, "link": 2.0, "store": 2.0}}
+        tables.add({**about, "kernel": "k", "first": times, "cold": times, "disk": times})
+        text = self.page()
+        self.assertIn("| rope | dtype=f32 | 3.00 | 0.90 | 0.80 |", text)
+        self.assertIn("| a CPU | libligerdsl | k | 20 | 20 (21) | 1, 15, 2 | 20 (21) |", text)
 
     def test_a_plots_axis_holds_its_points(self):
         for value, top in ((0.7, 1), (1, 1), (1.2, 2), (2.1, 2.5), (99, 100), (4321, 5000)):
@@ -290,11 +291,18 @@ class Report(unittest.TestCase):
             self.assertLess(float(e.get("y")), float(drawing.get("height")))
             self.assertLess(float(e.get("x")) + 6 * len(e.text), float(drawing.get("width")))
 
-    def test_the_committed_page_is_generated(self):
-        files, _ = report.report(ROOT / "bench/results")
+    def test_the_committed_pages_are_generated(self):
+        files = report.report(ROOT / "bench/baselines", report.read_goals(ROOT / "bench/goals.csv"))
         there = [ROOT / "docs/performance.md", *(ROOT / "docs/performance").iterdir()]
         self.assertEqual({str(f.relative_to(ROOT / "docs")): f.read_text() for f in there}, files, "run python3 bench/report.py")
         self.assertLessEqual(files["performance.md"].count("\n"), 75, "one page")
+        for name in ("performance.md", "performance/details.md", "performance/goals.md"):
+            long = [line for line in files[name].split("\n") if len(line) > 100 and not line.startswith("|")]
+            self.assertEqual(long, [], name)
+
+    def test_the_tables_stay_small(self):
+        files = [*(ROOT / "bench/baselines").iterdir(), ROOT / "bench/goals.csv"]
+        self.assertLess(sum(path.read_text().count("\n") for path in files), 3000)
 
 
 class Floats:

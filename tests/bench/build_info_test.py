@@ -1,4 +1,5 @@
-"""build_info_test.py ROOT CMAKE FOLDER: the scripts that write the build id and the commit, on small trees of their own."""
+"""build_info_test.py ROOT CMAKE FOLDER: tests the scripts that write build id and commit, on small
+trees."""
 
 import os
 import pathlib
@@ -17,7 +18,7 @@ from results import build_fields  # noqa: E402
 
 
 def environment(**more):
-    """Without settings of the user or of a git hook that runs this test."""
+    """Returns the environment without settings of the user or of a git hook that runs this test."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     return {**kept, "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "LC_ALL": "C", **more}
 
@@ -64,7 +65,7 @@ class Commit(Tree):
         self.git("add", ".")
         self.git("commit", "-qm", "one")
 
-    def test_only_what_goes_into_the_binaries_makes_it_dirty(self):
+    def test_only_sources_of_binaries_make_it_dirty(self):
         clean = self.commit()
         self.assertRegex(clean, "^ commit [0-9a-f]{40} clean$")
         (self.root / "lib" / "README.md").write_text("other\n")
@@ -94,16 +95,16 @@ class Commit(Tree):
         expected, self.root = self.commit(), self.place / "clone"
         self.assertEqual(self.commit(), expected)
 
-    def test_without_git_or_its_trust_the_commit_is_unknown(self):
+    def test_commit_is_unknown_without_git_or_trust(self):
         (self.place / "empty").mkdir()
         self.assertEqual(self.commit(PATH=str(self.place / "empty")), " commit unknown")
         self.assertEqual(self.commit(GIT_TEST_ASSUME_DIFFERENT_OWNER="1"), " commit unknown")
 
-    def test_variables_of_a_hook_do_not_lead_elsewhere(self):
+    def test_variables_of_a_hook_are_ignored(self):
         clean = self.commit()
         self.assertEqual(self.commit(GIT_DIR="/nowhere", GIT_INDEX_FILE="/nowhere/index", GIT_WORK_TREE="/nowhere"), clean)
 
-    def test_the_commit_is_no_part_of_the_build_id(self):
+    def test_build_id_does_not_contain_the_commit(self):
         before = self.build_id()
         (self.root / "lib" / "README.md").write_text("other\n")
         self.git("commit", "-qam", "two")
@@ -113,7 +114,7 @@ class Commit(Tree):
 class Archive(Tree):
     def test_an_unpacked_archive_has_no_commit(self):
         self.assertEqual(self.commit(), " commit unknown")
-        self.git("init", "-q", where=self.place)  # also where another checkout is around it
+        self.git("init", "-q", where=self.place)  # another checkout may contain the archive
         self.git("add", ".", where=self.place)
         self.git("commit", "-qm", "of something else", where=self.place)
         self.assertEqual(self.commit(), " commit unknown")
@@ -132,7 +133,7 @@ class Archive(Tree):
 
 
 class Fields(unittest.TestCase):
-    def test_the_text_of_a_build_is_taken_apart(self):
+    def test_build_text_is_parsed(self):
         commit = "0123456789abcdef" * 2 + "01234567"
         for text, fields in ((f"0.1.0-x commit {commit} clean", (commit, False)), (f"0.1.0-x commit {commit} dirty", (commit, True)),
                              ("0.1.0-x commit unknown", (None, False)), ("0.1.0-x", (None, False)), ("", (None, False))):

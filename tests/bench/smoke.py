@@ -1,4 +1,7 @@
-"""smoke.py ROOT LIBRARY FOLDER: compare.py on the CPU, every kernel at tiny shapes beside torch, each row complete and right."""
+"""smoke.py ROOT LIBRARY FOLDER: runs compare.py on the CPU with every kernel at tiny shapes.
+
+Every row, ours and torch's, must be complete and right.
+"""
 
 import importlib.util
 import json
@@ -21,7 +24,8 @@ if not all(row["errors"] and max(row["errors"].values()) == row["max_error"] for
     sys.exit("a row lacks the errors of its outputs")
 if any(row["provider"] in ("compile_max", "quack_tuned") for row in rows):
     sys.exit("a contender that searches for long ran unasked")
-# A second run that resumes must measure nothing again; one with a budget of nothing must say what it left out.
+# A resumed run must measure nothing again. A run with a budget of 0 must list the cases it left
+# out.
 subprocess.run([*command, "--resume", out], check=True)
 again = json.loads(out.read_text())
 if again["rows"][1:] != first["rows"][1:]:
@@ -30,7 +34,7 @@ cut = subprocess.run([*command, "--budget-s", "0.001"])
 left = json.loads(out.read_text())["not_measured"]
 if cut.returncode != 5 or not left:
     sys.exit(f"a spent budget: exit code {cut.returncode}, {len(left)} cases left out; expected 5 and all of them")
-# Jobs: a file for each, of one run; the second one's budget is its own.
+# Jobs: one file per job, all of one run; the second job has its own budget.
 for old in folder.glob("jobs/*"):
     old.unlink()
 jobs = subprocess.run([*tool, "--out", folder / "jobs", "--run", "7", "--only", "rms_norm", "--jobs", "smoke=60", "smoke+smoke=0.001"])

@@ -1,4 +1,5 @@
-"""tuners_test.py ROOT COMMAND FOLDER: bench/tuners.py without a GPU: what it counts, and a run of our side on the CPU."""
+"""tuners_test.py ROOT COMMAND FOLDER: tests bench/tuners.py without a GPU: its counts, and our side
+on the CPU."""
 
 import ast
 import json
@@ -21,7 +22,7 @@ class Tuners(unittest.TestCase):
         for name in ("tuners.py", "tuners_triton.py", "tuners_kernels.py"):
             ast.parse((ROOT / "bench" / name).read_text())
 
-    def test_as_many_configurations_on_both_sides(self):
+    def test_both_sides_try_equally_many_configurations(self):
         self.assertEqual(len(tuners_triton.fields()), tuners.CONFIGURATIONS)
         for count in (1, 7, 24, tuners.CONFIGURATIONS):
             chosen = tuners_triton.chosen(count)
@@ -30,14 +31,14 @@ class Tuners(unittest.TestCase):
         for one in tuners_triton.fields():
             self.assertEqual(tuners_triton.config_numbers(tuners_triton.config_text(*one)), one)
 
-    def test_as_many_timed_launches(self):
+    def test_timed_launches_are_counted(self):
         trials = [{"fate": "ok", "samples": 5, "us": [1.0]}, {"fate": "slow", "samples": 5, "us": [9.0]},
                   {"fate": "compile", "samples": 0, "us": []}, {"fate": "ok", "samples": 45, "us": [1.0]}]
         launches = tuners.timed_launches(trials)
         self.assertEqual(launches, 2 * (8 + 3 + 48))
         for configurations in (1, 5, 48):
             self.assertGreaterEqual(tuners.samples_each(launches, configurations) * configurations, launches)
-        source = (ROOT / "lib/cli/tune_worker.cpp").read_text()
+        source = (ROOT / "lib/cli/tune/tune_worker.cpp").read_text()
         self.assertIn(f"constexpr int kFirstSamples = {tuners.FIRST_SAMPLES};", source)
 
     def test_our_side_runs(self):
@@ -62,7 +63,7 @@ class Tuners(unittest.TestCase):
                 self.assertEqual({one[mode]["error"] for mode in result["modes"]}, {"Triton needs a GPU"})
             self.assertEqual(set(row["medians"]), {"ligerdsl"})
 
-    def test_a_command_that_fails_is_said(self):
+    def test_failed_command_is_reported(self):
         out = FOLDER / "failed.json"
         done = subprocess.run([sys.executable, "-B", ROOT / "bench/tuners.py", "--command", COMMAND, "--device", "cpu", "--out", out, "--operations",
                                "no_such_operation", "--shapes", "64x512", "--repetitions", "1"], stdout=subprocess.PIPE, text=True)

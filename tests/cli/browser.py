@@ -1,4 +1,4 @@
-"""A headless Chromium that a test looks at pages with, over the DevTools protocol on a pipe."""
+"""A headless Chromium that shows pages to a test, over the DevTools protocol on a pipe."""
 
 import base64
 import itertools
@@ -16,19 +16,21 @@ def find_chromium():
 
 
 class Browser:
-    """Use as a context. `events` holds all that the browser told, in order."""
+    """A browser as a context manager. `events` holds all events of the browser in order."""
 
     def __init__(self, profile):
         to_browser, ours_out = os.pipe()
         ours_in, from_browser = os.pipe()
 
         def numbered():
-            # The browser reads descriptor 3 and writes 4. What they are copied from must not be one of them.
+            # The browser reads descriptor 3 and writes 4. The descriptors copied to them must
+            # differ from both.
             source, target = os.dup2(to_browser, 100), os.dup2(from_browser, 101)
             os.dup2(source, 3)
             os.dup2(target, 4)
 
-        # Without its sandbox, which a container's root cannot set up; the pages are the test's own.
+        # Without a sandbox, which root cannot set up in a container; the test wrote the pages
+        # itself.
         self.process = subprocess.Popen([find_chromium(), "--headless", "--no-sandbox", "--remote-debugging-pipe", "--disable-gpu",
                                          "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
                                          "--no-first-run", f"--user-data-dir={profile}", "about:blank"],
@@ -79,7 +81,7 @@ class Browser:
             return answer["result"]
 
     def wait_for(self, method, begin):
-        """Of the events from number `begin` on."""
+        """Returns the first event `method` at or after index `begin`."""
         while True:
             for event in self.events[begin:]:
                 if event.get("method") == method:
@@ -87,7 +89,7 @@ class Browser:
             self.events.append(self.receive())
 
     def open(self, path, width=1200, height=900, dark=False):
-        """Loads a file of this machine; milliseconds until everything was there."""
+        """Loads a local file; returns the milliseconds until everything was loaded."""
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600)
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
         begin = len(self.events)

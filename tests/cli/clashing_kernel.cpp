@@ -1,4 +1,4 @@
-// One kernel, which cannot be registered: a field of its Meta has the name of a launch setting.
+// A kernel that cannot be registered: a field of its meta struct has the name of a launch setting.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;

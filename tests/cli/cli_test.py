@@ -1,6 +1,6 @@
 """cli_test.py COMMAND plain|compiled FOLDER: runs the command on every row of a table and checks exit code and output.
 
-A row: arguments, exit code, words that stand in stdout or stderr.
+Each row has arguments, an exit code, and words that stdout or stderr must contain.
 """
 
 import json
@@ -17,7 +17,7 @@ from command import SMALL_FLUSH
 
 command, part, folder = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3])
 
-# Every operation binds all arguments of its kernels, for both targets: `program` needs no compiler.
+# Every operation binds all arguments of its kernels for both targets. `program` needs no compiler.
 RECORDED = """\
 vector_add
 scale dtype=bf16
@@ -94,7 +94,7 @@ adamw_step copy_dtype=bf16
 adamw_step with_device_step=1 with_clip_factor=0
 global_norm with_nonfinite=1"""
 
-# Every operation beside its formula (lib/cli/oracle), with the options that change it.
+# Every operation is compared with its float64 reference, with the options that change it.
 CHECKED = """\
 vector_add N=1000
 vector_add dtype=bf16 N=1000 in_place=1
@@ -239,7 +239,7 @@ global_norm N=1000 T=3 with_nonfinite=1
 global_norm N=1000 T=3 with_steps=1 with_skipped=1
 global_norm N=0 T=2"""
 
-# The same of what multiplies matrices, where a CBLAS library is there.
+# The same for operations that need a CBLAS library for their matmuls.
 CHECKED_PRODUCTS = """\
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 softcap=5
 fused_linear_cross_entropy N=20 V=50 H=16 d_weight_dtype=f32 use_token_scaling=1 with_class_weight=1 lse_square_scale=1e-3 with_z_loss=1
@@ -258,6 +258,10 @@ fused_linear_jsd N=20 V=50 H=16 T=8 beta=1 reduction=sum in_place=1 d_weight_dty
 PLAIN = [
     ("--version", 0, ["ligerdsl 0.", " commit "]),
     ("--help", 0, ["doctor", "compile", "bench"]),
+    ("check", 2, ["nothing to check", "--all"]),
+    ("check --all vector_add", 2, ["exclude each other"]),
+    ("check vector_ad", 2, ["no operation 'vector_ad'", "vector_add"]),
+    ("check --help", 0, ["--all", "Every operation of the library"]),
     ("help", 0, ["doctor", "compile", "bench"]),
     ("help table import", 0, ["ligerdsl table import", "--output"]),
     ("help tune extra", 2, ["tune has no commands", "extra"]),
@@ -343,7 +347,8 @@ PLAIN = [
 
 COMPILED = [
     ("compile matmul_nt dtype=bf16 K=768 N=50257 --variant factors --target sm_90a --emit ptx", 0, ["wgmma.mma_async", "st.global.b16"]),
-    # What changes of layout take of shared memory leaves the default's ring its tensor copies.
+    # Layout conversions use little enough shared memory for the default's ring to keep its TMA
+    # copies.
     ("compile matmul_tn dtype=bf16 c_dtype=f32 beta=1 n_rows=128256 n_cols=4096 K=1024 --target sm_90a --emit ptx", 0,
      ["wgmma.mma_async", "cp.async.bulk.tensor", "red.relaxed.gpu.global.add.v4.f32"]),
     ("doctor", 0, ["compiler", "is right on", " commit "]),
@@ -358,7 +363,7 @@ COMPILED = [
     ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a --emit config", 0,
      ["rms_norm_forward config.keep=registers config.rows=1 config.num_warps=16 config.vectors=0 config.num_ctas=1 config.min_ctas_per_sm=4"]),
     ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=8 config.min_ctas_per_sm=3", 0, [".reqntid 256", ".minnctapersm 3"]),
-    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=1", 2, ["would hold 32 vectors", "use more warps"]),
+    ("compile rms_norm_forward dtype=bf16 H=8192 --target sm_90a config.num_warps=1", 2, ["expected at most 16, got 32", "use more warps"]),
     ("compile rms_norm_forward config.num_warp=8", 2, ["no setting 'config.num_warp'", "did you mean 'config.num_warps'", "config.keep"]),
     ("compile rms_norm_forward config.num_warps=3", 2, ["config.num_warps: expected one of 1, 2, 4, 8, 16, 32, got '3'"]),
     ("compile rms_norm_forward config.keep=register", 2, ["config.keep", "did you mean 'registers'"]),
@@ -415,7 +420,7 @@ def write_npy(path, values):
 
 
 def contradictions():
-    """What --in says about sizes and what settings and other arrays say."""
+    """--in, settings and other arrays may give contradictory sizes."""
     write_npy(folder / "three.npy", [1.0, 2.0, 3.0])
     write_npy(folder / "four.npy", [1.0, 2.0, 3.0, 4.0])
     three, four = f"{folder}/three.npy", f"{folder}/four.npy"
@@ -453,7 +458,7 @@ def files_and_json():
     expect(code == 0 and struct.unpack("<3f", (folder / "out.npy").read_bytes()[-12:]) == (1.5, 2.25, 0.0), "out.npy")
     code, output, text = run(["bench", "vector_add", "N=1000", "--budget-ms", "5", "--copy-bytes", "1000000", "--json", "-"])
     expect(code == 0 and json.loads(text)["results"][0]["gb_per_s"] > 0, output)
-    expect(code == 0 and json.loads(text)["results"][0]["peak_bytes"] == 4000, output)  # out; no workspace
+    expect(code == 0 and json.loads(text)["results"][0]["peak_bytes"] == 4000, output)  # only `out`: there is no workspace
     code, output, _ = run(["bench", "swiglu_forward", "N=10", "F=100", "--budget-ms", "5", "--copy-bytes", "1000000", "--plot",
                            str(folder / "bench.svg"), "--json", str(folder / "bench.json")])
     bars = ElementTree.parse(folder / "bench.svg").findall(".//{http://www.w3.org/2000/svg}polygon") if code == 0 else []
@@ -508,13 +513,15 @@ def bench_over_axes():
     code, output, _ = run(["bench", "softmax_forward", *quick, "--vs", str(folder)])
     expect(code == 2 and "--vs: " in output, output)
 
-    # Another device, driver or number of threads: nothing is measured, and both values are named.
+    # After a change of device, driver or threads, nothing is measured and the error names both
+    # values.
     for name, value, said in [("device", "Another CPU", '"Another CPU"'), ("threads", 4711, "threads then 4711"), ("cold", False, "warm caches"),
                               ("driver", 12080, "driver then 12080")]:
         (folder / "other.json").write_text(json.dumps(json.loads(earlier.read_text()) | {name: value}))
         code, output, text = run(["bench", "softmax_forward", "N=8", "--axis", "H=64:256*2", "--axis", "dtype=f32", *quick, "--vs", str(folder / "other.json")])
         expect(code == 5 and said in output and ", now " in output and not text, f"{name}: exit {code}: {output}{text}")
-    # However wide the spread of then, three times slower is slower; and what is within it is not significant.
+    # A threefold slowdown counts as slower for any earlier spread, and a change within the
+    # spread does not.
     for change, always in ((1 / 50, True), (1, False)):
         other = json.loads(earlier.read_text())
         for result in other["results"]:
@@ -544,7 +551,8 @@ def remarks_as_data():
     kernels = json.loads(text) if code == 0 else []
     remarks = [remark for kernel in kernels for remark in kernel["remarks"] if remark["pass"] == "place-tiles"]
     expect(len(remarks) == 1 and remarks[0]["file"].endswith("softmax.cpp") and remarks[0]["line"] > 0 and remarks[0]["column"] > 0
-           and remarks[0]["text"].startswith("resident rows are not kept: sm_80"), output)
+           and remarks[0]["text"].startswith("resident rows are not kept: sm_80")
+           and remarks[0]["id"] == "no-bulk-copies", output)
 
 
 def schedules_as_data():
@@ -557,7 +565,8 @@ def schedules_as_data():
 
 
 def schedules_are_settings():
-    """What --emit config prints gives the same schedule and the same code, and is not only what the heuristic says."""
+    """Settings printed by --emit config give the same schedule and code, and settings override the
+    heuristic."""
     for kernel in ["rms_norm_forward dtype=bf16 H=8192", "layer_norm_backward dtype=bf16 H=1024", "cross_entropy dtype=bf16 V=128256",
                    "adamw_step", "embedding_backward H=512 V=1000", "rope D=128", "swiglu_forward F=4096"]:
         for target in ["sm_90a", "sm_120", "cpu"]:
@@ -572,8 +581,9 @@ def schedules_are_settings():
     expect(other[0] != other[1], "config.vectors=2 changes nothing")
 
 
-def checks_against_formulas():
-    """Not against the program itself: LLAMA rounds twice, which the formula does not know."""
+def checks_against_references():
+    """The check uses the reference, not the program: LLAMA casting rounds twice, the reference does
+    not."""
     code, output, text = run("run rms_norm_forward dtype=bf16 casting=llama N=2 H=64 --check --json -".split())
     errors = {one["output"]: one["max_error_of_scale"] for one in json.loads(text)} if code == 0 else {}
     expect(0 < errors.get("y", 0) < 1e-2, output)
@@ -588,8 +598,23 @@ def checks_against_formulas():
         expect(code == 0 and "right" in output, f"{line}\n{output}")
 
 
+def checks_operations():
+    """`check` runs each operation once, and a fault makes its exit code 1."""
+    operations = [one["name"] for one in json.loads(run(["list", "--json", "-"])[2])["operations"]]
+    code, output, text = run(["check", "--all", "--json", "-"])
+    checked = json.loads(text)
+    expect([one["operation"] for one in checked] == operations, output)
+    faults = [fault for one in checked for fault in one["faults"]]
+    expect(code == (1 if faults else 0), f"check --all: exit {code}\n{faults}")
+    expect(all("CBLAS" in fault for fault in faults), f"check --all: {faults}")
+    code, output, text = run(["check", "softmax_forward", "vector_add"])
+    expect(code == 0 and "2 of 2 operations right on cpu" in text, f"exit {code}\n{output}{text}")
+    code, output, text = run(["check", "vector_add"], LIGERDSL_COMPILER="/missing/compiler.so", LIGERDSL_CACHE="off")
+    expect(code == 1 and "NOT RUN" in text and "0 of 1 operation right" in text, f"exit {code}\n{output}{text}")
+
+
 def every_operation_is_right():
-    """Its outputs are compared, all of them, and are results: not the zeros of fresh memory."""
+    """All outputs of an operation are compared, and they are not the zeros of fresh memory."""
     results = folder / "checked"
     for line in CHECKED.splitlines():
         shutil.rmtree(results, ignore_errors=True)
@@ -610,7 +635,7 @@ def compiles_in_a_process():
         expect(code == 0 or (code == 4 and ("MEGABYTES" in output or "libligerdsl-compiler.so" in output or "compile-worker" in output)),
                f"{megabytes} MiB: exit {code}\n{output[-500:]}")
         expect(code == 0 or megabytes != "4096", "4 GiB are enough")
-    # A worker that fails leaves a file from which the compile can be repeated.
+    # A worker that fails leaves a file that reproduces the compile.
     code, output, _ = run(norm, LIGERDSL_COMPILE_WORKER="/bin/false", LIGERDSL_REPRODUCER_DIR=str(folder))
     files = list(folder.glob("*.reproducer"))
     expect(code == 4 and "exit status 1" in output and len(files) == 1 and str(files[0]) in output, output)
@@ -629,10 +654,11 @@ if part == "compiled":
     files_and_json()
     bench_over_axes()
     remarks_as_data()
+    checks_operations()
     every_operation_is_right()
     schedules_as_data()
     schedules_are_settings()
-    checks_against_formulas()
+    checks_against_references()
     compiles_in_a_process()
 print(f"{failures} failures")
 sys.exit(failures != 0)

@@ -1,4 +1,4 @@
-"""What the tests of the command share: running it in a known environment, and expectations that are counted."""
+"""Shared helpers: run the command in a known environment, and count failed expectations."""
 
 import json
 import os
@@ -8,7 +8,8 @@ import signal
 import subprocess
 import sys
 
-# Tests measure to see that it works: overwriting a large last-level cache before each sample takes most of their time.
+# The tests check that measuring works. Flushing a large last-level cache before each sample would
+# take most of their time.
 SMALL_FLUSH = {"LIGERDSL_COLD_MEGABYTES": "8"}
 
 failures = 0
@@ -22,7 +23,7 @@ def expect(right, text):
 
 
 class Command:
-    """The command with a cache folder of its own and none of the variables that somebody set outside."""
+    """The command with its own cache folder and without LIGERDSL variables of the environment."""
 
     def __init__(self, path, cache):
         self.path = path
@@ -30,7 +31,10 @@ class Command:
         self.environment |= {"LIGERDSL_CACHE_DIR": str(cache), "LC_ALL": "C"} | SMALL_FLUSH
 
     def run(self, *arguments, stdin="", before=(), **environment):
-        """Exit code, stdout, stderr. A variable that is None is unset; `before` is a command that runs the command."""
+        """Returns exit code, stdout and stderr.
+
+        A variable that is None is unset; `before` is a command that runs the command.
+        """
         variables = {name: value for name, value in (self.environment | environment).items() if value is not None}
         done = subprocess.run([*before, self.path, *map(str, arguments)], capture_output=True, text=True, input=stdin, env=variables)
         return done.returncode, done.stdout, done.stderr
@@ -46,17 +50,20 @@ class Command:
 
 
 def default_signals():
-    """For a child that is sent SIGINT: who starts the tests in a shell's background has it ignored."""
+    """Restores the default of SIGINT in a child: a shell's background jobs ignore it."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def trials(store):
-    """What `tune` kept in its store."""
+    """Returns the trials in a store of `tune`."""
     return [json.loads(line) for line in store.read_text().splitlines()]
 
 
 def main(tests):
-    """One function of a file, named without test_: COMMAND KERNELS.so FOLDER TEST. CMakeLists.txt makes a test of each."""
+    """Runs the function test_TEST of a file: COMMAND KERNELS.so FOLDER TEST.
+
+    CMakeLists.txt makes a test of each function.
+    """
     path, kernels, folder, name = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), pathlib.Path(sys.argv[3]).resolve(), sys.argv[4]
     folder /= name
     shutil.rmtree(folder, ignore_errors=True)

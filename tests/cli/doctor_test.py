@@ -1,4 +1,5 @@
-"""doctor_test.py COMMAND FOLDER: what `ligerdsl doctor` says of things that are not there, and its exit code."""
+"""doctor_test.py COMMAND FOLDER: reports of `ligerdsl doctor` about missing components, and its
+exit code."""
 
 import os
 import pathlib
@@ -14,7 +15,7 @@ shutil.rmtree(folder, ignore_errors=True)
 folder.mkdir(parents=True)
 cache = folder / "cache"
 ligerdsl = Command(path, cache)
-ligerdsl.environment |= {"LIGERDSL_LIBCUDA": "/nowhere/libcuda.so"}  # the same with and without a GPU
+ligerdsl.environment |= {"LIGERDSL_LIBCUDA": "/nowhere/libcuda.so"}  # equal with and without a GPU
 
 
 def finding(subject, code=0, **environment):
@@ -94,7 +95,7 @@ def libraries_and_programs():
                           ("echo; echo plain 5.4; echo more", "plain 5.4, for"), ("exit 3", "--version says nothing (exit status 3)")):
         (programs / "ptxas").write_text(f"#!/bin/sh\n[ \"$1\" = --version ] || exit 9\n{text}\n")
         says("ptxas", "works", [str(programs / "ptxas"), version], PATH=f"/nowhere:{programs}")
-    says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # there, and no program
+    says("cuobjdump", "absent", ["not in PATH"], PATH=str(programs))  # exists but cannot run
     cblas = finding("cblas")
     if cblas["works"]:
         expect(".so" in cblas["text"] and cblas["text"].startswith("/"), cblas)

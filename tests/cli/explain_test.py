@@ -1,4 +1,4 @@
-"""`ligerdsl explain`: what it says is what `compile` makes, and who decided is who did.
+"""Tests that `ligerdsl explain` agrees with `compile` and names the source of each choice.
 
 Usage: explain_test.py COMMAND KERNELS.so FOLDER
 """
@@ -79,14 +79,16 @@ def test_table(ligerdsl, folder):
 
 
 def test_resources(ligerdsl, folder):
-    """Of a GPU that is not here: what ptxas reports, and the limit that it makes the smallest."""
+    """Resources for a GPU that is absent: the report of ptxas, and the resource that limits
+    occupancy."""
     tools = folder / "tools"
     tools.mkdir()
     (tools / "ptxas").write_text(FAKE_PTXAS)
     (tools / "ptxas").chmod(0o755)
     here = {"PATH": f"{tools}:{os.environ['PATH']}"}
     arguments = ["rms_norm_forward", "dtype=bf16", "H=8192", "config.num_warps=8", "config.min_ctas_per_sm=0", "--target", "sm_90a"]
-    # Of 64 Ki registers in four parts, 2,048 threads, 32 CTAs: warps of 32 x 64 registers fill a part at 8.
+    # An SM has 64 Ki registers in four partitions, 2,048 threads and 32 CTAs. Warps of 32 x 64
+    # registers fill a partition at 8.
     for registers, ctas, limiter in (("64", 4, "registers"), ("16", 8, "threads"), ("255", 1, "registers")):
         environment = {**here, "FAKE_REGISTERS": registers}
         kernel = ligerdsl.json("explain", *arguments, **environment)["kernels"][0]
@@ -116,38 +118,40 @@ def head(ligerdsl, *settings, op=""):
 
 
 def test_call(ligerdsl):
-    """How a call goes: the head's chunks, logits and d_weight, as the limit of its workspace decides."""
+    """Facts of a call: chunks, logits and d_weight of the lm_head, depending on the workspace
+    limit."""
     size = ["H=512", "V=8192"]
     facts, default = head(ligerdsl, *size, "N=1024", "products=kernels", "d_weight_dtype=f32")
-    expect(facts["chunks"] == "one, of 1024 rows" and facts["d_weight"] == "one product" and "6.00 N H V flop" in facts["products"], f"{facts}")
+    expect(facts["chunks"] == "one, of 1024 rows" and facts["d_weight"] == "one matmul" and "6.00 N H V flop" in facts["products"], f"{facts}")
     expect("library's own kernels" in facts["products"] and "their exponentials in bf16, 1024 x 8192 of them" in facts["logits"], f"{facts}")
     expect(default > 1024 * 8192 * 2, f"{default}")
-    for dtype, rows in (("bf16", 512), ("f32", 1024)):  # as many rows of exponentials as d_weight's memory has room for
+    for dtype, rows in (("bf16", 512), ("f32", 1024)):  # rows of exponentials that d_weight's memory holds
         facts, small = head(ligerdsl, *size, f"N={rows}", f"d_weight_dtype={dtype}", "max_workspace_bytes=4000000")
         expect(facts["chunks"] == f"one, of {rows} rows" and "6.00 N H V flop" in facts["products"], f"{facts}")
-        expect("where d_weight will be" in facts["logits"] and "from the last one on" in facts["d_weight"], f"{facts}")
+        expect("in d_weight's memory" in facts["logits"] and "from the last to the first" in facts["d_weight"], f"{facts}")
         expect("again" not in facts["d_weight"] and small <= 4000000, f"{facts} {small}")
     facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=bf16", "max_workspace_bytes=4000000")
-    expect("1536 rows multiplied again" in facts["d_weight"] and "7.50 N H V flop" in facts["products"], f"{facts}")
+    expect("1536 rows computed again" in facts["d_weight"] and "7.50 N H V flop" in facts["products"], f"{facts}")
     facts, small = head(ligerdsl, *size, "N=4096", "d_weight_dtype=f32", "max_workspace_bytes=16000000")
     expect(facts["chunks"].startswith("one of 1024 rows, then ") and "6.00 N H V flop" in facts["products"] and small <= 16000000, f"{facts} {small}")
-    expect("most of the first chunk where d_weight will be" in facts["logits"] and "products are added" in facts["d_weight"], f"{facts}")
+    expect("most of the first chunk in d_weight's memory" in facts["logits"] and "other chunks are added" in facts["d_weight"], f"{facts}")
     facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=bf16", "products=library", "max_workspace_bytes=60000000")
-    expect("stored in bf16" in facts["logits"] and "are multiplied again" in facts["d_weight"] and "8.00 N H V flop" in facts["products"], f"{facts}")
+    expect("stored in bf16" in facts["logits"] and "are computed again" in facts["d_weight"] and "8.00 N H V flop" in facts["products"], f"{facts}")
     facts, _ = head(ligerdsl, *size, "N=2048", "d_weight_dtype=0", "with_d_x=0", "products=kernels")
-    expect(facts["ignored rows"] == "left out in tiles of 128 rows none of which counts", f"{facts}")
+    expect(facts["ignored rows"] == "skipped in tiles of 128 rows without a counted row", f"{facts}")
     expect(facts["logits"].startswith("not stored, nor") and "2.00 N H V flop" in facts["products"] and "d_weight" not in facts, f"{facts}")
     facts, _ = head(ligerdsl, *size, "N=2048", "with_d_x=0", "d_weight_dtype=bf16", "max_workspace_bytes=60000000", "products=library", op="_backward")
     expect("none" in facts["chunks"] and facts["products"].endswith("4.00 N H V flop") and " once" in facts["d_weight"], f"{facts}")
-    # Who multiplies by AUTO: what writes an lse and what reads it agree, whatever else they are asked for.
+    # With AUTO, calls that write an lse and calls that read it use the same matmul
+    # library, whatever else they compute.
     for limit in ([], ["max_workspace_bytes=60000000"]):
         facts, _ = head(ligerdsl, *size, "N=2048", "with_d_x=0", "d_weight_dtype=0", *limit)
         expect("library's own kernels" in facts["products"], f"{facts}")
         for settings, op in ((["with_d_x=0", "d_weight_dtype=0", "with_lse=1"], ""), (["d_weight_dtype=bf16", "with_lse=1"], ""), (["d_weight_dtype=bf16"], "_backward")):
             facts, _ = head(ligerdsl, *size, "N=2048", *settings, *limit, op=op)
             expect(facts["products"].startswith("by a matrix library"), f"{settings} {limit} {facts}")
-    # cuBLASLt is slow where V is no multiple of 8, the own kernels are not: every launch takes TMA and the aligned variant.
-    # Rows of H elements that are no vectors are slow in both.
+    # cuBLASLt is slow if V is not a multiple of 8. Our kernels are not: every launch uses TMA and
+    # the aligned variant. Rows of H elements that are not aligned are slow in both.
     for op, settings in (("", []), ("", ["with_lse=1"]), ("_backward", [])):
         facts, _ = head(ligerdsl, "H=512", "V=8193", "N=1024", "d_weight_dtype=bf16", *settings, op=op)
         expect("by the library's own kernels" in facts["products"], f"{op} {settings} {facts}")
@@ -161,7 +165,7 @@ def test_call(ligerdsl):
     few = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=16", "N=4096", "K=4096", "--target", "sm_90a")["call"]["facts"]
     many = ligerdsl.json("explain", "matmul_nt", "dtype=bf16", "M=4096", "N=4096", "K=4096", "--target", "sm_90a")["call"]["facts"]
     expect(few["schedule"] == "that of up to 64 rows" and many["schedule"] == "that of any number of rows", f"{few} {many}")
-    # What is launched: the first block of exponentials and the others, for each chunk; d_weight block by block.
+    # Launches: the first block of exponentials and the other blocks, per chunk; d_weight by blocks.
     launches = {row.get("kernel"): row for row in ligerdsl.json("explain", "fused_linear_cross_entropy", "dtype=bf16", *size, "N=512", "d_weight_dtype=bf16",
                                                                 "max_workspace_bytes=4000000", "--target", "sm_90a")["call"]["launches"]}
     expect(launches["linear_exponentials_bf16"]["launches"] == 2 and launches["linear_exponentials_bf16"]["variant"] == "aligned", f"{launches}")
@@ -189,10 +193,10 @@ def test_time(ligerdsl):
 
 
 def test_interrupt(ligerdsl, kernels):
-    """Ctrl-C while it measures leaves out the times; a second one ends a kernel that hangs."""
+    """Ctrl-C during a measurement leaves out the times; a second one ends a kernel that hangs."""
     process = subprocess.Popen([ligerdsl.path, "explain", "softmax_forward", "H=16384", "N=16384"], env=ligerdsl.environment | {"LIGERDSL_LOG": "debug"},
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while "softmax" not in (line := process.stderr.readline()) and line:  # the kernel is there, what is measured follows
+    while "softmax" not in (line := process.stderr.readline()) and line:  # the kernel is compiled, the measurement follows
         pass
     time.sleep(0.5)
     process.send_signal(signal.SIGINT)
@@ -222,7 +226,7 @@ def test_loaded(ligerdsl, kernels):
 
 
 def test_loaded_table(ligerdsl, kernels, folder):
-    """An author's kernel has what a program takes that asks ligerdsl::tuned; every command builds that."""
+    """Every command builds an author's kernel as a program does that calls ligerdsl::tuned."""
     table = folder / "loaded.json"
     for target in ([], ["--target", "sm_90a"]):
         arguments = ["--threads", "1", "--load", kernels, "explain", "lazy", "x=5000", "y=x", *(target or ["--no-run"])]
@@ -248,7 +252,7 @@ def test_loaded_table(ligerdsl, kernels, folder):
             expect(other["from"] == "default" and fields_of(other)["rounds"] == "1000" and why in other["why"], f"{more} {environment}: {other}")
         code, out, errors = ligerdsl.run(*arguments, **with_table)
         expect(code == 0 and f"configuration of lazy: the table's, because the table \"{table}\"" in out, out + errors)
-        # What is built is that.
+        # compile builds the same configuration.
         compiled = [ligerdsl.run("--threads", "1", "--load", kernels, "compile", "lazy", "x=5000", "y=x", *more, "--emit", "program", *target, **environment)[1]
                     for more, environment in (([], with_table), (["rounds=100"], {}), ([], {}))]
         expect(compiled[0] == compiled[1] != compiled[2], "compile takes the entry")
@@ -286,7 +290,7 @@ def test_bad_requests(ligerdsl, kernels):
 
 
 def test_shipped_tables(ligerdsl):
-    """Each entry is one that the kernel it names still asks for and takes."""
+    """Each entry names a problem whose kernel still accepts and uses the entry."""
     for path in (pathlib.Path(__file__).parents[2] / "kernels/tuned").glob("*.json"):
         entries = json.loads(path.read_text())["entries"]
         expect(len(entries) > 1, f"{path} is empty")

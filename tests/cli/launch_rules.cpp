@@ -1,4 +1,5 @@
-// Kernels for --load whose launch rules set all there is: what `compile` must honour like `run` and `bench`.
+// Kernels for --load whose launch rules set every option. `compile` must apply them as `run` and
+// `bench` do.
 #include <ligerdsl/dsl.h>
 
 #include <stdexcept>
@@ -9,7 +10,7 @@ using namespace ligerdsl;
 
 struct CopyMeta {
   int64_t block = 1024;
-  bool read_only = false;  // the view that is read
+  bool read_only = false;  // makes the input view read-only
   bool apart = false;
 
   template <class V>
@@ -20,7 +21,7 @@ struct CopyMeta {
   }
 };
 
-// y = 2 x, many blocks a program: a loop that stores, and reads ahead only if no store can be what it reads.
+// y = 2 x, many blocks per program. The loop may prefetch only if no store can change its input.
 void twice(KernelBuilder& k, const CopyMeta& m) {
   View y = k.view("y", f32, {dyn});
   View x = k.view("x", f32, {dyn}, {.read_only = m.read_only});
@@ -35,13 +36,13 @@ const Kernel<CopyMeta> twice_kernel{
       return Launch{.grid = {64}, .num_warps = 8, .min_ctas_per_sm = 3, .max_registers = 72, .no_alias = m.apart};
     }};
 
-// Its warps depend on how many elements there are.
+// The number of warps depends on the number of elements.
 const Kernel<CopyMeta> sized_kernel{
     .name = "sized", .description = "y = 2 x", .build = twice, .launch = [](const CopyMeta&, const LaunchArguments& a) {
       return Launch{.grid = {64}, .num_warps = a.dim("x", 0) > 100000 ? 16 : 2};
     }};
 
-// Its rule says what the settings say, possible or not.
+// The launch rule copies the settings, valid or not.
 struct SaidMeta {
   int64_t warps = 4, ctas = 1, stages = 2, programs = 1;
   bool fails = false, asks_a_view = false, clashes = false;

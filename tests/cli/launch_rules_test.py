@@ -1,4 +1,5 @@
-"""launch_rules_test.py COMMAND KERNELS.so FOLDER: a loaded kernel is compiled as its own launch rule says."""
+"""launch_rules_test.py COMMAND KERNELS.so FOLDER: a loaded kernel is compiled by its own launch
+rule."""
 
 import pathlib
 import shutil
@@ -31,22 +32,22 @@ def refused(arguments, *words):
     expect(got == 2 and not missing, f"{arguments}: exit {got}; missing {missing} in\n{text}{errors}")
 
 
-# The rule, and what is set beside it.
+# The launch rule, and settings that override it.
 asks_for("twice", ".reqntid 256", ".minnctapersm 3", ".maxnreg 72")
 asks_for("twice num_warps=2 max_registers=40", ".reqntid 64", ".minnctapersm 3", ".maxnreg 40")
 asks_for("twice min_ctas_per_sm=1", ".reqntid 256", ".minnctapersm 1")
 
-# A rule that looks at sizes must be given some.
+# A launch rule that reads sizes needs them.
 refused("sized", "launch rule of sized depends on its arguments", "x=...")
 asks_for("sized x=200000 y=x", ".reqntid 512")
 asks_for("sized x=2000 y=x", ".reqntid 64")
-asks_for("sized x=2000", ".reqntid 64")  # y changes nothing
+asks_for("sized x=2000", ".reqntid 64")  # y has no effect
 refused("sized y=2000", "depends on its arguments", "x=...")
 refused("sized x=20x30", "x: expected 1 dimensions, got 2")
 refused("twice num_warp=2", "did you mean 'num_warps'?")
 refused("twice num_warps=3", "num_warps", "a power of two")
 
-# What no device has, and what cannot be told apart, is said in one line that names the kernel: where it is compiled and where it runs.
+# Impossible and ambiguous values give one line that names the kernel, in compile and in run.
 for settings, *words in (("warps=3", "its launch rule gives num_warps = 3, expected a power of two from 1 to 32"),
                          ("ctas=32", "num_ctas = 32"), ("stages=-5", "num_stages = -5"), ("programs=-1", "-1"),
                          ("fails=true", "the rule's own words"), ("asks_a_view=true", "argument 'y' is a view of rank 1"),
@@ -57,7 +58,7 @@ for settings, *words in (("warps=3", "its launch rule gives num_warps = 3, expec
         got, text, errors = ligerdsl.run(*command)
         expect(got == 2 and "kernel 'said'" in errors and words[0] in errors and errors.count("\n") == 1, f"{command}: exit {got}\n{text}{errors}")
 
-# One setting has one value.
+# A setting may be given once.
 refused("said warps=4 warps=8", "warps: given twice; the second time as 'warps=8'")
 refused("said num_warps=4 num_warps=8", "num_warps: given twice")
 refused("said y=4 y=8", "y: given twice")
@@ -66,7 +67,8 @@ refused("said max_registers=256", "max_registers: expected 0 or an integer from 
 asks_for("said y=4 max_registers=24", ".maxnreg 24")
 expect(".maxnreg" not in ptx_of("twice max_registers=0"), "0 is no cap")
 
-# A store that may change what the loop reads next keeps it behind barriers, and from reading ahead; either promise lets it.
+# A store that may change the loop's next input needs barriers and prevents prefetching. Either
+# promise removes both.
 expect("bar.sync" in ptx_of("twice"), "stores are not kept in order")
 expect(ptx_of("twice").count("ld.global") == 1, "a loop that may write what it reads is read ahead")
 for promise in ("apart=true", "no_alias=1", "read_only=true"):

@@ -1,4 +1,4 @@
-"""`ligerdsl layout`: the tables say what the basis vectors of the `tgpu` stage say.
+"""Tests that the tables of `ligerdsl layout` agree with the basis vectors of the `tgpu` stage.
 
 Usage: layout_test.py COMMAND KERNELS.so FOLDER
 """
@@ -16,7 +16,10 @@ AXES = ["register", "lane", "warp", "cta"]
 
 
 def held(layout, place):
-    """The element of a place {"register": 5, "lane": 3, ...}, from the basis vectors and the copies of odd factors alone."""
+    """Returns the element at a place {"register": 5, "lane": 3, ...}.
+
+    It is computed from the basis vectors and the copies of odd widths alone.
+    """
     shape, at = layout["shape"], [0] * len(layout["shape"])
     for axis in AXES:
         for bit, basis in enumerate(layout[axis]):
@@ -42,7 +45,7 @@ def span(text):
 
 
 def tables(text):
-    """(shape, header, rows) of each table of the page."""
+    """Yields (shape, header, rows) of each table of the page."""
     for part in text.split("\ntile ")[1:]:
         lines = part.splitlines()
         rows = [i for i, line in enumerate(lines) if re.search(r"\bw\d+ l\d+", line)]

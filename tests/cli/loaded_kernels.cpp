@@ -1,4 +1,5 @@
-// Kernels for loaded_test.py: integer inputs, scalars of many types, pointers, integers made from floats.
+// Kernels for loaded_test.py: integer inputs, scalars of many types, pointers, integers made of
+// floats.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;
@@ -19,7 +20,7 @@ Launch rows_of_blocks(const BlockMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("out", 0), m.block)}, .num_warps = 2};
 }
 
-// out[i] = table[index[i]]; an index that is no element of the table is an access outside the arguments.
+// out[i] = table[index[i]]. An index outside the table is an access outside the arguments.
 void gather(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", m.type, {dyn});
   View index = k.view("index", i32, {dyn});
@@ -29,7 +30,7 @@ void gather(KernelBuilder& k, const BlockMeta& m) {
   out.partition({m.block}).store({i}, load(table + at));
 }
 
-// out = floor(x / step + 1/2) as int8: one bit of x / step decides between neighbours.
+// out = floor(x / step + 1/2) as int8. One bit of x / step can change the result by 1.
 void quantise(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", i8, {dyn});
   View x = k.view("x", m.type, {dyn});
@@ -65,7 +66,7 @@ void decode(KernelBuilder& k, const Fp8Meta& m) {
 
 struct BitsMeta {
   DType type = f8e4m3, bits = i8;
-  bool fault = false;  // of every code
+  bool fault = false;  // changes every code
   template <class V>
   void visit(V&& v) {
     v("type", type);
@@ -74,7 +75,7 @@ struct BitsMeta {
   }
 };
 
-// out = the bits of x, and kind = whether they are those of a number.
+// out = the bits of x; kind = the bits if x is a number, else 1000.
 void bits_of(KernelBuilder& k, const BitsMeta& m) {
   View out = k.view("out", m.bits, {dyn}), kind = k.view("kind", i32, {dyn}), x = k.view("x", m.type, {dyn});
   Scalar i = k.program_id(0);
@@ -84,7 +85,7 @@ void bits_of(KernelBuilder& k, const BitsMeta& m) {
   kind.partition({256}).store({i}, where(number == number, bits.to(i32), k.full({256}, 1000, i32)));
 }
 
-// out[i] = i + base + add + half, add only with flag: scalars of four types.
+// out[i] = i + base + add + half; add applies only with flag. The scalars have four types.
 void offsets(KernelBuilder& k, const BlockMeta& m) {
   View out = k.view("out", i64, {dyn});
   Scalar base = k.scalar("base", i64);
@@ -104,7 +105,7 @@ struct OverflowMeta {
   }
 };
 
-// out = exp(x) - exp(x): 0, but for an x whose exponential is too large for f32.
+// out = exp(x) - exp(x): 0 unless exp(x) overflows f32.
 void overflowing(KernelBuilder& k, const OverflowMeta& m) {
   View out = k.view("out", f32, {dyn});
   View x = k.view("x", f32, {dyn});
@@ -122,9 +123,13 @@ struct FaultMeta {
   }
 };
 
-// y = 1, but not everywhere (1), by programs that write each other's elements (2), not the same on every target (3), or
-// divided by what is 0 outside of its view (4), with a promise that is broken for five rows or more (5), or in an order that
-// nobody knows (6).
+// y = 1 with one fault:
+// 1. some elements are not written
+// 2. programs write each other's elements
+// 3. the result depends on the target
+// 4. a division by a value that is 0 outside of its view
+// 5. a promise that five or more rows break
+// 6. an undefined order of writes
 void faulty(KernelBuilder& k, const FaultMeta& m) {
   View y = k.view("y", f32, {dyn, dyn});
   View x = k.view("x", f32, {dyn, dyn});
@@ -154,7 +159,7 @@ const Kernel<OverflowMeta> overflowing_kernel{
     "overflowing", "out = exp(x) - exp(x)", overflowing,
     [](const OverflowMeta&, const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("out", 0), 256)}}; }};
 
-// y = 1, whose rows are as wide as the device says.
+// y = 1, in rows as wide as the device's properties say.
 struct WidthMeta {
   template <class V>
   void visit(V&&) {}

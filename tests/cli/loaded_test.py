@@ -1,4 +1,5 @@
-"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FAKE_CUDA.so FOLDER: what the command does with kernels of --load."""
+"""loaded_test.py COMMAND KERNELS.so SHADOWING.so FAKE_CUDA.so FOLDER: the command with kernels of
+--load."""
 
 import pathlib
 import shutil
@@ -69,7 +70,7 @@ def scalars_of_their_types():
     offsets(2, ["base (i64): expected an integer from -9223372036854775808"], base=str(2**63))
     offsets(2, ["half (f16): expected a number from -65504 to 65504, got '65520'"], half="65520")
     offsets(2, ["half (f16): expected a number, got '1x'"], half="1x")
-    large = 2**62 + 1  # no double holds it
+    large = 2**62 + 1  # no double represents it
     says(f"run offsets out=256 base={large} add=-3 flag=1 half=2 --check --out-dir {folder}", 0, ["right"])
     expect(data_of("out.npy", "q", 256)[:2] == (large - 1, large), data_of("out.npy", "q", 256)[:2])
 
@@ -84,7 +85,7 @@ def generated_integers():
     says(f"run gather out=1000 index=out:0..99 table=100:5..6 --check --out-dir {folder}", 0, ["right"])
     values = data_of("out.npy", "f", 1000)
     expect(min(values) >= 5 and max(values) <= 6 and max(values) - min(values) > 0.5, f"{min(values)} to {max(values)} of 5 to 6")
-    for text, words in (("index=1000:7", "expected LOW..HIGH behind the colon"), ("index=1000:9..2", "index: 9 is larger than 2"),
+    for text, words in (("index=1000:7", "expected LOW..HIGH after the colon"), ("index=1000:9..2", "index: 9 is larger than 2"),
                         ("index=1000:0..3e9", "index (i32): expected an integer"), ("index=table:0..1", "name of another view")):
         says(f"run gather out=1000 {text} table=100", 2, [words])
 
@@ -105,7 +106,8 @@ def files_and_launch_settings():
 
 
 def launch_settings_reach_the_launch():
-    """On the driver's stand-in, which runs nothing: what is compiled for the launch is dumped."""
+    """The fake driver runs nothing, so the test reads the dump of the code compiled for the
+    launch."""
     for command in ("run", "bench --budget-ms 1 --copy-bytes 1000"):
         dumps = folder / f"dumps-{command[:3]}"
         asked = f"--device cuda:0 {command} gather out=1000 index=out:0..99 table=100 num_warps=8 max_registers=64 min_ctas_per_sm=3 no_alias=1"
@@ -120,16 +122,16 @@ def launch_settings_reach_the_launch():
 
 
 def checked_before_it_runs():
-    """An index outside the table: on a device this reads anything, or ends the command."""
+    """An index outside the table: on a device, it would read any memory or crash the command."""
     says("run gather out=8 index=out:1000000000..1000000001 table=4 --check", 2, ["loaded_kernels.cpp:", "error: load", "outside the memory"])
     says("run gather out=8 index=out:-1..-1 table=4 --check", 2, ["loaded_kernels.cpp:"])
 
 
 def finds_faults():
-    """Each that a comparison of two results alone does not show, and one that it does."""
+    """Finds faults that a comparison of two results alone misses, and one that it finds."""
     says("run faulty y=7x41 x=y --check", 0, ["right"])
     says("run faulty fault=1 y=7x41 x=y --check", 1, ["NOT WRITTEN: 41 of 287, the first is [246]", "y=SHAPE:0..0"], absent=["right"])
-    says("run faulty fault=1 y=7x41:0..0 x=y --check", 0, ["right"])  # the author says that it has contents
+    says("run faulty fault=1 y=7x41:0..0 x=y --check", 0, ["right"])  # y has contents, says the author
     says("run faulty fault=2 y=7x41 x=y --check", 2, ["loaded_kernels.cpp:", "error: store_tile: program 1 writes this element and program 2 writes another"])
     says("run faulty fault=3 y=7x41 x=y --check", 1, ["WRONG: ", "beyond", "expected"], absent=["right"])
     says("run faulty fault=4 y=7x41 x=y:2..3 --check", 2, ["loaded_kernels.cpp:", "rem: division by zero in element 41; a divisor outside of its view is the pad"])
@@ -138,7 +140,7 @@ def finds_faults():
 
 
 def integers_made_from_floats():
-    # x / step is k + 1/2 for every x: f32 and double fall on different sides of the rounding.
+    # x / step is k + 1/2 for every x: f32 and double round to different integers.
     step = struct.unpack("<f", struct.pack("<f", 0.1))[0]
     values = [struct.unpack("<f", struct.pack("<f", (k + 0.5) * 0.1))[0] for k in range(-100, 100)] * 5
     x = write_npy("x.npy", "<f4", "f", values)
@@ -173,7 +175,7 @@ def numbers_of_fp8():
 
 
 def bits_of_nans():
-    """A target may give another NaN's: these elements are not compared, all others are."""
+    """Targets may give different NaNs: these elements are not compared, all others are."""
     codes = write_npy("every_code.npy", "|u1", "B", range(256))
     halves = write_npy("halves.npy", "<f2", "H", [0x3c00, 0x7c01, 0xfe00, 0xffff, 0x8000, 0x7c00, 0xfc00, 1])
     for kind, bits, x in (("f8e4m3", "i8", codes), ("f8e5m2", "i8", codes), ("f16", "i16", halves)):
@@ -184,16 +186,18 @@ def bits_of_nans():
 
 
 def overflows():
-    """float64 has room for what f32 has not: wrong, with the reason, whether or not a rounded evaluation is looked at as well."""
+    """An overflow of f32 but not of float64 is wrong, with the reason, with and without
+    rounding."""
     x = write_npy("large.npy", "<f4", "f", [1.0] * 5 + [100.0])
     for whole in ("", " whole=true"):
         says(f"run overflowing out=x x=600{whole} --check", 0, ["right"])
         says(f"run overflowing out=x --in x={x}{whole} --check", 1,
-             ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: a value on the way is too large for its type"])
+             ["WRONG: 1 of 6 beyond", "[5] is nan, expected 0: an intermediate value is too large for its type"])
 
 
 def validates():
-    """LIGERDSL_VALIDATE is as for a launch by the C ABI: broken promises and NaNs made from numbers are named."""
+    """LIGERDSL_VALIDATE works as in the C ABI: it names broken promises and NaNs made from
+    numbers."""
     x = write_npy("made.npy", "<f4", "f", [1.0, 100.0])
     for arguments, words in (("faulty fault=5 y=7x41 x=y", ["loaded_kernels.cpp:", "assume: the assumption"]), (f"overflowing out=x --in x={x}", ["`out` holds a NaN at [1]"])):
         expect(ligerdsl.run("--load", kernels, "run", *arguments.split())[0] == 0, f"{arguments}: it runs where nobody looks")
@@ -208,7 +212,8 @@ def validates():
 
 
 def kernels_of_a_target():
-    """A kernel that asks for its device is recorded for that of --device, and a processor is that of LIGERDSL_CPU."""
+    """A kernel that reads its device is recorded for --device; LIGERDSL_CPU chooses the
+    processor."""
     def command(*arguments, **environment):
         return ligerdsl.run("--load", kernels, *arguments, **environment)
 

@@ -1,4 +1,4 @@
-"""Help, manual pages and completion say the same, and bash and zsh complete on a terminal.
+"""Tests that help, manual pages and completion agree, and that bash and zsh complete on a terminal.
 
 Usage: manual_test.py COMMAND KERNELS.so FOLDER
 """
@@ -18,7 +18,7 @@ import command
 
 
 def sections(text):
-    """Names of the commands, and of the options, in a page of help."""
+    """Returns the names of commands and of options on a page of help."""
     commands, options, here = [], [], None
     for line in text.splitlines():
         if line and not line.startswith(" "):
@@ -37,7 +37,7 @@ def candidates(ligerdsl, *words):
 
 
 def tree(ligerdsl, path=()):
-    """Each command as (path, its commands, its options), as --help lists them."""
+    """Yields each command as (path, commands, options, text), as --help lists them."""
     code, text, errors = ligerdsl.run(*path, "--help")
     expect(code == 0, errors)
     commands, options = sections(text)
@@ -47,11 +47,11 @@ def tree(ligerdsl, path=()):
 
 
 def plain(page):
-    """The text of a manual page without its markup."""
+    """Returns the text of a manual page without markup."""
     return re.sub(r"\\f[A-Z]", "", page).replace("\\-", "-").replace("\\&", "").replace("\\e", "\\")
 
 
-def test_everything_is_everywhere(ligerdsl, pages):
+def test_help_pages_and_completion_agree(ligerdsl, pages):
     names = set()
     for path, commands, options, text in tree(ligerdsl):
         expect("--help" in options, f"{path}: {options}")
@@ -108,13 +108,13 @@ def test_candidates(ligerdsl, kernels):
 
 
 BASH = 'PS1="> "; bind "set bell-style none"; bind "set enable-bracketed-paste off"; source "{script}"; ligerdsl() {{ echo "GOT[$*]"; }}\n'
-# As installed: zsh finds the file by its name when it is first needed.
+# Set up as installed: zsh finds the file by its name at the first use.
 ZSH = 'PS1="> "; unsetopt zle_bracketed_paste beep prompt_sp; fpath=("{folder}" $fpath); autoload -Uz compinit; ' \
       'compinit -u -d "{folder}/zcompdump"; ligerdsl() {{ print -r -- "GOT[$*]"; }}\n'
 
 
 def completed(shell, start, folder, environment, typed):
-    """What the shell passes to the command when this was typed on a terminal, tabs included."""
+    """Returns the arguments that the shell passes to the command after `typed`, tabs included."""
     master, slave = pty.openpty()
     process = subprocess.Popen(shell, stdin=slave, stdout=slave, stderr=slave, env=environment, cwd=folder, start_new_session=True)
     os.close(slave)
@@ -125,7 +125,7 @@ def completed(shell, start, folder, environment, typed):
             if select.select([master], [], [], 0.1)[0]:
                 try:
                     text += os.read(master, 65536).decode(errors="replace")
-                except OSError:  # it ended
+                except OSError:  # the shell ended
                     break
         return text
 
@@ -133,7 +133,7 @@ def completed(shell, start, folder, environment, typed):
         os.write(master, start.encode() + b"echo READY$((1+1))\n")
         said = read_until("READY2")
         os.write(master, typed.encode())
-        time.sleep(1)  # a shell drops what is typed while it completes
+        time.sleep(1)  # a shell drops input while it completes
         os.write(master, b"\n")
         said += read_until(r"GOT\[[^\]$]*\]\r")
         found = re.findall(r"GOT\[([^\]$]*)\]\r", said)
@@ -169,7 +169,7 @@ def test_shells(ligerdsl, kernels, folder):
             expect(got.split() == wanted.split(), f"{name}: '{typed}' became '{got}', not '{wanted}'")
 
 
-def test_nearest(ligerdsl, kernels):
+def test_suggestions_name_the_nearest(ligerdsl, kernels):
     for arguments, meant in [
         (["tabel"], "table"), (["table", "lss"], "ls"), (["help", "tabel"], "table"), (["help", "table", "marge"], "merge"),
         (["list", "--jsn", "-"], "--json"), (["table", "merge", "--outptu", "x"], "--output"), (["compile", "vectr_add"], "vector_add"),
@@ -193,10 +193,10 @@ def main():
     ligerdsl = Command(path, folder / "cache")
     code, _, errors = ligerdsl.run("generate", "man", pages)
     expect(code == 0, errors)
-    test_everything_is_everywhere(ligerdsl, pages)
+    test_help_pages_and_completion_agree(ligerdsl, pages)
     test_pages_are_clean(pages)
     test_candidates(ligerdsl, kernels)
-    test_nearest(ligerdsl, kernels)
+    test_suggestions_name_the_nearest(ligerdsl, kernels)
     test_shells(ligerdsl, kernels, folder)
     sys.exit(1 if command.failures else 0)
 

@@ -1,8 +1,11 @@
-"""Every kind of file that the command reads, cut, flipped and filled with what does not belong there: one clear line and a known exit code.
+"""Truncates, flips and corrupts every kind of file that the command reads.
+
+Each mutated file must give one clear line and a known exit code.
 
 Usage: mutated_files_test.py COMMAND KERNELS.so FOLDER
 
-The mutations are the same in each run: SEED names them. A failure prints the file's name, which stays in FOLDER.
+The mutations are the same in each run: SEED determines them. A failure prints the name of the file,
+which stays in FOLDER.
 """
 
 import json
@@ -19,7 +22,7 @@ import command
 
 SEED, EACH = 20261129, 30
 LONGEST_LINE = 400
-# Names of exception classes, parsers and functions are for developers.
+# Names of exception classes, parsers and functions must not reach users.
 PRIVATE = re.compile(r"json\.exception|std::|terminate|basic_string|vector::|bad_alloc|\bstoi\b|\bmap::at\b|what\(\)")
 VALUES = [None, True, -1, 0, 1e308, 1 << 70, "", "x" * 100000, [], {}, [[]], [1, "a"], {"a": {}}, "\x1b[31m\n", "\u0000", float("nan"), float("inf")]
 
@@ -36,7 +39,7 @@ def paths_in(value, path=()):
 
 
 def other_value(text, draw):
-    """A JSON text with one value replaced by one of another type, or left out."""
+    """Returns a JSON text in which one value has another type or is missing."""
     value = json.loads(text)
     path = draw.choice([path for path in paths_in(value) if path])
     around = value
@@ -50,7 +53,8 @@ def other_value(text, draw):
 
 
 def mutated(data, draw, structured):
-    """`structured(bytes, draw)`: a change that keeps the file's form."""
+    """Returns changed bytes. `structured(bytes, draw)` makes a change that keeps the file's
+    format."""
     kind = draw.randrange(7)
     if kind == 0:
         return data[:draw.randrange(len(data))]
@@ -92,7 +96,7 @@ def npy_header(data, draw):
 
 
 def originals(ligerdsl, folder):
-    """A valid file of each kind."""
+    """Writes a valid file of each kind."""
     def ran(*arguments):
         code, out, errors = ligerdsl.run(*arguments)
         expect(code == 0, f"{arguments}: exit {code}: {out}{errors}")
@@ -111,7 +115,8 @@ def originals(ligerdsl, folder):
     return {"table": table.encode(), "store": store, "bench": (folder / "bench").read_bytes(), "npy": array, "warm": warm.encode()}
 
 
-# For each kind: a change that keeps its form, the commands that read FILE, and the codes that they may end with.
+# Per kind: a change that keeps the format, the commands that read FILE, and their permitted exit
+# codes.
 KINDS = {
     "table": (table_lines, [["table", "ls", "FILE"], ["table", "merge", "FILE", "-o", "OUT"]], {0, 2}),
     "store": (json_lines, [["report", "FILE", "-o", "OUT"]], {0, 2, 4}),
@@ -150,7 +155,7 @@ def main(path, kernels, folder):
         for number in range(EACH):
             draw = random.Random(f"{SEED} {kind} {number}")
             file = folder / f"{kind}_{number}"
-            if structured is None:  # what runs when it is loaded is trusted: it is only cut, or something else
+            if structured is None:  # executable code is trusted: it is only truncated or replaced
                 file.write_bytes(draw.choice([data[:draw.randrange(len(data) // 2)], b"", b"text\n", b"\x7fELF", draw.randbytes(5000)]))
             else:
                 file.write_bytes(mutated(data, draw, structured))

@@ -1,5 +1,5 @@
-/* no_jit cpu|cuda: plans and executes in a context that must not compile. Exit code 1, with the library's message on
- * stdout, when a plan cannot be made; 2 for anything else. */
+/* no_jit cpu|cuda: plans and executes in a context that must not compile. Exit code 1, with the
+ * library's message on stdout, if a plan cannot be made; 2 for any other failure. */
 #include <ligerdsl/ligerdsl.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@ static int failed(int code) {
   return code;
 }
 
-/* out = a + b, and on a CPU the numbers. */
+/* Runs out = a + b and, on a CPU, checks the result. */
 static int add(ligerdsl_context_t context, int on_cpu) {
   ligerdsl_vector_add_desc_t desc = LIGERDSL_VECTOR_ADD_DESC_INIT;
   ligerdsl_vector_add_args_t args = LIGERDSL_VECTOR_ADD_ARGS_INIT;
@@ -48,7 +48,7 @@ static int add(ligerdsl_context_t context, int on_cpu) {
   return 0;
 }
 
-/* Plans whose descriptions hold fractions, types and flags, one of them for several kernels. */
+/* Makes plans whose descriptions hold fractions, types and flags; one of them has several kernels. */
 static int others(ligerdsl_context_t context) {
   ligerdsl_rms_norm_forward_desc_t norm = LIGERDSL_RMS_NORM_FORWARD_DESC_INIT;
   ligerdsl_rms_norm_backward_desc_t gradient = LIGERDSL_RMS_NORM_BACKWARD_DESC_INIT;

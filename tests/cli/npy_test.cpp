@@ -1,5 +1,5 @@
-// .npy files: which are read, which are refused and with what words; mutated ones never do anything else.
-#include "lib/cli/npy.h"
+// .npy files: accepted files, refused files with their messages, and mutated files.
+#include "lib/instance/npy.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 #include <random>
 #include <sstream>
 
-#include "lib/cli/npy_header.h"
-#include "lib/cli/output.h"
+#include "lib/instance/npy_header.h"
+#include "lib/text/output.h"
 
 namespace ligerdsl::cli {
 namespace {
@@ -35,7 +35,7 @@ Array parse(const std::string& bytes) {
   return parse_npy(in);
 }
 
-const std::string kFloats(24, '\x01');  // six of them
+const std::string kFloats(24, '\x01');  // six floats
 
 struct Good {
   const char* what;
@@ -76,7 +76,7 @@ struct Bad {
   std::string bytes, words;
 };
 
-TEST(Npy, RefusesEverythingElseInWords) {
+TEST(Npy, RefusesInvalidFilesWithAMessage) {
   const std::string long_shape = [] {
     std::string text = "(";
     for (int i = 0; i < 65; ++i) text += "1, ";
@@ -136,7 +136,7 @@ TEST(Npy, RefusesEverythingElseInWords) {
   }
 }
 
-// A mutated file is read to what its header says, or refused with a NpyError; nothing else.
+// A mutated file is read as its header says, or refused with an NpyError.
 TEST(Npy, MutatedFilesAreReadOrRefused) {
   const std::vector<std::string> seeds = {
       file_of(header_of("(2, 3)"), kFloats), file_of(header_of("(24,)", "'|i1'"), kFloats, 2),
@@ -167,7 +167,7 @@ TEST(Npy, MutatedFilesAreReadOrRefused) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(Npy, NumbersKeepTheirValueOrAreRefused) {
+TEST(Npy, ConversionKeepsValuesOrIsRefused) {
   const auto words_of = [](const Array& array, DType to) {
     try {
       convert(array, to);

@@ -1,7 +1,7 @@
-"""pages_test.py COMMAND PAGE...: what a page shows below "$ ligerdsl ..." is what the command prints.
+"""pages_test.py COMMAND PAGE...: tests that a page shows the output of each "$ ligerdsl ..." in it.
 
-Within a block of code that begins with such a line the others must come in this order in the output; "..." stands for lines left out, other
-lines follow each other.
+The lines of such a block must occur in this order in the output. "..." stands for omitted lines;
+all other lines must be consecutive.
 """
 
 import pathlib
@@ -13,14 +13,14 @@ GAP = "..."
 
 
 def blocks(text):
-    """[(arguments of the command, lines)] of a page."""
+    """Yields (arguments of the command, lines) for each block of a page."""
     for block in re.findall(r"^```\n\$ ligerdsl (.*?)^```", text, re.M | re.S):
         command, *lines = block.rstrip("\n").split("\n")
         yield command.split(), lines
 
 
 def missing(lines, printed):
-    """The first line of the page that is not where it should be in the output, or None."""
+    """Returns the first line of the page that is missing or misplaced in the output, or None."""
     printed = [line for line in printed if line.strip()]
     place, after_gap = 0, False
     for line in filter(str.strip, lines):

@@ -1,4 +1,7 @@
-"""ranges_test.py COMMAND NVTX_TOOL.so KERNELS.so AUTHOR FOLDER: what a profiler and LIGERDSL_TRACE are told of a run on the CPU."""
+"""Tests the ranges that a profiler and LIGERDSL_TRACE receive of a run on the CPU.
+
+Usage: ranges_test.py COMMAND NVTX_TOOL.so KERNELS.so AUTHOR FOLDER
+"""
 
 import collections
 import json
@@ -25,15 +28,16 @@ def run(words=(), absent=(), **environment):
     expect(got == 0 and not wrong, f"{environment}: exit {got}, {wrong} in\n{text}{errors}")
 
 
-def told(name, **environment):
-    """The lines that a tool recorded."""
+def recorded_lines(name, **environment):
+    """Returns the lines that a tool recorded."""
     record = folder / name
     run(NVTX_INJECTION64_PATH=tool, NVTX_TOOL_RECORD=str(record), **environment)
     return record.read_text().splitlines() if record.exists() else []
 
 
 def nested(lines):
-    """(depth, category, payload, message) of every range; all end, in the order of a stack, on each thread."""
+    """Returns (depth, category, payload, message) of every range; checks that ranges nest on each
+    thread."""
     stacks, ranges = collections.defaultdict(list), []
     for line in lines:
         what, domain, thread, *rest = line.split(" ", 5)
@@ -49,7 +53,7 @@ def nested(lines):
 
 
 def a_profiler_sees_ranges_in_our_domain():
-    lines = told("record")
+    lines = recorded_lines("record")
     expect(lines[0] == "domain ligerdsl", lines[:1])
     expect(lines[1:7] == [f"category ligerdsl {i + 1} {kind}" for i, kind in enumerate(KINDS)], lines[1:7])
     ranges = nested(lines[7:])
@@ -65,15 +69,15 @@ def a_profiler_sees_ranges_in_our_domain():
 
 
 def tools_that_do_not_listen():
-    expect(told("declined", NVTX_TOOL_DECLINES="1") == [], "nothing is told to a tool that declines")
-    run(["NVTX_INJECTION64_PATH: no ranges are told", "declines"], NVTX_INJECTION64_PATH=tool, NVTX_TOOL_DECLINES="1")
-    run(["NVTX_INJECTION64_PATH: no ranges are told", "/nowhere/tool.so"], NVTX_INJECTION64_PATH="/nowhere/tool.so")
+    expect(recorded_lines("declined", NVTX_TOOL_DECLINES="1") == [], "a tool that declines records nothing")
+    run(["NVTX_INJECTION64_PATH: no ranges are reported", "declines"], NVTX_INJECTION64_PATH=tool, NVTX_TOOL_DECLINES="1")
+    run(["NVTX_INJECTION64_PATH: no ranges are reported", "/nowhere/tool.so"], NVTX_INJECTION64_PATH="/nowhere/tool.so")
     run(["has no InitializeInjectionNvtx2"], NVTX_INJECTION64_PATH="libm.so.6")
     run(absent=["NVTX"])
 
 
-def an_authors_kernels_are_told_and_logged_as_the_librarys():
-    """Of --load, and of a program that records one."""
+def author_kernels_are_recorded_and_logged():
+    """Covers kernels of --load and of a program that records a kernel."""
     loaded = [path, "--load", kernels, *"run quantise out=8 x=out:0..50 step=1".split()]
     for name, command, kind, entry in (("loaded", loaded, ["record", "plan"], "ligerdsl_quantise"), ("author", [author], ["plan"], "ligerdsl_squared_relu")):
         cache = {"LIGERDSL_CACHE_DIR": str(folder / f"cache-{name}"), "LIGERDSL_LOG": "debug"}
@@ -98,7 +102,8 @@ def events(file):
 
 
 def expect_nested(spans):
-    """On each thread every two of them are one inside the other, or apart. The profiler's clock has microseconds."""
+    """On each thread, two spans are nested or disjoint. The profiler's clock counts
+    microseconds."""
     threads = collections.defaultdict(list)
     for event in spans:
         expect(event["ph"] == "X" and event["dur"] >= 0 and event["ts"] > 0, event)
@@ -137,7 +142,7 @@ def a_trace_shows_stages_and_passes():
         expect(all(inside(event, compile) for event in passes), "passes run while it compiles")
         phases = [event for event in passes if not any(inside(event, other) and other["dur"] > event["dur"] for other in passes)]
         spent = sum(event["dur"] for event in phases)
-        least = 0.2 if where == "thread" else 0  # a process is started and loads the compiler
+        least = 0.2 if where == "thread" else 0  # a worker process starts and loads the compiler
         expect(least * compile["dur"] < spent <= 1.01 * compile["dur"], f"{spent} us in phases of a compile of {compile['dur']} us")
         expect(any(event["name"] == "link" and inside(event, load) for event in of(spans, "phase")), of(spans, "phase"))
         expect(of(spans, "execute")[0]["args"] == {"payload": 6}, of(spans, "execute"))
@@ -150,8 +155,8 @@ def a_compile_that_runs_nothing_is_traced():
     expect(got == 0 and {"tile-assign-layouts", "tgpu-insert-barriers", "ptx"} <= names, f"exit {got}, {names}\n{errors}")
 
 
-def what_is_traced_is_the_same_code():
-    """And the cache never has the account of its time."""
+def tracing_does_not_change_code():
+    """Tracing does not change the code, and the cache never holds timings."""
     stage = lambda **environment: ligerdsl.run(*"compile softmax_forward n_cols=640 --emit asm".split(), **environment)[1]
     expect(stage() == stage(LIGERDSL_TRACE=str(folder / "same.json")), "the same code")
     run(LIGERDSL_TRACE=str(folder / "kept.json"), LIGERDSL_CACHE="rw")
@@ -184,11 +189,11 @@ def files_that_cannot_be_written():
 
 
 a_profiler_sees_ranges_in_our_domain()
-an_authors_kernels_are_told_and_logged_as_the_librarys()
+author_kernels_are_recorded_and_logged()
 tools_that_do_not_listen()
 a_trace_shows_stages_and_passes()
 a_compile_that_runs_nothing_is_traced()
-what_is_traced_is_the_same_code()
+tracing_does_not_change_code()
 processes_share_a_file()
 files_that_cannot_be_written()
 print(f"{shared.failures} failures")

@@ -1,4 +1,4 @@
-"""`ligerdsl report`: what a store of trials says, as a page that a browser draws.
+"""Tests `ligerdsl report`: the page of a store of trials, as a browser shows it.
 
 Usage: report_test.py COMMAND FOLDER
 """
@@ -38,7 +38,7 @@ def trial(operation, config, fate="ok", ratio=1.0, samples=5, elapsed=0.0, reaso
 
 
 def search(operation, count, random_numbers, gain=0.88):
-    """Trials of one search: its configurations, then the best again."""
+    """Returns the trials of one search: its configurations, then the best one again."""
     seen, trials = {text(HEURISTIC)}, []
     while len(trials) < count:
         config = {name: random_numbers.choice(values) for name, values in CHOICES.items()}
@@ -59,7 +59,7 @@ def search(operation, count, random_numbers, gain=0.88):
 
 
 class Structure(HTMLParser):
-    """That every element is closed, and what could be loaded."""
+    """Checks that every element is closed, and lists the resources that a page could load."""
 
     VOID = {"meta", "br", "link", "img", "use", "path", "circle", "rect", "polygon", "hr", "input"}
 
@@ -94,7 +94,7 @@ def write_store(path, trials):
 
 
 def look(browser, page, **how):
-    """What there is to see, after a check of what nobody should."""
+    """Returns the visible content after a check that nothing else was loaded or logged."""
     begin = len(browser.events)
     load_ms = browser.open(page, **how)
     events = browser.events[begin:]
@@ -108,7 +108,7 @@ def look(browser, page, **how):
 
 
 def series(browser, selector, title):
-    """How many marks of a series are drawn in a chart."""
+    """Returns the number of visible marks of a series in a chart."""
     return browser.evaluate(f"""(() => {{
         const group = [...document.querySelectorAll({json.dumps(selector + " g[id]")})].find(
             g => g.querySelector(':scope > title')?.textContent === {json.dumps(title)});
@@ -125,7 +125,7 @@ def test_large_store(ligerdsl, browser, folder):
     numbers = random.Random(SEED)
     print("seed", SEED)
     trials, winner = search("layer_norm_forward", 1400, numbers)
-    more, _ = search("softmax_forward", 600, numbers, gain=0.998)  # no gain: within the noise
+    more, _ = search("softmax_forward", 600, numbers, gain=0.998)  # the gain is within the noise
     store, page = write_store(folder / "trials.jsonl", trials + more), folder / "report.html"
     result = ligerdsl.json("report", store, "-o", page)
     expect([t["tried"] for t in result["tasks"]] == [1400, 600], f"{[t['tried'] for t in result['tasks']]}")
@@ -147,7 +147,7 @@ def test_large_store(ligerdsl, browser, folder):
     expect(series(browser, "#task-1", "failed") == failed, f"failures {series(browser, '#task-1', 'failed')}")
     values = sum(len(v) for v in CHOICES.values())
     expect(series(browser, "#task-1", "middle half") == values, f"boxes {series(browser, '#task-1', 'middle half')}")
-    for name, expected in {"winner": 2, "heuristic": 4, "copy of as many bytes": 4}.items():
+    for name, expected in {"winner": 2, "heuristic": 4, "copy of the same bytes": 4}.items():
         expect(series(browser, ".roofline", name) == expected, f"roofline, {name}: {series(browser, '.roofline', name)}")
     expect(browser.evaluate("document.querySelectorAll('.task .chart').length") == 6, "three charts of each task")
     expect("4100.0 GB/s" in html, "the large copy's speed")
@@ -193,7 +193,7 @@ HOSTILE = ["<script>document.title='taken'</script>", "'`touch taken`' \"$(touch
 
 
 def test_untrusted_texts(ligerdsl, browser, folder):
-    """Whatever a store holds is text: of a page, and of what gnuplot draws."""
+    """All contents of a store are shown as text, on the page and in gnuplot's drawings."""
     trials = []
     for number, hostile in enumerate(HOSTILE):
         config = {hostile.split()[0]: number}
@@ -218,12 +218,12 @@ def test_untrusted_texts(ligerdsl, browser, folder):
     expect(any("a'b`touch${I" in label for label in labels), "the field's value is drawn as it is")
 
 
-def test_less_than_all(ligerdsl, browser, folder):
-    """Stores of searches that were stopped, that are older, or that hold nothing right."""
+def test_incomplete_stores(ligerdsl, browser, folder):
+    """Stores of stopped searches, older stores, and stores without a valid trial."""
     trials, _ = search("softmax_forward", 40, random.Random(SEED))
     stopped = write_store(folder / "stopped.jsonl", trials[:40])
     with stopped.open("a") as file:
-        file.write(json.dumps(trials[40])[:50])  # torn
+        file.write(json.dumps(trials[40])[:50])  # a truncated line
     result = ligerdsl.json("report", stopped, "-o", folder / "stopped.html")
     expect(not result["tasks"][0]["confirmed"] and not result["tasks"][0]["gained"], "the best was not measured again")
     look(browser, folder / "stopped.html")
@@ -281,7 +281,7 @@ def main(path, folder):
     with Browser(folder / "profile") as browser:
         test_large_store(ligerdsl, browser, folder)
         test_untrusted_texts(ligerdsl, browser, folder)
-        test_less_than_all(ligerdsl, browser, folder)
+        test_incomplete_stores(ligerdsl, browser, folder)
     test_refusals(ligerdsl, folder)
     print("FAILED" if command.failures else "passed", f"({command.failures} failures)")
     return 1 if command.failures else 0

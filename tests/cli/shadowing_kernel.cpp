@@ -1,4 +1,4 @@
-// A kernel with the name of one of the library's operations.
+// A kernel with the name of an operation of the library.
 #include <ligerdsl/dsl.h>
 
 using namespace ligerdsl;

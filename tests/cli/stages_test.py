@@ -1,4 +1,5 @@
-"""stages_test.py COMMAND KERNELS.so FOLDER: what a run dumps of its kernels, and how it runs what somebody edited of that."""
+"""stages_test.py COMMAND KERNELS.so FOLDER: a run dumps the stages of its kernels and runs edited
+stages."""
 
 import json
 import pathlib
@@ -19,7 +20,7 @@ STAGES = ["01-program.txt", "02-tile.mlir", "03-loops.mlir", "04-llvm.ll", "05-k
 
 
 def run(code, words=(), **environment):
-    """floor(x / step + 1/2) as int8; returns what was computed."""
+    """Runs floor(x / step + 1/2) as int8; returns the computed values."""
     got, text, errors = ligerdsl.run("--load", kernels, *f"run quantise out={ELEMENTS} x=out:0..50 step=1 --check --out-dir {folder}".split(), **environment)
     missing = [word for word in words if word not in text + errors]
     expect(got == code and not missing, f"{environment}: exit {got}, expected {code}; missing {missing} in\n{text}{errors}")
@@ -34,7 +35,7 @@ def dump(to, **environment):
 
 
 def edit(change):
-    """A copy of the dumped tile IR with a change, where the command looks for it."""
+    """Puts a changed copy of the dumped tile IR where the command looks for it."""
     file = edited / kernel.name / "02-tile.mlir"
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(change((kernel / "02-tile.mlir").read_text()))
@@ -104,7 +105,8 @@ def a_failed_compile_is_dumped_as_far_as_it_came():
 
 
 def distorted_times_are_not_kept():
-    """Nor is an edited stage verified as the build's own."""
+    """Times measured with an edited stage are not stored, nor is the stage verified as the build's
+    own."""
     table, store, trace = folder / "table.json", folder / "trials.jsonl", folder / "trace.json"
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n"": {}}}\n')
     for variable, why in (({"LIGERDSL_OVERRIDE_DIR": str(edited)}, "it runs edited stages"), ({"LIGERDSL_VALIDATE": "1"}, "it waits for every call"),
@@ -129,10 +131,10 @@ def distorted_times_say_so():
 
 
 def a_later_stage_is_taken_alone():
-    """A tile stage that would not even parse is not compiled where an object is there too."""
+    """If an object file is present too, even an invalid tile stage is ignored."""
     edit(lambda text: "no tile IR")
     (edited / kernel.name / "06-kernel.o").write_bytes((kernel / "06-kernel.o").read_bytes())
-    expect(run(0, ["right", "not looked at beside it: 02-tile.mlir"], **override) == right, "the values of the object")
+    expect(run(0, ["right", "ignored files: 02-tile.mlir"], **override) == right, "the values of the object")
     shutil.rmtree(edited / kernel.name)
 
 

@@ -1,4 +1,4 @@
-"""surroundings_test.py COMMAND plain|compiled FOLDER: the command and what is around it.
+"""surroundings_test.py COMMAND plain|compiled FOLDER: the command and its environment.
 
 Full disks, terminals, text that is not UTF-8, temporary folders, the tools that it starts, and signals.
 """
@@ -25,7 +25,7 @@ def expect(right, text):
 
 
 def run(arguments, stdout=subprocess.PIPE, **options):
-    """Exit code, stdout and stderr as bytes."""
+    """Returns exit code, stdout and stderr as bytes."""
     environment = {**os.environ, "LIGERDSL_CACHE_DIR": str(folder / "cache"), **options.pop("env", {})}
     result = subprocess.run([command, *arguments], stdout=stdout, stderr=subprocess.PIPE, env=environment, **options)
     return result.returncode, result.stdout, result.stderr
@@ -49,7 +49,7 @@ def full_disks():
         (folder / "full.svg").symlink_to("/dev/full")
         picture = str(folder / "full.svg") if path == "/dev/full" else path + ".svg"
         lines = [f"list --json {path}", f"compile vector_add --emit program -o {path}", f"bench --list --json {path}"]
-        if path != "/dev/full":  # found before anything is measured
+        if path != "/dev/full":  # fails before anything is measured
             lines += [f"bench --json {path} --budget-ms 3600000", f"bench --plot {picture} --budget-ms 3600000"]
         elif part == "compiled":
             lines += [f"bench vector_add N=10 --budget-ms 1 --copy-bytes 1000 --{what}" for what in (f"plot {picture}", f"json {path}")]
@@ -59,7 +59,8 @@ def full_disks():
 
 
 def the_file_of_standard_output():
-    """A file that standard output goes to is written once, not opened again, which would cut off what is there."""
+    """The file of standard output is written through the descriptor; reopening would truncate
+    it."""
     lines = [("list --json /dev/stdout", b'"operations"'), ("list --json {file}", b'"operations"'), ("bench --list --json /proc/self/fd/1", b'"cases"'),
              ("compile vector_add --emit program -o /dev/stdout", b"program ")]
     for line, words in lines:
@@ -81,7 +82,7 @@ def no_stderr():
 
 
 def colored(arguments, terminal, **environment):
-    """Whether the table's title has an escape sequence."""
+    """Returns true if the table's title contains an escape sequence."""
     cleared = {name: environment.get(name, "") for name in ("NO_COLOR", "TERM")}
     if not terminal:
         return b"\x1b[" in run(arguments, env=cleared)[1]
@@ -164,7 +165,7 @@ def tools():
     code, _, errors = run(["compile", "vector_add", "--target", "sm_90a", "--emit", "cubin"], env=fakes, preexec_fn=lambda: os.umask(0o777))
     expect(code == 0 and is_empty(temporary), f"umask 777: {code}\n{errors}")
 
-    # Spills are a remark where there is a ptxas to count them.
+    # Spills give a remark if ptxas is available to count them.
     spills = "64 bytes stack frame, 40 bytes spill stores, 44 bytes spill loads ptxas info : Used 255 registers"
     code, output, errors = emit("remarks", FAKE_REPORT=spills)
     expect(code == 0 and b"remark: [resources] each thread spills 40 bytes" in output and b"255 registers" in output, f"{code} {output}\n{errors}")
@@ -172,7 +173,7 @@ def tools():
         code, output, errors = emit("remarks", **without)
         expect(code == 0 and b"[resources]" not in output, f"{without}: {code} {output}\n{errors}")
 
-    # A folder's name is a name, whatever a shell would make of it.
+    # A folder's name may contain characters with a meaning for a shell.
     (folder / "x;touch pwned;").mkdir()
     for name in ("x;touch pwned;", str(folder / "x;touch pwned;")):
         code, output, errors = emit("resources", TMPDIR=name)
@@ -182,7 +183,7 @@ def tools():
         code, _, errors = emit("cubin", TMPDIR=name)
         expect(code == 4 and name.encode() in errors and reason in errors and b"TMPDIR" in errors, f"TMPDIR={name}: {code}\n{errors}")
 
-    # Files that somebody else put where a name could be foreseen are neither written nor removed.
+    # Files of another user at a predictable name are neither written nor removed.
     (folder / "victim").write_text("mine")
     planted = "ligerdsl-compile-$$"
     code = subprocess.run(["sh", "-c", f'mkdir "$TMPDIR/{planted}"; ln -s "$PWD/victim" "$TMPDIR/{planted}/kernel.ptx"; '
@@ -214,7 +215,7 @@ def tools():
 
 
 def interrupted_benchmarks():
-    """Ctrl-C prints and writes what was measured so far, then ends the command as a signal does."""
+    """Ctrl-C prints and writes the results so far, then the command dies by the signal."""
     for arguments, sign in ((["--rows", "4", "--budget-ms", "1", "--json", str(folder / "part.json")], b"[2/"),
                             (["vector_add", "N=10", "--budget-ms", "3600000"], b"[1/1] vector_add N=10")):
         process = subprocess.Popen([command, "bench", "-v", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -231,7 +232,7 @@ def interrupted_benchmarks():
 
 
 def progress():
-    """On a terminal, one line that is gone when the table comes."""
+    """A terminal shows one line of progress, which disappears before the table."""
     arguments = ["bench", "vector_add", "N=10", "--budget-ms", "1"]
     master, slave = pty.openpty()
     result = subprocess.Popen([command, *arguments], stdout=subprocess.DEVNULL, stderr=slave, env={**os.environ, "LIGERDSL_CACHE_DIR": str(folder / "cache")})

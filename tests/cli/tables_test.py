@@ -1,4 +1,4 @@
-"""What `ligerdsl tune --export` and `ligerdsl table import` write into a table, keep and remove, and what they say of it.
+"""Tests what `ligerdsl tune --export` and `ligerdsl table import` write, keep, remove and report.
 
 Usage: tables_test.py COMMAND KERNELS.so FOLDER
 """
@@ -12,7 +12,7 @@ import sys
 from command import Command, expect, trials
 import command
 
-# One thread: on a busy machine two wait for each other for longer than they run.
+# With two threads on a busy machine, waiting takes longer than running.
 SEARCH = ["--threads", "1", "tune", "softmax_forward", "H=512", "N=64,128", "--strategy", "exhaustive", "--max-evals", "3", "--jobs", "1", "-q", "--budget"]
 
 
@@ -26,13 +26,15 @@ def write(table, entries_of):
 
 
 class Measured:
-    """A search whose trials are known, so that their times can be others: as many configurations as there are finalists, so that none is
-    measured anew whoever wins."""
+    """A search with known trials, whose times a test can change.
+
+    Every configuration is a finalist, so that no configuration is measured again.
+    """
 
     def __init__(self, ligerdsl, folder):
         self.ligerdsl, self.store, self.table = ligerdsl, folder / "known.jsonl", folder / "known.json"
         finalists = []
-        while not finalists:  # none where the machine was busy with something else just then
+        while not finalists:  # a busy machine may leave no finalist
             self.store.unlink(missing_ok=True)
             ligerdsl.json(*SEARCH, "10m", "--store", self.store)
             self.trials = trials(self.store)
@@ -42,7 +44,8 @@ class Measured:
         self.key = f"softmax_forward/1 {last['options']} @ {device['arch']}/{device['units']}/{device['model']}"
 
     def search(self, *ratios):
-        """What the command makes of it where the finalist takes these parts of the heuristic's time on the two problems, the others more."""
+        """Returns the report if the finalist takes these fractions of the heuristic's time per
+        problem."""
         with self.store.open("w") as file:
             for t in self.trials:
                 of = (1, 1) if t["heuristic"] else ratios if t["config"] == self.config else (1.3, 1.3)
@@ -54,7 +57,7 @@ class Measured:
 
 
 def test_gains(known):
-    """An entry gains over all problems and is slower on none of them."""
+    """An entry must gain over all problems and be slower on none."""
     said = known.search(0.8, 0.9)
     expect(said["written"] == [known.key] and said["entries"] == 1 and not said["not_written"] and not said["removed"], f"{said}")
     entry = entries(known.table)[known.key]
@@ -67,12 +70,15 @@ def test_gains(known):
     expect(said["written"] == [known.key], f"1 % is noise: {said}")
 
 
-def test_entries_stay_or_go(known):
-    """What was not tried again stays, as what noise hides; what is slower now goes. Entries of other kernels and machines stay."""
+def test_export_keeps_or_removes_entries(known):
+    """Untried entries and those within noise stay, slower ones go.
+
+    Entries of other kernels and machines stay.
+    """
     others = {"softmax_forward/1 cols=9 @ sm_90a/132/NVIDIA H200": {"config": "rows=1"}, "else/1 a=b @ c/1/d": {"config": "e=f", "note": [1]}}
     mine = {"config": known.config, "ratio": 0.7}
     for entry, ratios, stays in [(mine, (0.999, 0.999), True), (mine, (1.2, 1.2), False), (mine, (0.5, 1.1), False),
-                                 ({"config": "rows=99999", "ratio": 0.7}, (1.2, 1.2), True),  # no choice: it cannot be tried
+                                 ({"config": "rows=99999", "ratio": 0.7}, (1.2, 1.2), True),  # not a choice: cannot be tried
                                  ({"config": "gone=1", "ratio": 0.7}, (1.2, 1.2), True)]:
         write(known.table, others | {known.key: entry})
         said = known.search(*ratios)
@@ -81,17 +87,17 @@ def test_entries_stay_or_go(known):
         listed = said["not_written" if stays else "removed"]
         expect([one["key"] for one in listed] == [known.key] and listed[0]["reason"], f"{entry} {ratios}: {said}")
         expect(("the entry that is there stays" in listed[0]["reason"]) == stays, f"{listed}")
-    # One that is better is written over what cannot be tried, too.
+    # A better configuration also replaces an entry that cannot be tried.
     write(known.table, others | {known.key: {"config": "gone=1", "ratio": 0.7}})
     said = known.search(0.8, 0.8)
     expect(entries(known.table)[known.key]["config"] == known.config and said["entries"] == 3, f"{said}")
-    # Where there was no time to try anything, everything stays.
+    # A search without time to try anything changes no entry.
     write(known.table, {known.key: mine})
     code, out, errors = known.ligerdsl.run(*SEARCH, "0.001s", "--store", known.store, "--resume", "--export", known.table)
     expect(code == 4 and entries(known.table) == {known.key: mine} and "the budget of 0.001 s" in errors, f"exit {code}: {out}{errors}")
 
 
-def test_what_is_said(known):
+def test_export_reports_reasons(known):
     known.table.unlink(missing_ok=True)
     arguments = [*SEARCH, "10m", "--store", known.store, "--resume", "--export", known.table]
     known.search(0.8, 0.8)
@@ -104,8 +110,9 @@ def test_what_is_said(known):
     expect(code == 0 and not [key for key in json.loads(out)["entries"] if key] and "not written: " in errors, out + errors)
 
 
-def test_a_table_that_cannot_be_written(known, folder):
-    """Found before the search; later it costs the entries, and the exit code says so."""
+def test_unwritable_table(known, folder):
+    """An unwritable table is found before the search. Later it loses the entries, with an exit
+    code."""
     place = folder / "place"
     place.mkdir()
     (place / "text").write_text("mine\n")
@@ -120,11 +127,11 @@ def test_a_table_that_cannot_be_written(known, folder):
         expect(code == 2 and "name two files" in errors, f"{arguments}: exit {code}: {out}{errors}")
 
 
-# What is measured while others have the machine is rightly not written when it differs from itself.
+# On a busy machine, a configuration may differ from itself and is then rightly not written.
 TRIES_BESIDE_OTHERS = 4
 
 
-def test_two_at_a_time(ligerdsl, kernels, folder):
+def test_two_searches_share_a_table(ligerdsl, kernels, folder):
     table = folder / "both.json"
     for attempt in range(TRIES_BESIDE_OTHERS):
         commands = [[ligerdsl.path, "--threads", "1", "--load", kernels, "tune", "lazy", f"y={n}", f"x={n}", "--store",
@@ -138,7 +145,8 @@ def test_two_at_a_time(ligerdsl, kernels, folder):
 
 
 def test_import(ligerdsl, kernels, folder):
-    """Entries of another device are proved here; what MINE has stays, but for what was found worse than the heuristic."""
+    """Entries of another device are measured here. MINE keeps its entries unless they lose to the
+    heuristic."""
     table, mine = folder / "import.json", folder / "mine.json"
     options = "scale=0.1"
     there = "@ sm_90a/132/NVIDIA H200"
@@ -155,8 +163,8 @@ def test_import(ligerdsl, kernels, folder):
     expect("the heuristic's time" in result["refused"][0]["reason"], f"{result}")
     (key, entry), = entries(mine).items()
     expect(key.startswith("lazy/1 x=2000") and entry["ratio"] < 0.9 and entry["imported_from"] == there[2:], f"{key}: {entry}")
-    here = key.split(" @ ", 1)[1]  # names of processors have an @ too
-    # Again, into a table that has more; one entry of it is the one that is worse here.
+    here = key.split(" @ ", 1)[1]  # names of processors contain an @ too
+    # Import again into a table with more entries; one of them is the entry that is slower here.
     worse = bad.split(" @ ", 1)[0] + " @ " + here
     write(mine, {"else/1 a=b @ c/1/d": {"config": "e=f"}, worse: {"config": "rounds=1000"}, key: {"config": "rounds=100", "ratio": 1e-9}})
     ligerdsl.json("--threads", "1", "--load", kernels, "table", "import", table, "-o", mine)
@@ -171,7 +179,7 @@ def test_import(ligerdsl, kernels, folder):
 
 
 def test_listed_as_text(ligerdsl, folder):
-    """What a table of unknown origin holds neither steers a terminal nor begins a line."""
+    """Text in a table of unknown origin neither controls the terminal nor begins a line."""
     table = folder / "hostile.json"
     write(table, {"k/1 a=\x1b[31mb @ c/1/\x1b]0;d\x07": {"config": "e=f"}})
     table.write_text(table.read_text().replace("\\u001b", "\x1b").replace("\\u0007", "\x07"))
@@ -194,10 +202,10 @@ def main():
     ligerdsl = Command(path, folder / "cache")
     known = Measured(ligerdsl, folder)
     test_gains(known)
-    test_entries_stay_or_go(known)
-    test_what_is_said(known)
-    test_a_table_that_cannot_be_written(known, folder)
-    test_two_at_a_time(ligerdsl, kernels, folder)
+    test_export_keeps_or_removes_entries(known)
+    test_export_reports_reasons(known)
+    test_unwritable_table(known, folder)
+    test_two_searches_share_a_table(ligerdsl, kernels, folder)
     test_import(ligerdsl, kernels, folder)
     test_listed_as_text(ligerdsl, folder)
     sys.exit(1 if command.failures else 0)

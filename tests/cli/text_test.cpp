@@ -3,21 +3,21 @@
 
 #include <cmath>
 
-#include "lib/cli/nearest.h"
-#include "lib/cli/numbers.h"
-#include "lib/cli/output.h"
-#include "lib/cli/printable.h"
+#include "lib/text/nearest.h"
+#include "lib/text/numbers.h"
+#include "lib/text/output.h"
+#include "lib/text/printable.h"
 
 namespace ligerdsl::cli {
 namespace {
 
-TEST(Text, WhatATerminalMayNotShowIsEscaped) {
+TEST(Text, ControlCharactersAreEscaped) {
   EXPECT_EQ(printable("plain, Grüße, 字, 🐍\n\ttabbed"), "plain, Grüße, 字, 🐍\n\ttabbed");
   EXPECT_EQ(printable("\x1b[31m\r\x7f"), "\\x1b[31m\\x0d\\x7f");
   EXPECT_EQ(printable(std::string_view("a\0b", 3)), "a\\x00b");
   EXPECT_EQ(printable("\xff\xfe"), "\\xff\\xfe");
-  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // cut off
-  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // longer than it need be
+  EXPECT_EQ(printable("\xc3"), "\\xc3");                    // truncated
+  EXPECT_EQ(printable("\xc0\xaf"), "\\xc0\\xaf");           // overlong
   EXPECT_EQ(printable("\xed\xa0\x80"), "\\xed\\xa0\\x80");  // a surrogate
   EXPECT_EQ(printable("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");
   EXPECT_EQ(printable("\xc2\x9b"
@@ -33,7 +33,7 @@ TEST(Text, CountsAgreeWithTheirNouns) {
   EXPECT_EQ(counted(2, "entry", "entries"), "2 entries");
 }
 
-TEST(Text, NearestName) {
+TEST(Text, NearestNameIsFound) {
   const std::vector<std::string> names = {"rms_norm_forward", "eps", "in_place", "sm_90", "sm_90a"};
   EXPECT_EQ(nearest("rms_norm_foward", names), "rms_norm_forward");
   EXPECT_EQ(nearest("esp", names), "eps");
@@ -54,7 +54,7 @@ std::string refusal(const std::string& text, int64_t low, int64_t high) {
   }
 }
 
-TEST(Text, IntegersAreWholeTextsOfTheRange) {
+TEST(Text, IntegersMustParseWhollyAndBeInRange) {
   EXPECT_EQ(refusal("16", 0, 16), "16");
   EXPECT_EQ(refusal("1e6", 0, 10000000), "1000000");
   EXPECT_EQ(refusal("-9223372036854775808", INT64_MIN, INT64_MAX), "-9223372036854775808");
@@ -63,7 +63,7 @@ TEST(Text, IntegersAreWholeTextsOfTheRange) {
     EXPECT_EQ(refusal(text, 0, 16), std::string("N: expected an integer from 0 to 16, got '") + text + "'");
 }
 
-TEST(Text, NumbersAreWholeTextsOfTheRange) {
+TEST(Text, NumbersMustParseWhollyAndBeInRange) {
   EXPECT_EQ(parse_real("eps", "-1e-6"), -1e-6);
   EXPECT_TRUE(std::isnan(parse_real("eps", "nan")));
   for (const char* text : {"", "1.5x", "--1", "1,5"}) EXPECT_THROW(parse_real("eps", text), Failure) << text;

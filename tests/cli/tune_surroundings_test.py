@@ -1,4 +1,4 @@
-"""`ligerdsl tune` and what is around it: signals, caches that are off, another locale, two tuners of one store.
+"""Tests `ligerdsl tune` in its environment: signals, disabled caches, another locale, two tuners.
 
 Usage: tune_surroundings_test.py COMMAND KERNELS.so FOLDER TEST
 """
@@ -14,7 +14,7 @@ import time
 from command import expect, trials
 import command
 
-# A compile worker that never ends, unless a process that runs kernels asks for it.
+# A compile worker that never ends unless a process that runs kernels starts it.
 ENDLESS_COMPILER = """#!/bin/sh
 grep -q tune-worker "/proc/$PPID/cmdline" && exec "{real}" "$@"
 touch "{started}"
@@ -32,19 +32,20 @@ def wait_for(condition, what, seconds=120):
 
 
 def processes_of(mark):
-    """Command lines of live processes whose environment has the mark."""
+    """Returns command lines of live processes whose environment contains the mark."""
     found = []
     for process in pathlib.Path("/proc").glob("[0-9]*"):
         try:
             if mark.encode() in (process / "environ").read_bytes() and "\nState:\tZ" not in (process / "status").read_text():
                 found.append((process / "cmdline").read_bytes().replace(b"\0", b" "))
-        except OSError:  # it ended, or is somebody else's
+        except OSError:  # it ended, or belongs to another user
             pass
     return found
 
 
 def interrupted(ligerdsl, arguments, store, number, begun, what, **environment):
-    """A signal once `begun()`: it ends the command as a signal does, within seconds, and nothing of it goes on."""
+    """Sends a signal after `begun()`: the command dies by it within seconds, with all its
+    processes."""
     mark = f"LIGERDSL_TEST_MARK={what}-{number}-{os.getpid()}"
     variables = ligerdsl.environment | environment | dict([mark.split("=")])
     process = subprocess.Popen([ligerdsl.path, *map(str, arguments), "--store", str(store), "--budget", "10m"], env=variables, text=True,
@@ -79,14 +80,15 @@ def test_signals(ligerdsl, kernels, folder):
         expect(saved == [], f"what was stopped is no trial: {saved}")
         expect(not list(folder.glob("*.reproducer")), "what was stopped is no fault of the compiler")
 
-        # One configuration, then the finals, each of which measures for seconds.
+        # One configuration, then the finals, each of which takes seconds.
         saved = interrupted(ligerdsl, ["tune", "softmax_forward", "H=4096", "N=8192", "--max-evals", "1"], store, number,
                             lambda: store.read_text().count("\n") == 1, "the finals")
         expect(len(saved) == 1 and saved[0]["samples"] < 15, f"{saved}")
 
 
 def test_caches(ligerdsl, kernels, folder):
-    """Without a disk cache the process that runs kernels compiles them once more; what is found is as right."""
+    """Without a disk cache, the process that runs kernels compiles them again, with equal
+    results."""
     (folder / "read_only").mkdir(mode=0o700)
     for name, environment in (("off", {"LIGERDSL_CACHE": "off"}),
                               ("ro", {"LIGERDSL_CACHE": "ro", "LIGERDSL_CACHE_DIR": str(folder / "read_only")})):
@@ -98,7 +100,8 @@ def test_caches(ligerdsl, kernels, folder):
 
 
 def test_locale(ligerdsl, kernels, folder):
-    """Numbers have points in arguments, stores and tables, also where a library of --load set a locale with commas."""
+    """Arguments, stores and tables use decimal points, even if a loaded library sets another
+    locale."""
     subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", folder / "de_DE.UTF-8"], check=True)
     store, table = folder / "locale.jsonl", folder / "locale.json"
     german = {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8", "TUNED_KERNELS_LOCALE": "1"}
@@ -120,12 +123,12 @@ def test_two_tuners(ligerdsl, kernels, folder):
     both = [subprocess.Popen([*arguments, str(folder / f"tuner{i}.json"), "--seed", str(i)], env=ligerdsl.environment) for i in range(2)]
     expect([process.wait(300) for process in both] == [0, 0], "both finish")
     expect(all(json.loads((folder / f"tuner{i}.json").read_text())["results"][0]["tried"] == 4 for i in range(2)), "both tried four")
-    configs = [t["config"] for t in trials(store)]  # every line is whole
+    configs = [t["config"] for t in trials(store)]  # every line is complete
     expect(len(configs) >= 10, f"{len(configs)} trials of two tuners")
 
 
 def test_standard_output(ligerdsl, kernels, folder):
-    """- is standard output, also for tables; no file of that name comes to be."""
+    """- means standard output, also for tables; no file has that name afterwards."""
     place = folder / "place"
     place.mkdir()
     store = folder / "stdout.jsonl"
@@ -158,7 +161,8 @@ def seconds_of(ligerdsl, *arguments, **environment):
 
 
 def test_hanging_kernel(ligerdsl, kernels, folder):
-    """A kernel that hangs as it is configured by default costs ten times --timeout, or what --budget leaves."""
+    """A kernel that hangs in its default configuration costs ten --timeout or the rest of
+    --budget."""
     tune = ["--load", kernels, "tune", "faulty", "fault=endless", "y=64", "x=64", "--store", folder / "hangs.jsonl"]
     seconds, code, output = seconds_of(ligerdsl, *tune, "--timeout", "0.5")
     expect(code == 4 and "had not opened faulty" in output and "--timeout" in output, f"exit {code}: {output}")
@@ -178,7 +182,8 @@ def test_finals_are_part_of_the_budget(ligerdsl, kernels, folder):
 
 
 def test_killed_worker(ligerdsl, kernels, folder):
-    """A worker that somebody kills or stops while it opens the problem costs one more; two of them end the search."""
+    """A worker killed or stopped while it opens a problem is replaced once; a second one ends the
+    search."""
     tune = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--max-evals", "1", "-q", "--timeout"]
     for number in (signal.SIGKILL, signal.SIGSTOP):
         store = folder / f"once_{number}.jsonl"
@@ -191,7 +196,8 @@ def test_killed_worker(ligerdsl, kernels, folder):
 
 
 def test_locked_store(ligerdsl, kernels, folder):
-    """Who waits for a store that somebody has locked says who that is, and ends: after a while, and at a signal."""
+    """A tuner that waits for a locked store names the owner, and ends after a while or by a
+    signal."""
     tune = [ligerdsl.path, "tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--store"]
     waiting = []
     for name in ("bound", "signal"):
@@ -208,8 +214,8 @@ def test_locked_store(ligerdsl, kernels, folder):
     expect(waiting[0][1].returncode == 2 and f"process {os.getpid()} (" in errors and "--store" in errors, f"{waiting[0][1].returncode}: {errors}")
 
 
-def test_links_of_others(ligerdsl, kernels, folder):
-    """In a folder where all may write, nothing is written through what somebody else has put there."""
+def test_links_of_other_users_are_not_followed(ligerdsl, kernels, folder):
+    """In a world-writable folder, nothing is written through links of other users."""
     if os.geteuid() != 0:
         return print("skipped: only root can make links of another user")
     shared = folder / "shared"

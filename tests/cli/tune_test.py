@@ -1,8 +1,8 @@
-"""`ligerdsl tune`: kernels that are wrong, reach too far, hang or die cost a trial; a store goes on; tables are used.
+"""Tests `ligerdsl tune`: faulty kernels cost one trial; stores can be resumed; tables take effect.
 
 Usage: tune_test.py COMMAND KERNELS.so FOLDER TEST
 
-Whoever is faster by chance, and whether a candidate is given up as slow, no test may depend on: the machine may be busy.
+No test may depend on which configuration is faster or given up as slow: the machine may be busy.
 """
 
 import json
@@ -42,14 +42,15 @@ def test_faults(ligerdsl, kernels, folder):
            f"measured beside: {trials(store)[0]['ceiling']}")
 
 
-def test_whole_numbers_of_floats(ligerdsl, kernels, folder):
-    """A device rounds; the exact floor of a product is not the only right one."""
+def test_rounded_floats_are_accepted(ligerdsl, kernels, folder):
+    """A device rounds, so the exact floor of a product is not the only right result."""
     result = ligerdsl.json("--load", kernels, "tune", "steps", "y=5000", "x=5000", "--store", folder / "steps.jsonl", "-q")
     expect(result["results"][0]["winner"]["fate"] == "ok", f"{result}")
 
 
 def test_too_little_memory(ligerdsl, kernels, folder):
-    """What a task takes is added up, its workspaces and all, before any of it is allocated; other tasks go on."""
+    """The memory of a task, workspaces included, is added up before allocation; other tasks
+    continue."""
     store = folder / "large.jsonl"
     code, out, errors = ligerdsl.run("tune", "softmax_forward", "H=4096", "N=100000000,150000000", "--store", store, "-q")
     expect(code == 4 and "tune: 2 problems of softmax_forward take 7.45 TiB of memory at a time" in errors
@@ -72,9 +73,9 @@ def test_library_that_prints(ligerdsl, kernels, folder):
     expect(code == 0 and "ok" in fates and "crash" not in fates, f"exit {code}, {fates}\n{out}{errors}")
 
 
-def test_store_goes_on(ligerdsl, kernels, folder):
+def test_store_is_resumed(ligerdsl, kernels, folder):
     store = folder / "norm.jsonl"
-    # One compiler: of several, who is done first decides what is tried next.
+    # One compiler: with several, their timing decides what is tried next.
     arguments = ["tune", "softmax_forward", "H=512", "N=64,128", "--max-evals", "3", "--jobs", "1", "--store", store, "-q"]
     first = ligerdsl.json(*arguments)
     expect(len(first["results"]) == 1, "both numbers of rows are one task")
@@ -82,7 +83,7 @@ def test_store_goes_on(ligerdsl, kernels, folder):
     expect(all(len(t["us"]) == 2 for t in lines if t["fate"] == "ok"), "a time for each problem")
     expect(len({t["options"] for t in lines}) == 1, "equal options")
     with store.open("a") as file:
-        file.write(json.dumps(lines[0])[:40])  # torn
+        file.write(json.dumps(lines[0])[:40])  # a truncated line
     again = ligerdsl.json(*arguments, "--resume", "--report", folder / "norm.html")
     expect(len(trials_but_torn(store)) == len(lines), "nothing was measured again")
     expect(again["results"][0]["tried"] == first["results"][0]["tried"], "and all of it counts")
@@ -91,8 +92,9 @@ def test_store_goes_on(ligerdsl, kernels, folder):
     expect(len(trials_but_torn(store)) > len(lines), "without --resume all is measured")
 
 
-def test_few_rows_of_a_product(ligerdsl, kernels, folder):
-    """Calls of few rows have a schedule of their own: theirs is searched, and its entry is not taken for more."""
+def test_few_rows_of_a_matmul(ligerdsl, kernels, folder):
+    """Calls with few rows have their own schedule: it is tuned, and its entry does not apply to
+    more rows."""
     store = folder / "product.jsonl"
     results = ligerdsl.json("tune", "matmul_nt", "dtype=f32", "N=16", "K=32", "M=8,12,300", "--max-evals", "1", "--bits", "batch",
                             "--store", store, "-q")["results"]
@@ -110,8 +112,8 @@ def trials_but_torn(store):
     return found
 
 
-def test_resume_of_another_check(ligerdsl, kernels, folder):
-    """What was checked on another call is checked again."""
+def test_resume_repeats_a_changed_check(ligerdsl, kernels, folder):
+    """A configuration that was checked on another call is checked again."""
     store = folder / "checked.jsonl"
     arguments = ["--load", kernels, "tune", "steps", "y=5000", "x=5000", "--store", store, "-q"]
     ligerdsl.json(*arguments)
@@ -130,8 +132,8 @@ def bytes_of_sums(ligerdsl, kernels, folder, config):
     return (folder / "y.npy").read_bytes()
 
 
-def test_bits_stay(ligerdsl, kernels, folder):
-    """With --bits same no configuration that is tried changes a bit; without it some that win could."""
+def test_bits_same_keeps_bits(ligerdsl, kernels, folder):
+    """With --bits same, no tried configuration changes a bit; without it, a winner may."""
     (folder / "sums").mkdir()
     for bits, same in (("same", True), ("row", False)):
         store = folder / f"bits_{bits}.jsonl"
@@ -143,7 +145,7 @@ def test_bits_stay(ligerdsl, kernels, folder):
 
 
 def test_lists_of_ranges(ligerdsl, kernels, folder):
-    """Each value of a list is whole: a shape with what fills it."""
+    """Each value of a list is complete: a shape with its range of contents."""
     result = ligerdsl.json("--load", kernels, "tune", "steps", "y=64", "x=64:0..1,64:0..3", "--store", folder / "ranges.jsonl", "-q")
     problems = [r["winner"]["problems"] for r in result["results"]]
     expect(problems == [["y=64 x=64:0..1"], ["y=64 x=64:0..3"]], f"{problems}")
@@ -164,7 +166,7 @@ def test_interrupt(ligerdsl, kernels, folder):
 
 
 def test_table_is_used(ligerdsl, kernels, folder):
-    """A table with one entry changes what a plan builds, on the device that it names only."""
+    """A table with one entry changes the plan on the device that it names, and on no other."""
     store, table = folder / "table.jsonl", folder / "table.json"
     ligerdsl.json("tune", "softmax_forward", "H=512", "N=64", "--max-evals", "2", "--store", store, "--export", table, "-q")
     trial = next(t for t in trials(store) if not t["heuristic"] and t["fate"] in ("ok", "slow"))
@@ -177,7 +179,7 @@ def test_table_is_used(ligerdsl, kernels, folder):
     arguments = ["run", "softmax_forward", "H=512", "N=64", "--check"]
     log = {"LIGERDSL_LOG": "info", "LIGERDSL_TABLE": str(table)}
     write(key, trial["config"])
-    # Who asks without running is told the same.
+    # Commands that do not run the kernel report the same configuration.
     compiled = ligerdsl.json("compile", "softmax_forward", "H=512", "--emit", "config", **log)[0]["config"]
     explained = ligerdsl.json("explain", "softmax_forward", "H=512", "--no-run", **log)["configuration"][0]["fields"]
     values = {field["name"]: field["value"] for field in compiled}
@@ -212,7 +214,7 @@ def test_tables(ligerdsl, kernels, folder):
         path.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + lines + '"": {}}}\n')
 
     heuristic = next(t for t in trials(store) if t["heuristic"])["config"]
-    # Entries whose problems are others than their keys say, and one without any, prove nothing.
+    # Entries whose problems do not match their keys, and one without problems, prove nothing.
     for problems, words in ((["H=256 N=64"], "is one of softmax_forward/1 cols=256"), ([], "no problem"), (["H=512 N=64", "H=512 dtype=bf16"], "bf16"),
                             (["H=512 Q=1"], "no setting")):
         write(table, {key("a"): {"config": heuristic, "ratio": 0.5, "problems": problems}})
@@ -235,8 +237,9 @@ def test_tables(ligerdsl, kernels, folder):
         expect(entry["imported_from"] == "a/7/somewhere" and entry["ratio"] <= 1, f"{entry}")
 
 
-def test_exported_tables_stay(ligerdsl, kernels, folder):
-    """A search without time leaves an entry; files that are no tables are refused before the search, and stay."""
+def test_failed_export_keeps_tables(ligerdsl, kernels, folder):
+    """A search without time keeps an entry; files that are not tables are refused and left as they
+    are."""
     store, table = folder / "stay.jsonl", folder / "stay.json"
     arguments = ["tune", "softmax_forward", "H=512", "N=64", "--max-evals", "1", "--jobs", "8", "--store", store, "--export", table, "-q"]
     result = ligerdsl.json(*arguments)["results"][0]
@@ -257,7 +260,8 @@ def test_exported_tables_stay(ligerdsl, kernels, folder):
 
 
 def test_sets_and_parts(ligerdsl, kernels, folder):
-    """A kernel that has another name than its operation is tuned under its own; sets have operations without a choice."""
+    """A kernel is tuned under its own name, not its operation's. Sets may hold operations without a
+    choice."""
     store, table = folder / "sets.jsonl", folder / "sets.json"
     result = ligerdsl.json("tune", "adamw_step", "N=4096", "--max-evals", "2", "--store", store, "--export", table, "-q")["results"][0]
     winner = result["winner"]
@@ -271,7 +275,7 @@ def test_sets_and_parts(ligerdsl, kernels, folder):
 
 
 def checked(ligerdsl, kernel, *problems):
-    """The problems that a worker checks, each a list of its settings."""
+    """Returns the problems that a worker checks, each a list of its settings."""
     question = {"open": {"kernel": kernel, "settings": problems, "check_with": []}}
     result = subprocess.run([ligerdsl.path, "tune-worker"], input=json.dumps(question) + "\n", env=ligerdsl.environment,
                             stdout=subprocess.PIPE, text=True, timeout=120)
@@ -279,7 +283,7 @@ def checked(ligerdsl, kernel, *problems):
 
 
 def test_checked_rows(ligerdsl, kernels, folder):
-    """Rows that are checked are those of the problem with most, wherever it stands, and a number that the operation takes."""
+    """Checked row counts come from the problem with most rows, and the operation accepts them."""
     rows = checked(ligerdsl, "softmax_forward", ["H=64", "N=1"], ["H=64", "N=100"])
     expect(any("N=3" in settings for settings in rows) and any("N=100" in settings for settings in rows), f"{rows}")
     rows = checked(ligerdsl, "modulated_rms_norm_forward", ["H=64", "N=48", "K=4"])

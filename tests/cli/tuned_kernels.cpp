@@ -1,11 +1,15 @@
 // Kernels for tune_test.py:
 // - `faulty`: its configurations are right, wrong, wrong in the second run, write out of bounds, never end or crash;
-// - one with a choice of the order of sums, one without any choice;
+// - `sums`: a choice changes the order of a sum; another kernel has no choice at all;
 // - `lazy`: another choice is many times faster than its default.
-// Variables choose what the library does when it is loaded: TUNED_KERNELS_TALK prints, TUNED_KERNELS_LOCALE sets the
-// user's locale, TUNED_KERNELS_SLOW_WORKER=FILE makes that file and sleeps in the process that runs kernels.
-// TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends that signal to the process that runs `steps` when it opens the problem. With a
-// FILE it does so only while that file is missing, and makes it.
+//
+// Variables choose what the library does when it is loaded:
+// - TUNED_KERNELS_TALK prints.
+// - TUNED_KERNELS_LOCALE sets the user's locale.
+// - TUNED_KERNELS_SLOW_WORKER=FILE makes FILE and sleeps, in the process that runs kernels.
+// - TUNED_KERNELS_SIGNAL=NUMBER[:FILE] sends a signal to the process that runs `steps` when it
+//   opens
+//   the problem. With FILE, it does so only while FILE is missing, and makes it.
 #include <ligerdsl/dsl.h>
 #include <unistd.h>
 
@@ -42,7 +46,7 @@ void faulty(KernelBuilder& k, const FaultyMeta& m) {
   const Scalar i = k.program_id(0);
   const Tile v = x.partition({m.block}).load({i});
   const double factor = m.fault == Fault::wrong ? 0 : static_cast<double>(m.scale);
-  // Right where y is a NaN, as before the first run.
+  // Right only if y is NaN, as before the first run.
   const Tile before = m.fault == Fault::again ? y.partition({m.block}).load({i}) : v;
   const Tile right = v * factor;
   y.partition({m.block}).store({i}, m.fault == Fault::again ? where(before == before, right + 1.0, right) : right);
@@ -56,7 +60,7 @@ Launch blocks(const FaultyMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 2};
 }
 
-// y = floor(1234567 x): the last bit of the product decides between neighbours.
+// y = floor(1234567 x): the last bit of 1234567 x can change the result by 1.
 struct StepsMeta {
   int64_t block = 64;
   template <class V>
@@ -106,7 +110,7 @@ Launch plain_launch(const PlainMeta&, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("y", 0), 64)}};
 }
 
-// y = the sum of a row of x, whose parts are as wide as `part`; `rows` of a program change nothing.
+// y = sum of a row of x in parts of width `part`; `rows` per program has no effect on the result.
 struct SumsMeta {
   int64_t part = 64, rows = 1;
   template <class V>
@@ -131,7 +135,7 @@ Launch sum_rows(const SumsMeta& m, const LaunchArguments& a) {
   return {.grid = {ceil_div(a.dim("x", 0), m.rows)}};
 }
 
-// y = scale x, after rounds that change nothing but the time.
+// y = scale x, after `rounds` iterations that only take time.
 struct LazyMeta {
   float scale = 0.1f;
   int64_t rounds = 1000;
@@ -148,7 +152,7 @@ void lazy(KernelBuilder& k, const LazyMeta& m) {
   const Scalar i = k.program_id(0);
   const Tile v = x.partition({256}).load({i}, {.pad = 0});
   const auto [product] = k.for_range(0, m.rounds, 1, carry(v), [&](Scalar j, Tile so_far) {
-    return carry(so_far * where(v == v, k.full({256}, 1.0f, f32), v + j.to(f32)));  // 1, but for a NaN
+    return carry(so_far * where(v == v, k.full({256}, 1.0f, f32), v + j.to(f32)));  // 1 unless NaN
   });
   y.partition({256}).store({i}, product * m.scale);
 }

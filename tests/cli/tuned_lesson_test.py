@@ -1,4 +1,4 @@
-"""Lesson 6: its kernel is tuned by the command as the file says, and its program takes what a table has for it.
+"""Tests lesson 6: the command tunes its kernel, and its program uses the table's entry.
 
 Usage: tuned_lesson_test.py COMMAND KERNELS.so PROGRAM FOLDER
 """
@@ -33,7 +33,8 @@ def main():
         return run.stdout.splitlines()[0]
 
     expect(shown() == "rows=1 warps=4", shown())
-    # What the machine finds fastest is its own affair: the entry of that key with another configuration.
+    # The winner depends on the machine, so the test writes another one under that
+    # key.
     device = winner["device"]
     key = f"normalize/1 {winner['options']} @ {device['arch']}/{device['units']}/{device['model']}"
     written = json.loads(table.read_text())["entries"]
@@ -41,7 +42,7 @@ def main():
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'{json.dumps(key)}: {{"config": "rows=4 warps=8"}},\n' + '"": {}}}\n')
     expect(shown(LIGERDSL_TABLE=str(table)) == "rows=4 warps=8", shown(LIGERDSL_TABLE=str(table)))
     expect(shown(LIGERDSL_TABLE=str(table), LIGERDSL_TUNING="off") == "rows=1 warps=4", "a table was taken in spite of LIGERDSL_TUNING=off")
-    # Tables are somebody's files: one does not change what a program computes, only how.
+    # A table may change how a program computes, but not what.
     table.write_text('{"ligerdsl_tuned_kernels": 1, "entries": {\n' + f'{json.dumps(key)}: {{"config": "cols=500 rows=4"}},\n' + '"": {}}}\n')
     run = subprocess.run([program], env={**ligerdsl.environment, "LIGERDSL_TABLE": str(table)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                          text=True, timeout=120)

@@ -1,4 +1,5 @@
-// Neither target compiles an op whose effects on memory it does not know: the error names the op and its place.
+// Tests that neither target compiles an op with unknown memory effects. The error names the op and
+// its location.
 #include "compiler/analysis/effects.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,7 @@ class Effects : public ::testing::Test {
     registerDialects(registry);
     return registry;
   }
-  // The errors of a compilation that must fail.
+  // Returns the errors of a compilation that must fail.
   template <class Compile>
   std::string refusal(Compile compile) {
     std::string text;
@@ -55,7 +56,7 @@ class Effects : public ::testing::Test {
 
 const std::string kRefusal = "author.cpp:12: 'test.mystery' op has unknown effects on memory";
 
-TEST_F(Effects, UnknownOnesAreRefusedOnTheCpu) {
+TEST_F(Effects, CpuRejectsUnknownEffects) {
   const program::CompileOptions options;
   program::Artifact artifact;
   CompileTrace trace(options);
@@ -63,7 +64,7 @@ TEST_F(Effects, UnknownOnesAreRefusedOnTheCpu) {
   EXPECT_NE(text.find(kRefusal), std::string::npos) << text;
 }
 
-TEST_F(Effects, UnknownOnesAreRefusedOnAGpu) {
+TEST_F(Effects, GpuRejectsUnknownEffects) {
   program::CompileOptions options;
   options.target = program::Target::nvptx;
   options.arch = "sm_90a";
@@ -73,8 +74,8 @@ TEST_F(Effects, UnknownOnesAreRefusedOnAGpu) {
   EXPECT_NE(text.find(kRefusal), std::string::npos) << text;
 }
 
-// To passes it may do anything.
-TEST_F(Effects, UnknownOnesMayReadAndWrite) {
+// Passes must assume that the op reads and writes any memory.
+TEST_F(Effects, UnknownEffectsMayReadAndWrite) {
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kKernel, &context);
   ASSERT_TRUE(module);
   int found = 0;

@@ -1,4 +1,4 @@
-// LLVM's fatal errors reach the hook and the process lives.
+// Tests that an LLVM fatal error calls the hook and does not end the process.
 #include "compiler/fatal_error.h"
 
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ void park(const char* text) {
   for (;;) pause();
 }
 
-TEST(FatalError, ParksTheThreadAndTellsTheHook) {
+TEST(FatalError, ParksTheThreadAndCallsTheHook) {
   setFatalHook(park);
   std::thread([] { llvm::report_fatal_error("no libcall available for fexp"); }).detach();
   std::unique_lock lock(mutex);

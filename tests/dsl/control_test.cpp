@@ -1,4 +1,4 @@
-// What loops and branches record.
+// Tests the ops that loops and branches record.
 #include <gtest/gtest.h>
 
 #include "interpreter/interpreter.h"
@@ -36,7 +36,7 @@ TEST(Control, ForCarriesValues) {
             "  store_tile %0, %17, %16 tile_shape=[4]\n}\n");
 }
 
-// What a function does for any number of carried values, but not for none.
+// Accepts any positive number of carried values.
 template <class First, class... T>
 Carry<First, T...> squares(const First& first, const T&... rest) {
   return carry(first * first, rest * rest...);
@@ -46,7 +46,7 @@ Carry<T...> squared_twice(KernelBuilder& k, const Carry<T...>& start) {
   return k.for_range(0, 2, 1, start, [](Scalar, const auto&... value) { return squares(value...); });
 }
 
-TEST(Control, ForTakesABodyOfAnyNumberOfCarriedValues) {
+TEST(Control, ForTakesAVariadicBody) {
   const auto explicitly = [](KernelBuilder& k) {
     auto [a, b] = k.for_range(0, 2, 1, carry(k.constant(3, f32), k.ones({4}, f32)),
                               [](Scalar, Scalar a, Tile b) { return carry(a * a, b * b); });
@@ -59,7 +59,7 @@ TEST(Control, ForTakesABodyOfAnyNumberOfCarriedValues) {
             recorded(explicitly));
 }
 
-TEST(Control, ForBoundsWidenTogether) {
+TEST(Control, ForBoundsWidenToOneType) {
   EXPECT_EQ(recorded([](KernelBuilder& k) {
               View x = k.view("x", f32, {dyn});
               k.for_range(0, x.dim(0), 4, unrolled(2), [&](Scalar i) { x.store({i}, 0.0f); });
@@ -70,7 +70,7 @@ TEST(Control, ForBoundsWidenTogether) {
             "    store_tile %0, %6, %7 tile_shape=[squeeze]\n    yield\n  }\n}\n");
 }
 
-TEST(Control, IfWithOneValueWithSeveralAndWithNone) {
+TEST(Control, IfReturnsAnyNumberOfValues) {
   EXPECT_EQ(
       recorded([](KernelBuilder& k) {
         Scalar c = k.scalar("c", i1);
@@ -103,11 +103,11 @@ TEST(Control, WhileCarriesPointers) {
             "    yield %12, %10\n  }\n  store %0, %14\n}\n");
 }
 
-// Whatever the number of CTAs, and whichever of them draws the next program.
+// The result does not depend on the number of CTAs or on the CTA that takes a program.
 TEST(Control, DynamicPersistentRunsEveryProgramOnce) {
   KernelBuilder k("control");
   k.dynamic_persistent([&] {
-    View out = k.view("out", i32, {dyn});  // arguments of the body come behind those of the counter
+    View out = k.view("out", i32, {dyn});  // arguments of the body follow those of the counter
     Scalar id = k.program_id(0);
     atomic_add(out.ptr() + id, k.num_programs(0) + id);
   });

@@ -9,7 +9,7 @@
 
 namespace ligerdsl::test {
 
-// out[0..n-1] of what `body(k, in tile of n)` returns, a Tile of n f32 elements or a Scalar (n = 1 result).
+// Returns the n elements of `body(k, in as a tile of n)`, which is a Tile of f32 or one Scalar.
 template <class Body>
 std::vector<float> evaluate(std::vector<float> in, Body body, const interpreter::Options& options = {}) {
   const auto n = static_cast<int64_t>(in.size());

@@ -14,7 +14,7 @@ CompileOptions options_for(std::string_view arch) {
   return options;
 }
 
-TEST(GpuArch, RowsAgreeWithThemselves) {
+TEST(GpuArch, RowsAreConsistent) {
   int capability = 0;
   for (const GpuArch& arch : gpu_archs()) {
     SCOPED_TRACE(arch.name);
@@ -40,11 +40,11 @@ TEST(GpuArch, RowsAgreeWithThemselves) {
   }
 }
 
-TEST(GpuArch, InstructionsOfOneArchitectureAreForItAlone) {
+TEST(GpuArch, OnlySm90aHasWgmma) {
   for (const GpuArch& arch : gpu_archs()) EXPECT_EQ(arch.wgmma, std::string_view(arch.name) == "sm_90a") << arch.name;
 }
 
-TEST(GpuArch, DevicesRunTheLatestOfTheirGeneration) {
+TEST(GpuArch, CapabilitySelectsTheLatestArchOfItsGeneration) {
   EXPECT_STREQ(arch_of_capability(9, 0)->name, "sm_90a");
   EXPECT_STREQ(arch_of_capability(10, 0)->name, "sm_100");
   EXPECT_STREQ(arch_of_capability(10, 1)->name, "sm_100");
@@ -55,8 +55,8 @@ TEST(GpuArch, DevicesRunTheLatestOfTheirGeneration) {
   EXPECT_EQ(find_gpu_arch("sm_75"), nullptr);
 }
 
-// Each CTA has the system's share of the SM's memory beside its own.
-TEST(GpuArch, SharedMemoryIsForAsManyCtasAsAskedFor) {
+// The system reserves `shared_reserved` bytes of the SM's shared memory for each CTA.
+TEST(GpuArch, SharedBudgetDividesTheSmAmongCtas) {
   for (const GpuArch& arch : gpu_archs())
     for (int ctas : {0, 1, 2, 3, 6, 16}) {
       const int64_t each = arch.shared_budget(ctas);
@@ -72,7 +72,7 @@ TEST(GpuArch, SharedMemoryIsForAsManyCtasAsAskedFor) {
   EXPECT_EQ(find_gpu_arch("sm_90a")->register_bytes(32), 1020);
 }
 
-TEST(GpuArch, RefusesWhatCannotRun) {
+TEST(GpuArch, RejectsOptionsBeyondItsLimits) {
   CompileOptions options = options_for("sm_120");
   options.num_ctas = 8;
   EXPECT_EQ(refused(options), "");
@@ -87,7 +87,7 @@ TEST(GpuArch, RefusesWhatCannotRun) {
   options.min_ctas_per_sm = 33;
   EXPECT_EQ(refused(options), "min_ctas_per_sm is 1 to 32, or 0 for no floor, got 33");
   options.min_ctas_per_sm = 0;
-  for (const int registers : {-1, 1, 23, 256}) {  // ptxas raises a smaller cap to 24 and says nothing
+  for (const int registers : {-1, 1, 23, 256}) {  // ptxas silently raises a smaller cap to 24
     options.max_registers = registers;
     EXPECT_EQ(refused(options), "max_registers is 24 to 255, or 0 for no cap, got " + std::to_string(registers));
   }

@@ -1,4 +1,4 @@
-// The reference interpreter against values computed by hand.
+// Tests the reference interpreter against values computed by hand.
 #include "interpreter/interpreter.h"
 
 #include <gtest/gtest.h>
@@ -45,8 +45,9 @@ TEST(Convert, HalvesRoundTripThroughAllBits) {
   }
 }
 
-// Every bit that two NaNs of a type may have differently is different, so what is the same with both depends on none.
-TEST(Interpreter, OtherBitsOfNans) {
+// The two NaNs of a type differ in every bit that a NaN may choose, so an equal result depends on
+// none of these bits.
+TEST(Interpreter, SecondNanDiffersInEveryFreeBit) {
   struct Case {
     DType type, bits;
     uint32_t infinity, fraction;
@@ -78,7 +79,7 @@ TEST(Interpreter, OtherBitsOfNans) {
   }
 }
 
-TEST(Convert, RoundsToNearestEvenBetweenNeighbours) {
+TEST(Convert, RoundsToNearestEven) {
   for (DType dtype : {f16, bf16}) {
     const uint16_t infinity = dtype == f16 ? 0x7c00 : 0x7f80;
     for (uint16_t bits = 0; bits + 1 < infinity; ++bits) {
@@ -136,7 +137,7 @@ TEST(Interpreter, IntegersWrapAndDivideTowardZero) {
   EXPECT_EQ(evaluate({5.0f, 0.0f}, [](KernelBuilder&, Tile x) { return (!(x > 1.0f)).to(i32); }), (Floats{0, 1}));
 }
 
-TEST(Interpreter, Casts) {
+TEST(Interpreter, CastsTruncateAndSaturate) {
   EXPECT_EQ(evaluate({2.9f, -2.9f, 0.5f, 0.0f}, [](KernelBuilder&, Tile x) { return x.to(i64); }),
             (Floats{2, -2, 0, 0}));
   EXPECT_EQ(evaluate({3e9f, -3e9f, NAN, 1}, [](KernelBuilder&, Tile x) { return x.to(i32); }),
@@ -169,7 +170,7 @@ TEST(Interpreter, ShapeOpsReorderRowMajor) {
             (Floats{0, 2, 4, 6, 1, 3, 5, 7}));
 }
 
-TEST(Interpreter, ReductionsAndScans) {
+TEST(Interpreter, ReducesAndScans) {
   const Floats in{3, 1, 4, 1, 5, 9, 2, 6};
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return sum(x); }), Floats{31});
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return sum(x.reshape({2, 4}), 0); }), (Floats{8, 10, 6, 7}));
@@ -195,7 +196,7 @@ TEST(Interpreter, ArgmaxTakesTheLowestIndexOnTies) {
   EXPECT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return argmin(x.reshape({4, 2}), 0); }), (Floats{2, 2}));
 }
 
-TEST(Interpreter, SeveralValuesReduceTogether) {
+TEST(Interpreter, ReducesSeveralValuesTogether) {
   // Mean and sum of squared deviations by pairwise merging.
   const auto out = evaluate({1, 2, 3, 4}, [](KernelBuilder& k, Tile x) {
     auto [n, mean, m2] = reduce({k.ones({4}, f32), x, k.zeros({4}, f32)},
@@ -209,7 +210,7 @@ TEST(Interpreter, SeveralValuesReduceTogether) {
   EXPECT_EQ(out, Floats{255});
 }
 
-TEST(Interpreter, ControlFlow) {
+TEST(Interpreter, RunsLoopsAndBranches) {
   EXPECT_EQ(evaluate({0},
                      [](KernelBuilder& k, Tile) {
                        auto [a, b] = k.for_range(0, 10, 3, carry(k.constant(0, i32), k.constant(1, i32)),
@@ -252,7 +253,7 @@ TEST(Interpreter, PartitionsPadAndClip) {
   }
 }
 
-TEST(Interpreter, GatherScatterAndAtomics) {
+TEST(Interpreter, RunsGatherScatterAndAtomics) {
   KernelBuilder k("gather");
   Ptr table = k.ptr("table", i32);
   Ptr counts = k.ptr("counts", i64);
@@ -297,7 +298,7 @@ TEST(Interpreter, WideMemoryKeepsDoubles) {
   EXPECT_EQ(out, (std::vector<double>{1.0, 1.0}));
 }
 
-TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
+TEST(Interpreter, UndefinedBehaviourIsAnErrorAtTheAuthorsLine) {
   const auto failing = [](auto body) {
     return error_of([&] {
       evaluate({1, 2}, [&](KernelBuilder& k, Tile x) {
@@ -334,7 +335,7 @@ TEST(Interpreter, UndefinedBehaviourIsAnErrorWithTheAuthorsLine) {
             std::string::npos);
 }
 
-// Writes to y in the second loop: the block that it has just read, or the one that it reads next.
+// Stores to y in the second loop: over the block just read (`ahead` = 0) or over the next one (1).
 program::Program rewritten_row(int ahead) {
   KernelBuilder k("rewritten");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
@@ -349,7 +350,7 @@ program::Program rewritten_row(int ahead) {
   return k.finish();
 }
 
-TEST(Interpreter, ResidentRowsStayAsTheyWereRead) {
+TEST(Interpreter, WriteToResidentRowBetweenLoadsIsAnError) {
   std::vector<float> x{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
   Arguments arguments;
   for (int view = 0; view < 2; ++view) arguments.view(x.data(), f32, {12}, {1});
@@ -361,7 +362,8 @@ TEST(Interpreter, ResidentRowsStayAsTheyWereRead) {
       << error;
 }
 
-// Two programs with y[program * at] = x[program + from] + program, or = 3; x is y from its second element on.
+// Runs two programs with y[program * at] = x[program + from] + program, or = 3 if `same_value`.
+// View x starts at the second element of y.
 std::string race_of(int at, int from, bool find_races = true, bool same_value = false) {
   KernelBuilder k("racing");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -376,7 +378,7 @@ std::string race_of(int at, int from, bool find_races = true, bool same_value = 
   return error_of([&] { interpreter::run(program_, arguments, Grid{2, 1, 1}, {.find_races = find_races}); });
 }
 
-TEST(Interpreter, RacesAreFoundWhereAsked) {
+TEST(Interpreter, FindsRacesIfRequested) {
   EXPECT_EQ(race_of(1, 2), "no error");
   EXPECT_EQ(race_of(0, 2, true, true), "no error") << "the same value, whoever comes last";
   EXPECT_EQ(race_of(0, 2, false), "no error");
@@ -389,7 +391,7 @@ TEST(Interpreter, RacesAreFoundWhereAsked) {
   EXPECT_EQ(behind, "no error") << "what is read is written by nobody";
 }
 
-TEST(Interpreter, AtomicsDoNotRaceButPlainAccessesBesideThemDo) {
+TEST(Interpreter, PlainAccessRacesWithAtomic) {
   const auto run = [](bool loads) {
     KernelBuilder k("counting");
     Ptr p = k.ptr("p", i32);
@@ -406,7 +408,7 @@ TEST(Interpreter, AtomicsDoNotRaceButPlainAccessesBesideThemDo) {
   EXPECT_NE(error.find("load: program 0 updates this element and program 1 reads it"), std::string::npos) << error;
 }
 
-TEST(Interpreter, AStoreBesideAnAtomicRacesWhateverItWrites) {
+TEST(Interpreter, StoreOfAnyValueRacesWithAtomic) {
   KernelBuilder k("beside");
   Ptr p = k.ptr("p", i32);
   k.if_(k.program_id(0) == 0, [&] { atomic_add(p, 5); });
@@ -421,8 +423,8 @@ TEST(Interpreter, AStoreBesideAnAtomicRacesWhateverItWrites) {
   EXPECT_NE(error.find("program 0 updates this element and program 1 writes it"), std::string::npos) << error;
 }
 
-// Views of other types on the same memory: every byte counts.
-TEST(Interpreter, RacesOfPartsOfAnElement) {
+// Views of other types share the memory, so races are found per byte.
+TEST(Interpreter, FindsRacesOfPartialElements) {
   KernelBuilder k("parts");
   View y = k.view("y", f32, {dyn}), x = k.view("x", i8, {dyn}), z = k.view("z", i8, {dyn});
   k.if_(k.program_id(0) == 0, [&] { y.store({0}, 1.0f); });
@@ -440,7 +442,7 @@ TEST(Interpreter, RacesOfPartsOfAnElement) {
   EXPECT_NE(error.find("program 0 writes this element and program 1 reads it"), std::string::npos) << error;
 }
 
-TEST(Interpreter, ElementsThatNobodyWrote) {
+TEST(Interpreter, AccessLogFindsUnwrittenElements) {
   KernelBuilder k("partly");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn}), z = k.view("z", f32, {dyn});
   y.partition({4}).store({k.program_id(0)}, x.partition({4}).load({0}));
@@ -457,8 +459,8 @@ TEST(Interpreter, ElementsThatNobodyWrote) {
   EXPECT_EQ(log.unwritten(memory.data() + 20, 2, 4).elements, 0) << "updated in place";
 }
 
-// What a launch refuses (tests/abi/execute_test.cpp) is refused here.
-TEST(Interpreter, AliasesAreThoseOfALaunch) {
+// The interpreter rejects the same aliases as a launch (tests/abi/execute_test.cpp).
+TEST(Interpreter, RejectsTheAliasesThatALaunchRejects) {
   const auto run = [](bool read_only, bool no_alias, int64_t distance, std::vector<int64_t> strides) {
     KernelBuilder k("aliased");
     View y = k.view("y", f32, {dyn, dyn}, {.strides = {dyn, dyn}});

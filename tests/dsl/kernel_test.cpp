@@ -1,4 +1,4 @@
-// Meta-parameters, the registry, and the C table between binaries.
+// Tests meta-parameters, the registry, and the C table between binaries.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ const Kernel<TestMeta> kKernel{.name = "test_kernel",
                                }};
 LIGERDSL_REGISTER_KERNEL(kKernel);
 
-// Its launch rule sets every field to something else than its default.
+// The launch rule sets every field to a value other than its default.
 const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
                                    .description = "the same",
                                    .build = build,
@@ -63,7 +63,7 @@ const Kernel<TestMeta> kBusyKernel{.name = "busy_kernel",
                                    }};
 LIGERDSL_REGISTER_KERNEL(kBusyKernel);
 
-// As many programs as a scalar says.
+// The launch rule takes the number of programs from a scalar.
 const Kernel<TestMeta> kAskingKernel{
     .name = "asking_kernel",
     .description = "the same",
@@ -73,7 +73,7 @@ LIGERDSL_REGISTER_KERNEL(kAskingKernel);
 
 enum class Order { rows, columns };
 
-// A schedule as data.
+// Meta struct with the schedule as fields.
 struct ScheduleMeta {
   int64_t block = 64;
   int warps = 4;
@@ -108,7 +108,7 @@ std::string message_of(const std::function<void()>& code) {
   return "no error";
 }
 
-TEST(Meta, FieldsAreListedWithTypesValuesAndChoices) {
+TEST(Meta, FieldsHaveTypesValuesAndChoices) {
   const auto fields = meta_fields(TestMeta{});
   ASSERT_EQ(fields.size(), 6u);
   EXPECT_EQ(fields[0].type, "dtype");
@@ -120,7 +120,7 @@ TEST(Meta, FieldsAreListedWithTypesValuesAndChoices) {
   EXPECT_EQ(fields[5].value, "0.5");
 }
 
-TEST(Meta, ValuesComeFromText) {
+TEST(Meta, ParsesValuesFromText) {
   const auto meta = meta_from<TestMeta>(
       "k", {{"type", "f32"}, {"mode", "product"}, {"block", "256"}, {"flip", "true"}, {"scale", "1e-3"}});
   EXPECT_EQ(meta.type, f32);
@@ -131,7 +131,7 @@ TEST(Meta, ValuesComeFromText) {
   EXPECT_EQ(meta.scale, 1e-3);
 }
 
-TEST(Meta, BadTextIsNamed) {
+TEST(Meta, ErrorNamesInvalidText) {
   const auto bad = [](const MetaValues& values) { return message_of([&] { meta_from<TestMeta>("k", values); }); };
   EXPECT_EQ(
       bad({{"type", "f64"}}),
@@ -145,7 +145,7 @@ TEST(Meta, BadTextIsNamed) {
             "error: kernel 'k' has no meta-parameter 'blok'; it has type, mode, block, warps, flip, scale");
 }
 
-TEST(Registry, KernelsAreFoundRecordedAndLaunched) {
+TEST(Registry, FindsRecordsAndLaunchesKernels) {
   const AnyKernel* kernel = Registry::global().find("test_kernel");
   ASSERT_NE(kernel, nullptr);
   EXPECT_EQ(Registry::global().find("no_such"), nullptr);
@@ -157,7 +157,7 @@ TEST(Registry, KernelsAreFoundRecordedAndLaunched) {
   EXPECT_EQ(launch.num_warps, 8);
 }
 
-TEST(Registry, ASecondKernelOfOneNameIsRejected) {
+TEST(Registry, RejectsDuplicateKernelNames) {
   const std::string message = "error: a kernel named 'test_kernel' is registered already";
   EXPECT_EQ(message_of([] { Registry::global().add(std::make_unique<detail::KernelAdapter<TestMeta>>(kKernel)); }),
             message);
@@ -171,7 +171,7 @@ TEST(Registry, ASecondKernelOfOneNameIsRejected) {
   Registry::global().problems().clear();
 }
 
-TEST(LaunchArguments, UnknownNamesAndAxesAreNamed) {
+TEST(LaunchArguments, ErrorNamesUnknownArgumentOrAxis) {
   const LaunchArguments arguments({{"x", {4, 8}, {8, 1}, 0.0}, {"n", {}, {}, 7.0}});
   EXPECT_EQ(arguments.dim("x", -1), 8);
   EXPECT_EQ(arguments.stride("x", 0), 8);
@@ -180,7 +180,7 @@ TEST(LaunchArguments, UnknownNamesAndAxesAreNamed) {
   EXPECT_EQ(message_of([&] { arguments.dim("x", 2); }), "error: launch rule: axis 2 is outside argument 'x' of rank 2");
 }
 
-TEST(LaunchArguments, ScalarsAreAskedForExactly) {
+TEST(LaunchArguments, ReadsScalarsExactly) {
   const int64_t odd = (int64_t{1} << 53) + 1;  // no double
   const LaunchArguments arguments({{"x", {4, 8}, {8, 1}, 0.0},
                                    {.name = "n", .integer = odd},
@@ -202,7 +202,7 @@ TEST(LaunchArguments, ScalarsAreAskedForExactly) {
   EXPECT_NE(message_of([&] { arguments.integer("half"); }).find("'half' is 0.5"), std::string::npos);
 }
 
-TEST(Author, TheTableGivesTheSameKernels) {
+TEST(Author, TableDescribesTheRegisteredKernels) {
   auto kernels = kernels_of(author_table());
   ASSERT_EQ(kernels.size(), Registry::global().all().size());
   const AnyKernel& kernel = *kernels[0];
@@ -218,8 +218,9 @@ TEST(Author, TheTableGivesTheSameKernels) {
   EXPECT_EQ(kernel.launch({{"block", "32"}}, arguments).grid, (std::vector<Size>{4, 1, 1}));
 }
 
-// An author's schedule is data for tools, in this binary and behind the table: what may be chosen, and what it changes.
-TEST(Author, ChoicesCross) {
+// An author's schedule is available to tools, here and through the table: the choices, and the bits
+// that they change.
+TEST(Author, TablePassesChoices) {
   const auto loaded = kernels_of(author_table());
   const auto is_scheduled = [](const auto& kernel) { return kernel->name() == "scheduled_kernel"; };
   const auto of_table = std::find_if(loaded.begin(), loaded.end(), is_scheduled);
@@ -249,7 +250,7 @@ TEST(Author, ChoicesCross) {
   EXPECT_EQ(loaded[0]->fields()[2].bits, Bits::fixed) << "test_kernel's block names no choices";
 }
 
-TEST(Author, ErrorsCrossAsText) {
+TEST(Author, TablePassesErrorsAsText) {
   auto kernels = kernels_of(author_table());
   EXPECT_EQ(message_of([&] {
               kernels[0]->program_bytes({{"mode", "max"}});
@@ -267,7 +268,7 @@ TEST(Author, ErrorsCrossAsText) {
             "error: kernel 'test_kernel': launch rule: there is no argument 'out'");
 }
 
-TEST(Author, ATableWithoutAFunctionIsRejected) {
+TEST(Author, RejectsTableWithoutARequiredFunction) {
   for (const auto break_it : std::vector<void (*)(ligerdsl_author_table&)>{
            [](ligerdsl_author_table& t) { t.count = nullptr; }, [](ligerdsl_author_table& t) { t.describe = nullptr; },
            [](ligerdsl_author_table& t) { t.record = nullptr; }, [](ligerdsl_author_table& t) { t.launch = nullptr; },
@@ -280,7 +281,7 @@ TEST(Author, ATableWithoutAFunctionIsRejected) {
   }
 }
 
-TEST(Author, ATableWithoutFunctionsForATargetUsesTheOthers) {
+TEST(Author, TableWithoutTargetFunctionsUsesTheOthers) {
   ligerdsl_author_table table = *author_table();
   table.record_for = nullptr;
   table.launch_for = nullptr;
@@ -289,15 +290,15 @@ TEST(Author, ATableWithoutFunctionsForATargetUsesTheOthers) {
             kernels_of(author_table())[0]->program_bytes({}, std::nullopt));
 }
 
-TEST(Author, ACountThatCannotBeIsRejected) {
+TEST(Author, RejectsImpossibleKernelCount) {
   ligerdsl_author_table table = *author_table();
   table.count = [] { return SIZE_MAX; };
   EXPECT_EQ(message_of([&] { kernels_of(&table); }),
             "error: the table says that it has 18446744073709551615 kernels, expected at most 65536");
 }
 
-// What a tool would have to guess: which of the two a setting means.
-TEST(Names, OfSettingsAreApart) {
+// A tool must be able to tell which field or argument a setting names.
+TEST(Names, SettingsMustBeDistinct) {
   const auto apart = [](std::vector<MetaField> fields, std::vector<std::string> arguments) {
     return message_of([&] { detail::require_names_apart("k", fields, arguments); });
   };
@@ -323,7 +324,7 @@ struct TwiceMeta {
   }
 };
 
-TEST(Names, OfFieldsAreCheckedAtRegistration) {
+TEST(Names, FieldsAreCheckedAtRegistration) {
   const Kernel<TwiceMeta> kernel{
       .name = "listed_twice",
       .description = "",
@@ -337,13 +338,13 @@ TEST(Names, OfFieldsAreCheckedAtRegistration) {
   Registry::global().problems().clear();
 }
 
-TEST(Meta, PowersOfTwoAreOneOrMoreAndEnd) {
+TEST(Meta, PowersOfTwoStartAtOneAndDoNotOverflow) {
   EXPECT_EQ(powers_of_two(-3, 4).values, (std::vector<int64_t>{1, 2, 4}));
   EXPECT_EQ(powers_of_two(int64_t{1} << 61, INT64_MAX).values,
             (std::vector<int64_t>{int64_t{1} << 61, int64_t{1} << 62}));
 }
 
-TEST(Author, ALaunchThatNoDeviceHasIsTheRules) {
+TEST(Author, ImpossibleLaunchIsAnErrorOfTheLaunchRule) {
   const auto problem = [](Launch launch) { return message_of([&] { detail::require_possible("k", launch); }); };
   EXPECT_EQ(problem({}), "no error");
   EXPECT_EQ(problem({.grid = {ceil_div(Size::rows(), 4)}}),
@@ -362,7 +363,7 @@ TEST(Author, ALaunchThatNoDeviceHasIsTheRules) {
   EXPECT_NE(problem({.grid = {}}).find("a grid of 0 axes"), std::string::npos);
 }
 
-TEST(Author, AllOfALaunchCrosses) {
+TEST(Author, TablePassesEveryLaunchField) {
   const LaunchArguments arguments({{"out", {100}, {1}, 0.0}, {"n", {}, {}, 7.0}});
   const Launch own = kBusyKernel.launch({}, arguments);
   EXPECT_EQ(kernels_of(author_table())[1]->launch({}, arguments), own);
@@ -375,8 +376,9 @@ TEST(Author, AllOfALaunchCrosses) {
   EXPECT_NE(own.no_alias, defaults.no_alias);
 }
 
-// A program that was built before no_alias: it gets what it knows, and is told of what it does not know.
-TEST(Author, SmallerStructsAreFilledAsFarAsTheyGo) {
+// A program built before `no_alias` gets the fields it knows, and an error if the rule sets another
+// one.
+TEST(Author, SmallerLaunchStructGetsTheFieldsItHas) {
   const ligerdsl_author_table& table = *author_table();
   const size_t known = offsetof(ligerdsl_author_launch, no_alias);
   const int64_t dims[1] = {100}, strides[1] = {1};
@@ -399,7 +401,7 @@ TEST(Author, SmallerStructsAreFilledAsFarAsTheyGo) {
   EXPECT_EQ(launch.no_alias, 77);
 }
 
-TEST(Author, ScalarsAndPointersCross) {
+TEST(Author, TablePassesScalarsAndPointers) {
   const auto kernels = kernels_of(author_table());
   const AnyKernel& kernel = *kernels[2];
   ASSERT_EQ(kernel.name(), "asking_kernel");
@@ -417,7 +419,7 @@ TEST(Author, ScalarsAndPointersCross) {
       std::string::npos);
 }
 
-TEST(Author, ArgumentsOfALaterVersionAreRead) {
+TEST(Author, ReadsArgumentsOfALaterVersion) {
   struct Later {
     ligerdsl_author_argument known;
     int64_t more;
@@ -433,7 +435,7 @@ TEST(Author, ArgumentsOfALaterVersionAreRead) {
   EXPECT_EQ(launch.grid[0], 79);
 }
 
-TEST(Author, AnotherVersionIsRejected) {
+TEST(Author, RejectsOtherTableVersions) {
   for (uint32_t version : {1u, 7u}) {
     ligerdsl_author_table table = *author_table();
     table.version = version;

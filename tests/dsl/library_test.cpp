@@ -1,4 +1,4 @@
-// The library functions, run by the interpreter, against the C++ library.
+// Tests the library functions, run by the interpreter, against the C++ standard library.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +20,7 @@ void expect_elementwise(Function function, Reference reference) {
     EXPECT_FLOAT_EQ(out[i], static_cast<float>(reference(double{kInput[i]}))) << kInput[i];
 }
 
-TEST(Library, Activations) {
+TEST(Library, ActivationsMatchReferences) {
   expect_elementwise([](Tile x) { return relu(x); }, [](double x) { return std::max(x, 0.0); });
   expect_elementwise([](Tile x) { return silu(x); }, [](double x) { return x / (1 + std::exp(-x)); });
   expect_elementwise([](Tile x) { return gelu_erf(x); },
@@ -33,15 +33,16 @@ TEST(Library, Activations) {
       });
 }
 
-TEST(Library, CeilingDivision) {
+TEST(Library, CdivRoundsUp) {
   for (int n : {0, 1, 7, 8, 9}) {
     EXPECT_EQ(evaluate({static_cast<float>(n)}, [](KernelBuilder&, Tile x) { return cdiv(sum(x).to(i32), 8); }),
               Floats{static_cast<float>((n + 7) / 8)});
   }
 }
 
-// Every tile once; those of a group of rows follow each other, column by column, in the last group too.
-TEST(Library, TilesInGroupsOfRows) {
+// Visits every tile once. The tiles of a group of rows follow each other, column by column, also in
+// the last group.
+TEST(Library, GroupedTilesVisitGroupsOfRows) {
   constexpr int kRows = 5, kColumns = 3, kGroup = 2;
   int expected = 0;
   for (int first = 0; first < kRows; first += kGroup)
@@ -56,7 +57,7 @@ TEST(Library, TilesInGroupsOfRows) {
       }
 }
 
-TEST(Library, TilesInGroupsOfRowsBeyondThirtyTwoBits) {
+TEST(Library, GroupedTilesUse64Bits) {
   constexpr int64_t kRows = int64_t{1} << 24, kColumns = 512, kGroup = 16;
   const auto place = evaluate({0}, [&](KernelBuilder& k, const Tile& x) {
     const Scalar rows = k.constant(kRows, i64), columns = k.constant(kColumns, i64);
@@ -67,12 +68,12 @@ TEST(Library, TilesInGroupsOfRowsBeyondThirtyTwoBits) {
   EXPECT_EQ(place, Floats{kColumns - 1});
 }
 
-TEST(Library, Means) {
+TEST(Library, MeanOverAllAndAlongAnAxis) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x); }), Floats{3});
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return mean(x.reshape({2, 2}), 0); }), (Floats{2, 4}));
 }
 
-TEST(Library, SumsOfProducts) {
+TEST(Library, SumProductsOverAllAndAlongAnAxis) {
   EXPECT_EQ(evaluate({1, 2, 3, 6}, [](KernelBuilder&, Tile x) { return sum_products(x, x); }), Floats{50});
   EXPECT_EQ(evaluate({1, 2, 3, 6},
                      [](KernelBuilder&, Tile x) {
@@ -81,10 +82,11 @@ TEST(Library, SumsOfProducts) {
             (Floats{5, 45}));
 }
 
-// 4096 ones in bf16 would stay at 256, and 2048 times 64 in f16 overflows on the way to a mean that does not.
-TEST(Library, SumsOfSixteenBitsAreMadeInF32) {
+// Computed in bf16, a sum of 4096 ones would stop at 256. In f16, the sum of 2048 times 64
+// overflows before the division by 2048.
+TEST(Library, SumsOf16BitTypesAccumulateInF32) {
   const Floats ones(4096, 1.0f), large(2048, 64.0f);
-  const interpreter::Options as_a_device{.round_every_op = true};  // in double none of this could go wrong
+  const interpreter::Options as_a_device{.round_every_op = true};  // in double none of this could fail
   const auto evaluate = [&](const Floats& in, auto body) { return test::evaluate(in, body, as_a_device); };
   EXPECT_LT(evaluate(ones,
                      [](KernelBuilder&, Tile x) {
@@ -101,8 +103,9 @@ TEST(Library, SumsOfSixteenBitsAreMadeInF32) {
   EXPECT_EQ(evaluate(large, [](KernelBuilder&, Tile x) { return mean(x.to(f16).reshape({1, 2048}), 1); }), Floats{64});
 }
 
-// The product may become part of an fma where everything else is exact, and what is recorded afterwards is exact again.
-TEST(Library, SumsOfProductsAreContracted) {
+// Contraction of the multiplication into an fma is allowed under exact rounding. Ops recorded
+// afterwards are exact again.
+TEST(Library, SumProductsAllowsContraction) {
   KernelBuilder k("kernel");
   View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
   {
@@ -129,7 +132,7 @@ TEST(Library, SoftmaxOverAllAndAlongAnAxis) {
   EXPECT_EQ(columns, (Floats{0.5, 0.5, 0.5, 0.5}));
 }
 
-TEST(Library, LogSumExpForms) {
+TEST(Library, LogSumExpOverAllAndAlongAnAxis) {
   const Floats in{-1000, 3, 2, 1000};
   const double expected = 1000;
   EXPECT_FLOAT_EQ(evaluate(in, [](KernelBuilder&, Tile x) { return log_sum_exp(x); })[0], expected);

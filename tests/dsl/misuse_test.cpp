@@ -1,4 +1,4 @@
-// Every diagnostic of the builder: the author's line and the text.
+// Tests the text and the author's line of every diagnostic of the builder.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -19,7 +19,7 @@ Tile tile(KernelBuilder& k, const Shape& shape, DType dtype = f32) {
   return k.zeros(shape, dtype);
 }
 
-// A tile of a loop that is over.
+// Returns a tile of a loop that has ended.
 Tile ended(KernelBuilder& k, DType dtype = f32) {
   Tile t;
   k.for_range(0, 4, 1, [&](Scalar) { t = tile(k, {8}, dtype); });
@@ -75,9 +75,9 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { store(k.view("v", f32, {dyn}, {.read_only = true}).ptr() + k.arange(8), k.zeros({8}, f32)); }, "store: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("w", i64, {dyn}); atomic_add(k.view("v", i64, {dyn}, {.read_only = true}).ptr() + 3, 1); }, "atomic_rmw: 'v' is a view that was declared read_only; declare it without, or store to another view"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}, {.read_only = true}).partition({8}).add({0}, 1); }, "add_tile: 'v' is a view that was declared read_only; declare it without, or store to another view"},
-    // Sums in memory.
-    {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which has no sums"},
-    {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which has no sums"},
+    // Adds to memory.
+    {__LINE__, [](KernelBuilder& k) { k.view("v", i1, {dyn}).partition({8}).add({0}, k.arange(8) < 3); }, "add: the view holds i1, which cannot be added"},
+    {__LINE__, [](KernelBuilder& k) { k.view("v", f8e4m3, {dyn}).partition({8}).add({0}, 1); }, "add: the view holds f8e4m3, which cannot be added"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", bf16, {dyn}).partition({8}).add({0}, k.zeros({8}, f32)); }, "add: the tile is f32 but the view holds bf16; convert with .to(bf16)"},
     {__LINE__, [](KernelBuilder& k) { k.view("v", f32, {dyn}).partition({8}).add({0}, k.zeros({4}, f32)); }, "add: the tile has shape [4] but the partition cuts tiles of [8]"},
     // Shapes.
@@ -92,10 +92,10 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}).reshape({4, 4}); }, "reshape: shapes [8] and [4, 4] hold different numbers of elements"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0, 0}); }, "permute: expected every dimension 0 ... 1 once, got [0, 0]"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8, 4}).permute({0}); }, "permute: expected every dimension 0 ... 1 once, got [0]"},
-    // Matrix products.
+    // Matmuls.
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8, 4] and [8, 4]; transpose with .permute({1, 0})"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8}), tile(k, {8, 4}), tile(k, {8, 4})); }, "dot: expected [m, k] and [k, n], got [8] and [8, 4]; transpose with .permute({1, 0})"},
-    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: the sums have shape [8, 4], the product [8, 2]"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 4})); }, "dot: expected an accumulator of shape [8, 2], got [8, 4]"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f16), tile(k, {8, 2})); }, "dot: the operands are f8e4m3 and f16; convert one with .to(...)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f8e4m3), tile(k, {4, 2}, f8e5m2), tile(k, {8, 2}, f16)); }, "dot: got f16 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}, bf16), tile(k, {8, 2})); }, "dot: the operands are f32 and bf16; convert one with .to(...)"},
@@ -103,7 +103,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i8), tile(k, {4, 2}, i8), tile(k, {8, 2})); }, "dot: got f32 tile [8, 2], expected i32; convert with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}), tile(k, {4, 2}), tile(k, {8, 2}, i32)); }, "dot: got i32 tile [8, 2], expected f32; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, i16), tile(k, {4, 2}, i16), tile(k, {8, 2}, i32)); }, "dot: got i16 tile [8, 4], expected f32, f16, bf16, fp8 or i8"},
-    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f16), tile(k, {4, 2}, f16), tile(k, {8, 2}), {.input_precision = InputPrecision::tf32}); }, "dot: InputPrecision::tf32 is of f32 operands, and these are f16; leave it out"},
+    {__LINE__, [](KernelBuilder& k) { dot(tile(k, {8, 4}, f16), tile(k, {4, 2}, f16), tile(k, {8, 2}), {.input_precision = InputPrecision::tf32}); }, "dot: InputPrecision::tf32: expected f32 operands, got f16; leave it out"},
     // Moves along an axis.
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), tile(k, {4})); }, "gather: indices are i32 or i64, got f32"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {4, 8}), tile(k, {8}, i32)); }, "gather: indices of shape [8] into [4, 8]: all dimensions but 1 must be the same; use .broadcast_to(shape)"},
@@ -136,7 +136,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder&) { flip(Tile()); }, "flip: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder&) { topk(Tile(), 4); }, "topk: the operand is an empty handle; assign it a value before use"},
     {__LINE__, [](KernelBuilder& k) { gather(tile(k, {8}), Tile()); }, "gather: the operand is an empty handle; assign it a value before use"},
-    {__LINE__, [](KernelBuilder& k) { split(tile(k, {2})); }, "split: expected a tile whose last dimension is 2, beside others, got [2]"},
+    {__LINE__, [](KernelBuilder& k) { split(tile(k, {2})); }, "split: expected a tile of rank 2 or more whose last dimension is 2, got [2]"},
     // Reductions.
     {__LINE__, [](KernelBuilder& k) { sum(tile(k, {8}), 0); }, "sum: a rank-1 tile reduces to a scalar; call it without an axis"},
     {__LINE__, [](KernelBuilder& k) { sum(tile(k, {8, 8}), 2); }, "sum: axis 2 is outside a value of rank 2"},
@@ -241,7 +241,7 @@ const Misuse kMisuses[] = {
     {__LINE__, [](KernelBuilder& k) { umulhi(tile(k, {8}, i32), int64_t{0xffff'fff0}); }, "umulhi: the number 4294967280 does not fit in i32; write -16, which has the same bits, or convert the operand with .to(i64) & 4294967295, its unsigned value"},
     {__LINE__, [](KernelBuilder& k) { tile(k, {8}, i16) & 65535; }, "operator&: the number 65535 does not fit in i16; convert the operand with .to(i32)"},
     {__LINE__, [](KernelBuilder& k) { any(tile(k, {8})); }, "any: got f32 tile [8], expected i1; compare first, as in x != 0"},
-    // Functions made of several operations name themselves.
+    // Composite functions: the error names the function that the author called.
     {__LINE__, [](KernelBuilder& k) { argmax(tile(k, {8}, f8e4m3)); }, "argmax: got an f8e4m3 tile, expected numbers; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { argmin(tile(k, {8, 8}, f8e5m2), 1); }, "argmin: got an f8e5m2 tile, expected numbers; convert with .to(f32)"},
     {__LINE__, [](KernelBuilder& k) { max_with_index(tile(k, {8}, f8e4m3)); }, "max_with_index: got an f8e4m3 tile, expected numbers; convert with .to(f32)"},
@@ -313,7 +313,7 @@ TEST(Misuse, EveryDiagnosticNamesTheAuthorsLine) {
   }
 }
 
-TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
+TEST(Misuse, NamesTheOperandsLineInAMultiLineExpression) {
   KernelBuilder k("lines");
   Tile a = k.zeros({8}, f32), b = k.zeros({16}, f32);
   unsigned line = 0;
@@ -329,7 +329,7 @@ TEST(Misuse, TheOperandsLineInAMultiLineExpression) {
   }
 }
 
-TEST(Misuse, LoopsWithoutEnd) {
+TEST(Misuse, RejectsLoopsNestedTooDeep) {
   KernelBuilder k("deep");
   std::function<void(int)> nest = [&](int depth) {
     if (depth > 0) k.for_range(0, 2, 1, [&](Scalar) { nest(depth - 1); });
@@ -347,8 +347,8 @@ TEST(Misuse, LoopsWithoutEnd) {
   }
 }
 
-// Values from outside may be used in a combiner, and a builder that refused one goes on.
-TEST(Misuse, CombinersUseScalarsFromOutside) {
+// A combiner may use scalars from outside. A builder that rejected a combiner stays usable.
+TEST(Misuse, CombinerMayUseScalarsFromOutside) {
   KernelBuilder k("combiner");
   View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
   Tile t = x.partition({8}).load({0});
@@ -359,7 +359,7 @@ TEST(Misuse, CombinersUseScalarsFromOutside) {
   EXPECT_FALSE(k.finish_bytes().empty());
 }
 
-TEST(Misuse, ABuilderStaysUsableAfterAnErrorInALoop) {
+TEST(Misuse, BuilderStaysUsableAfterAnErrorInALoop) {
   KernelBuilder k("recover");
   View out = k.view("out", f32, {dyn});
   EXPECT_THROW(k.for_range(0, 4, 1, [&](Scalar) { k.zeros({33}, f32); }), Error);

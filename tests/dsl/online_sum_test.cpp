@@ -1,5 +1,4 @@
-// Blocks dealt to lanes and online sums, run by the interpreter.
-#include <gtest/gtest.h>
+// Tests how blocks are distributed over lanes, and OnlineSum, run by the interpreter.
 
 #include <cmath>
 
@@ -15,7 +14,7 @@ OnlineSums none(KernelBuilder& k, const BlockLanes& lanes) {
   return {k.full(lanes.carried(), -INFINITY, f32), k.zeros(lanes.carried(), f32)};
 }
 
-// log(sum of e^(scale x))
+// Returns log(sum of e^(scale x)).
 double lse(const Floats& in, double scale = 1) {
   double most = -INFINITY, sum = 0;
   for (float x : in) most = std::max(most, scale * x);
@@ -23,7 +22,7 @@ double lse(const Floats& in, double scale = 1) {
   return most + std::log(sum);
 }
 
-TEST(BlockLanes, ThreadsHaveVectorsOfAGpuAndStretchesOfACluster) {
+TEST(BlockLanes, LanesGetVectorsAndCtasGetSegments) {
   const Target gpu = target_named("sm_90a"), cpu = target_named("x86-64-v3");
   EXPECT_EQ(block_lanes(gpu, bf16, 4096, 4), (BlockLanes{.fold = 4, .lanes = 128, .run = 8}));
   EXPECT_EQ(block_lanes(gpu, f32, 4096, 4, 1, false), (BlockLanes{.fold = 32, .lanes = 128}));
@@ -40,8 +39,8 @@ TEST(BlockLanes, ThreadsHaveVectorsOfAGpuAndStretchesOfACluster) {
       }
 }
 
-// Elements 0 ... 15, of which lane l of CTA c has ((f * 2) + l) * 2 + r behind its stretch of 8.
-TEST(BlockLanes, ElementsOfEachLane) {
+// Elements 0 to 15: lane l of CTA c has elements c * 8 + ((f * 2) + l) * 2 + r.
+TEST(BlockLanes, DealsElementsToLanes) {
   const BlockLanes lanes{.fold = 2, .lanes = 2, .run = 2, .ctas = 2};
   EXPECT_EQ(lanes.shape(), (Shape{2, 2, 2, 2}));
   EXPECT_EQ(lanes.carried(), (Shape{2, 2}));
@@ -54,8 +53,8 @@ TEST(BlockLanes, ElementsOfEachLane) {
   EXPECT_EQ(less_own, (Floats{-5, -4, -5, -4, -1, 0, -1, 0, -5, -4, -5, -4, -1, 0, -1, 0}));
 }
 
-// The lowest of equal places, in every form of lanes.
-TEST(BlockLanes, PositionsOfTheLargest) {
+// Expects the lowest of equal positions, for every kind of BlockLanes.
+TEST(BlockLanes, MaxWithIndexReturnsTheLowestPosition) {
   const Floats in{3, 9, 9, 0, 9, 9, -1, 7, 2, 2, 8, 8, 5, 2, 8, 1};
   for (const BlockLanes& lanes :
        {BlockLanes{.fold = 2, .lanes = 2, .run = 2, .ctas = 2}, BlockLanes{.fold = 4, .lanes = 2, .run = 2},
@@ -78,7 +77,7 @@ TEST(BlockLanes, PositionsOfTheLargest) {
   }
 }
 
-TEST(OnlineSum, MatchesTheWhole) {
+TEST(OnlineSum, CombinedPartsMatchTheWhole) {
   const Floats in{-3.0f, -0.5f, 0.0f, 0.25f, 1.0f, 2.5f, 8.0f, -40.0f};
   const auto three_parts = [](KernelBuilder& k, Tile x) {
     OnlineSum empty{k.constant(-INFINITY, f32), k.constant(0, f32)};
@@ -95,8 +94,9 @@ TEST(OnlineSum, MatchesTheWhole) {
   EXPECT_EQ(nothing, Floats{0});
 }
 
-// A factor that only the device knows, of either sign, and elements that do not count.
-TEST(OnlineSum, ScalesAndMasks) {
+// The scale is a constant or known on the device only, of either sign. Masked elements do not
+// count.
+TEST(OnlineSum, AppliesScalesAndMasks) {
   const Floats in{4, -2, 1000, 0.5f, -1000, 3, 1, 2};
   const auto masked = [&](double scale, bool on_device, const BlockLanes& lanes) {
     return evaluate(in, [&](KernelBuilder& k, Tile x) {
@@ -118,8 +118,8 @@ TEST(OnlineSum, ScalesAndMasks) {
             << scale << " on device " << on_device << " folds of " << lanes.fold;
 }
 
-// Two lanes over two blocks, of which one lane's elements of the first count for nothing.
-TEST(OnlineSums, OfLanesMatchTheWhole) {
+// Two lanes over two blocks. All elements of one lane are -inf in the first block.
+TEST(OnlineSums, CombinedLanesMatchTheWhole) {
   const Floats in{-INFINITY, 2, -INFINITY, 1, 0.5f, 90, 3, -4};
   const BlockLanes lanes{.fold = 2, .lanes = 2};
   const auto total = evaluate(in, [&](KernelBuilder& k, Tile x) {
@@ -132,8 +132,8 @@ TEST(OnlineSums, OfLanesMatchTheWhole) {
   EXPECT_EQ(nothing[0], 0);
 }
 
-// The caller makes the terms: here the second half of each run counts twice.
-TEST(OnlineSums, TermsOfTheCaller) {
+// The caller computes the terms: here the second half of each run counts twice.
+TEST(OnlineSums, AcceptsTermsOfTheCaller) {
   const BlockLanes lanes{.fold = 2, .lanes = 2, .run = 2};
   const Floats in{0, 1, 2, 3, 4, 5, 6, 7};
   const auto total = evaluate(in, [&](KernelBuilder& k, Tile x) {

@@ -1,4 +1,4 @@
-// The table of operations: its numbers, and that what it does not hold is refused by name or number.
+// Tests the numbers in the table of operations, and that unknown operations are rejected.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -11,7 +11,8 @@
 namespace ligerdsl::program {
 namespace {
 
-// What programs in caches and in authors' libraries hold. A new operation gets a new line; no line ever changes.
+// The numbers are stored in caches and in libraries of authors. A new operation gets a new line; no
+// line ever changes.
 const std::map<std::string, int> kNumbers = {
     {"program_id", 0},
     {"num_programs", 1},
@@ -89,7 +90,7 @@ const std::map<std::string, int> kNumbers = {
     {"device_print", 102},
 };
 
-TEST(OpTable, NumbersStayWhatTheyAre) {
+TEST(OpTable, NumbersNeverChange) {
   for (const auto& [name, number] : kNumbers) {
     const OpInfo* operation = find(static_cast<OpCode>(number));
     ASSERT_NE(operation, nullptr) << name;
@@ -98,7 +99,7 @@ TEST(OpTable, NumbersStayWhatTheyAre) {
   EXPECT_EQ(operations().size(), kNumbers.size());
 }
 
-TEST(OpTable, WhatIsReachedThroughAPointerHasAnEffect) {
+TEST(OpTable, OperationsOnPointersHaveAnEffect) {
   for (const OpInfo& operation : operations()) {
     const bool moves = operation.operands.has(Term::pointee) || operation.results.has(Term::pointee) ||
                        operation.operands.has(Term::block) || operation.results.has(Term::block);
@@ -108,7 +109,7 @@ TEST(OpTable, WhatIsReachedThroughAPointerHasAnEffect) {
   }
 }
 
-// A program whose one operation on values has a code that no row has.
+// Returns a program whose only operation on values has an unknown code.
 Program with_code(uint16_t code) {
   KernelBuilder k("unknown");
   View x = k.view("x", f32, {8});
@@ -131,7 +132,7 @@ void expect_refused(uint16_t code, Run run) {
   }
 }
 
-TEST(OpTable, UnknownNumbersAreRefused) {
+TEST(OpTable, RejectsUnknownNumbers) {
   for (uint16_t code : {19, 59, 63, 80, 127, 128, 4711, 65535}) {
     const Program program = with_code(code);
     expect_refused(code, [&] { parseProgram(serialize(program)); });

@@ -1,4 +1,4 @@
-// What each function records: op, types, attributes.
+// Tests the ops that each function records: op code, types and attributes.
 #include <gtest/gtest.h>
 
 #include <set>
@@ -21,7 +21,7 @@ void collect(const program::Region& region, std::set<OpCode>& codes) {
   }
 }
 
-// The text of the body that `code` records, without locations.
+// Returns the text of the body that `code` records, without locations.
 template <class Code>
 std::string recorded(Code code) {
   KernelBuilder k("ops");
@@ -45,12 +45,12 @@ TEST(Ops, EveryOpCodeIsRecordedAndVerifies) {
   }
 }
 
-TEST(Ops, NumbersTakeTheTilesType) {
+TEST(Ops, NumbersTakeTheTypeOfTheTile) {
   EXPECT_EQ(recorded([](KernelBuilder& k) { k.zeros({8}, bf16) + 1; }),
             "  %0 = constant value=0 : bf16[8]\n  %1 = constant value=1 : bf16[8]\n  %2 = add %0, %1 : bf16[8]\n}\n");
 }
 
-TEST(Ops, ScalarsFillTilesAndNarrowIntegersWiden) {
+TEST(Ops, ScalarsSplatToTilesAndNarrowIntegersWiden) {
   EXPECT_EQ(recorded([](KernelBuilder& k) {
               Scalar n = k.scalar("n", i32);
               k.zeros({8}, i64) + n;
@@ -74,7 +74,7 @@ TEST(Ops, DimensionsOfOneBroadcast) {
             "  %2 = broadcast %0 : f32[8, 16]\n  %3 = broadcast %1 : f32[8, 16]\n  %4 = add %2, %3 : f32[8, 16]\n}\n");
 }
 
-TEST(Ops, AssignmentKeepsTheTypeAndOtherHandles) {
+TEST(Ops, CompoundAssignmentKeepsTypeAndOtherHandles) {
   EXPECT_EQ(recorded([](KernelBuilder& k) {
               Tile x = k.zeros({8}, bf16), before = x;
               x += 1;

@@ -1,4 +1,4 @@
-// Overlap of tensors against brute force over their elements.
+// Tests the overlap of tensors against brute force over their elements.
 #include "program/overlap.h"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ Tensor tensor(int64_t offset, std::vector<int64_t> dims, std::vector<int64_t> st
   return {memory + offset * 4, std::move(dims), std::move(strides)};
 }
 
-// Addresses in order of the indices.
+// Returns the addresses in the order of the indices.
 std::vector<const std::byte*> elements(const Tensor& t, size_t dim = 0, int64_t offset = 0) {
   if (dim == t.dims.size()) return {t.data + offset * 4};
   std::vector<const std::byte*> all;
@@ -42,7 +42,7 @@ bool share(const Tensor& a, const Tensor& b) {
   return false;
 }
 
-TEST(Overlap, SlicesOfOneBufferAreApart) {
+TEST(Overlap, SlicesOfOneBufferAreDisjoint) {
   const Tensor q = tensor(0, {6, 2, 4}, {24, 4, 1}), k = tensor(8, {6, 4, 4}, {24, 4, 1});
   EXPECT_EQ(overlap(q, k), Overlap::none);
   EXPECT_EQ(overlap(k, q), Overlap::none);
@@ -58,8 +58,9 @@ TEST(Overlap, ExactNeedsTheSameIndices) {
   EXPECT_EQ(overlap(a, tensor(0, {0, 8}, {8, 1})), Overlap::none);
 }
 
-// Never calls shared memory apart; calls evenly strided rows of one stride apart whenever they are.
-TEST(Overlap, AgainstBruteForce) {
+// Tensors that share memory are never called disjoint. Disjoint evenly strided rows with equal
+// strides always are.
+TEST(Overlap, MatchesBruteForce) {
   std::mt19937 random(7);
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);
@@ -83,7 +84,7 @@ TEST(Overlap, AgainstBruteForce) {
   EXPECT_GT(none, 2000);
 }
 
-TEST(Overlap, InjectiveAgainstBruteForce) {
+TEST(Overlap, InjectiveMatchesBruteForce) {
   std::mt19937 random(11);
   const auto pick = [&](int64_t low, int64_t high) {
     return std::uniform_int_distribution<int64_t>(low, high)(random);

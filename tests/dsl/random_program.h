@@ -1,10 +1,14 @@
-// Random programs whose results do not depend on evaluation order or fused rounding, so that every implementation must
-// give the same bits: exactly rounded arithmetic, sums of small whole numbers, integers, reductions by max and min,
-// masks, loops, branches, gathers and scatters.
+// Random programs whose results do not depend on evaluation order or fused rounding, so that every
+// implementation must give the same bits. They contain exactly rounded arithmetic, additions of
+// small integers, integer ops, reductions by max and min, masks, loops, branches, gathers and
+// scatters.
 //
-// Arguments (rows x columns of any size): a f32, b bf16, c i32, e f8e4m3 [rows, columns], v f32 [16]; outputs x f32,
-// y i32, g f8e5m2 [rows, columns], z f32 [rows, programs along y], w f32 [rows * columns]. One program per tile of random_tile(seed):
-// grid = {ceil(rows / tile[0]), ceil(columns / tile[1])}.
+// Arguments, for any numbers of rows and columns:
+// - inputs [rows, columns]: a f32, b bf16, c i32, e f8e4m3; input v f32 [16]
+// - outputs [rows, columns]: x f32, y i32, g f8e5m2
+// - outputs z f32 [rows, programs along y], w f32 [rows * columns]
+// One program computes one tile of random_tile(seed): grid = {ceil(rows / tile[0]), ceil(columns /
+// tile[1])}.
 #pragma once
 
 #include <random>
@@ -14,7 +18,7 @@
 
 namespace ligerdsl::test {
 
-// A code of a number.
+// Returns a code that is a number: NaN becomes 0.
 inline uint8_t random_f8e4m3(unsigned bits) {
   const auto code = static_cast<uint8_t>(bits);
   return (code & 0x7f) == 0x7f ? 0 : code;
@@ -76,23 +80,23 @@ class RandomProgram {
   // Keeps magnitudes small, so that nothing overflows and casts to integers are defined.
   static Tile tame(const Tile& x) { return clamp(x, -1000.0f, 1000.0f); }
   static Scalar tame(const Scalar& x) { return clamp(x, -1000.0f, 1000.0f); }
-  // Whole numbers in [-8, 8]: their sums are exact in any order.
+  // Integers in [-8, 8], which add up exactly in any order.
   static Tile whole(const Tile& x) { return floor(clamp(x, -8.0f, 8.0f)); }
 
-  // By way of another shape for as many elements.
+  // Computes in another shape with the same number of elements.
   Tile reshaped_maximum(const Tile& a, const Tile& b) {
     const Shape other = pick(2) ? Shape{shape_[1], shape_[0]} : Shape{shape_[0], 1, shape_[1] / 2, 2};
     return max(a.reshape(other), b.reshape(other) * 0.5f).reshape(shape_);
   }
 
-  // Elements that change places in pairs, along either axis.
+  // Exchanges elements in pairs along either axis.
   Tile partners(const Tile& x) {
     const int axis = pick(2);
     const int64_t size = shape_[axis];
     return shuffle_xor(x, pick(static_cast<int>(size & -size)), axis);
   }
 
-  // fp8 is moved, and chosen from, but not computed with.
+  // Programs move and select fp8 values, but do not compute with them.
   Tile moved(const Tile& x) {
     switch (pick(5)) {
       case 0:
@@ -216,7 +220,7 @@ class RandomProgram {
     }
   }
 
-  // A few steps on a copy of the pools, so that values made in a region stay there.
+  // Records a few steps on a copy of the pools, so that values made in a region stay there.
   template <class Result>
   Result inside(Result (RandomProgram::*result)()) {
     const auto floats = floats_;
@@ -276,7 +280,7 @@ class RandomProgram {
     }
   }
 
-  // w[row * columns + column] = a value, where both are inside.
+  // Stores a value to w[row * columns + column] if the element is inside the view.
   void scatter(const Ptr& w, const View& a, const Scalar& i, const Scalar& j) {
     Tile row = k_.arange(shape_[0]).expand_dims(1) + i * shape_[0];
     Tile column = k_.arange(shape_[1]).expand_dims(0) + j * shape_[1];

@@ -1,4 +1,4 @@
-// Random programs: recorded, verified, serialised and interpreted.
+// Records, verifies, serialises and interprets random programs.
 #include "random_program.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ std::vector<float> interpreted(const program::Program& program, unsigned seed) {
   return x;
 }
 
-TEST(RandomProgram, BytesKeepTheMeaning) {
+TEST(RandomProgram, SerialisedProgramGivesTheSameResults) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     const program::Program program = recorded(seed);
     const std::string bytes = program::serialize(program);

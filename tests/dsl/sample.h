@@ -6,7 +6,7 @@
 
 namespace ligerdsl::test {
 
-// Every op code at least once.
+// Returns a program with every op code at least once.
 inline program::Program every_op() {
   KernelBuilder k("every_op");
   View x = k.view("x", bf16, {dyn, 64});

@@ -1,4 +1,4 @@
-// Bytes of programs, options and artifacts: round trips, and damaged bytes.
+// Tests the bytes of programs, options and artifacts: round trips and damaged bytes.
 #include "program/serialize.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ Artifact some_artifact() {
   artifact.maps = {{.slot = 5, .type = DType::bf16, .box = {128, 64}, .swizzle = 128},
                    {.slot = 9, .type = DType::f16, .box = {1, 64, 32}, .swizzle = 64, .sliced = 1, .stores = true}};
   artifact.facts = some_options().facts;
-  artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept"}, {.text = "no place"}};
+  artifact.remarks = {{"kernel.cpp", 12, 3, "tile-keep-residents", "row not kept", "resident-row-not-cached"},
+                      {.text = "no place"}};
   artifact.times = {{"llvm", 1.25}};
   artifact.spans = {{"InstCombinePass", "kernel", int64_t{1} << 40, 7}};
   return artifact;
@@ -69,7 +70,7 @@ void expect_flips_are_safe(const std::string& bytes, Parse parse, size_t stride 
   }
 }
 
-TEST(Serialize, ProgramRoundTrip) {
+TEST(Serialize, ProgramRoundTrips) {
   const Program program = test::every_op();
   const std::string bytes = serialize(program);
   const Program parsed = parseProgram(bytes);
@@ -81,7 +82,7 @@ TEST(Serialize, EqualProgramsGiveEqualBytes) {
   EXPECT_EQ(serialize(test::every_op()), serialize(test::every_op()));
 }
 
-TEST(Serialize, ALocationChangesTheBytes) {
+TEST(Serialize, LocationsChangeTheBytes) {
   Program a = test::every_op(), b = a;
   b.body.ops[0].loc.line += 1;
   EXPECT_NE(serialize(a), serialize(b));
@@ -96,7 +97,7 @@ TEST(Serialize, NansAreCanonical) {
   EXPECT_EQ(with_pad(std::nan("1")), with_pad(-std::nan("2")));
 }
 
-TEST(Serialize, OptionsRoundTrip) {
+TEST(Serialize, OptionsRoundTrips) {
   const CompileOptions options = some_options();
   const CompileOptions parsed = parseOptions(serialize(options));
   EXPECT_EQ(serialize(parsed), serialize(options));
@@ -106,7 +107,7 @@ TEST(Serialize, OptionsRoundTrip) {
   EXPECT_FALSE(parsed.contract);
 }
 
-TEST(Serialize, ArtifactRoundTrip) {
+TEST(Serialize, ArtifactRoundTrips) {
   const Artifact parsed = parseArtifact(serialize(some_artifact()));
   EXPECT_EQ(serialize(parsed), serialize(some_artifact()));
   EXPECT_EQ(parsed.code, std::string("a\0b", 3));
@@ -114,6 +115,9 @@ TEST(Serialize, ArtifactRoundTrip) {
   EXPECT_FALSE(parsed.persistent);
   EXPECT_TRUE(parsed.dynamic_persistent);
   EXPECT_EQ(parsed.maps, some_artifact().maps);
+  EXPECT_EQ(to_string(parsed.remarks[0]),
+            "kernel.cpp:12:3: remark: [tile-keep-residents] row not kept [resident-row-not-cached]");
+  EXPECT_EQ(to_string(parsed.remarks[1]), "remark: no place");
   EXPECT_EQ(parsed.times[0].milliseconds, 1.25);
 }
 
@@ -150,7 +154,7 @@ TEST(Serialize, ReadOnlyViewsStayReadOnly) {
   EXPECT_TRUE(program.arguments[1].read_only);
 }
 
-TEST(Serialize, AnotherVersionIsNamed) {
+TEST(Serialize, ErrorNamesOtherVersion) {
   std::string bytes = serialize(test::every_op());
   bytes[4] = 99;
   try {

@@ -1,4 +1,4 @@
-// Grids and workspaces as data: arithmetic over the rows of a call.
+// Tests grids and workspaces as expressions of the number of rows of a call.
 #include "ligerdsl/dsl/size.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@ namespace {
 
 const Size kRows = Size::rows();
 
-TEST(Size, IsArithmeticOverRows) {
+TEST(Size, EvaluatesArithmeticOverRows) {
   const Size tiles = ceil_div(kRows, 4), spread = ceil_div(tiles, max(ceil_div(tiles, 132), 1));
   for (const int64_t rows : {0, 1, 4, 5, 528, 529, 4096, 1000003}) {
     const int64_t t = (rows + 3) / 4, most = std::max<int64_t>((t + 131) / 132, 1);
@@ -21,13 +21,13 @@ TEST(Size, IsArithmeticOverRows) {
   }
 }
 
-TEST(Size, SumsAndProductsStopAtTheLargestNumber) {
+TEST(Size, AdditionAndMultiplicationSaturate) {
   EXPECT_EQ((kRows * 3).at(INT64_MAX / 2), INT64_MAX);
   EXPECT_EQ((kRows + 1).at(INT64_MAX), INT64_MAX);
   EXPECT_EQ(ceil_div(kRows, 2).at(INT64_MAX), INT64_MAX / 2 + 1);
 }
 
-TEST(Size, SaysWhatItIs) {
+TEST(Size, PrintsItsExpression) {
   EXPECT_EQ((ceil_div(kRows, 4) * 8).text(), "ceil_div(rows, 4) * 8");
   EXPECT_EQ(((kRows + 1) * max(kRows, 2)).text(), "(rows + 1) * max(rows, 2)");
   EXPECT_EQ(where_at_least(kRows, 5, min(kRows, 7)).text(), "(rows >= 5) * min(rows, 7)");
@@ -35,7 +35,7 @@ TEST(Size, SaysWhatItIs) {
   EXPECT_NE(kRows, Size(12));
 }
 
-TEST(Size, OfNoRowsIsANumber) {
+TEST(Size, NumberRequiresAnExpressionWithoutRows) {
   EXPECT_EQ((Size(3) * 4).number(), 12);
   try {
     static_cast<void>(ceil_div(kRows, 4).number());
@@ -45,7 +45,7 @@ TEST(Size, OfNoRowsIsANumber) {
   }
 }
 
-TEST(Size, NestsOnlySoDeep) {
+TEST(Size, RejectsDeepNesting) {
   Size deep = kRows;
   for (int i = 0; i < 100; ++i) deep = deep + 1;  // operands come one at a time
   EXPECT_EQ(deep.at(1), 101);
@@ -57,13 +57,13 @@ TEST(Size, NestsOnlySoDeep) {
       Error);
 }
 
-TEST(Size, DividesByOneOrMore) {
+TEST(Size, RejectsDivisorsBelowOne) {
   EXPECT_THROW(ceil_div(kRows, 0), Error);
   EXPECT_THROW(ceil_div(kRows, -4), Error);
   EXPECT_EQ(ceil_div(7, kRows).at(0), INT64_MAX) << "known at a launch only: what every limit refuses";
 }
 
-TEST(LaunchGrid, HasAnAxisOfOneWhereItNamesNone) {
+TEST(LaunchGrid, MissingAxesAreOne) {
   const Launch launch{.grid = {ceil_div(kRows, 2), 3}};
   EXPECT_EQ(launch.grid_at(9), (std::array<int64_t, 3>{5, 3, 1}));
   EXPECT_THROW(launch.programs(), Error);

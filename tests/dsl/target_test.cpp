@@ -1,4 +1,5 @@
-// The device that a kernel is recorded for: by name, and on its way to kernels of other binaries.
+// Tests the device that a kernel is recorded for: by name, and through the tables of other
+// binaries.
 #include "ligerdsl/dsl/target.h"
 
 #include <gtest/gtest.h>
@@ -27,7 +28,7 @@ struct NoMeta {
   void visit(V&&) {}
 };
 
-// What the kernel below was told, byte by byte.
+// The targets that the kernel below received, byte by byte.
 ligerdsl_target_t recorded_for, launched_for;
 
 const Kernel<NoMeta> kTold{.name = "told",
@@ -48,7 +49,7 @@ const Kernel<NoMeta> kIndifferent{
     .build = [](KernelBuilder& k, const NoMeta&) { k.view("y", f32, {dyn}).store({0}, 1.0f); },
     .launch = [](const NoMeta&, const LaunchArguments&) { return Launch{.num_warps = 1}; }};
 
-// Registered here, so that the tests of the registry have it for themselves.
+// Registers the kernels on first use, so that the tests of the registry do not see them.
 std::unique_ptr<AnyKernel> loaded(const std::string& name, const ligerdsl_author_table* table) {
   static const detail::Registration told(kTold), indifferent(kIndifferent);
   for (auto& kernel : kernels_of(table)) {
@@ -61,7 +62,7 @@ bool equal(const ligerdsl_target_t& a, const ligerdsl_target_t& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-// Every byte is another.
+// Returns a target in which every byte has another value.
 Target distinct() {
   ligerdsl_target_t data;
   auto* bytes = reinterpret_cast<unsigned char*>(&data);
@@ -70,7 +71,7 @@ Target distinct() {
   return Target(data);
 }
 
-TEST(Target, NamesAreThoseOfTheCommand) {
+TEST(Target, AcceptsTheNamesOfTheCommandLine) {
   const Target cpu = target_named("cpu");
   EXPECT_FALSE(cpu.is_gpu());
   EXPECT_STREQ(cpu.name, "cpu");
@@ -85,7 +86,7 @@ TEST(Target, NamesAreThoseOfTheCommand) {
   EXPECT_NE(message.find("sm_90a"), std::string::npos);
 }
 
-TEST(Target, FieldsAreThoseOfTheTable) {
+TEST(Target, FieldsMatchTheTableOfArchitectures) {
   const Target h200 = target_named("sm_90a"), small = target_named("sm_120");
   EXPECT_TRUE(h200.is_gpu());
   EXPECT_EQ(h200.capability, 90);
@@ -108,7 +109,7 @@ TEST(Target, FieldsAreThoseOfTheTable) {
   EXPECT_EQ(small.shared_budget(2), 49 * 1024);
 }
 
-TEST(Target, OfACpuNothingFits) {
+TEST(Target, CpuHasNoGpuResources) {
   const Target cpu;
   EXPECT_EQ(cpu.ctas_per_sm(4), 0);
   EXPECT_EQ(cpu.threads_with(64), 0);
@@ -118,7 +119,7 @@ TEST(Target, OfACpuNothingFits) {
   EXPECT_EQ(cpu.shared_for_rows(), 0);
 }
 
-TEST(Target, IsToldToTheKernel) {
+TEST(Target, ReachesTheKernelAndItsLaunchRule) {
   const Target target = distinct();
   recorded_for = launched_for = {};
   program_bytes(kTold, NoMeta{}, target);
@@ -130,7 +131,7 @@ TEST(Target, IsToldToTheKernel) {
   EXPECT_TRUE(equal(recorded_for, target));
 }
 
-TEST(Target, WhereNobodySaysItIsAnError) {
+TEST(Target, MissingTargetIsAnError) {
   const std::string message = message_of([] { program_bytes(kTold, NoMeta{}); });
   EXPECT_NE(message.find("target_test.cpp:"), std::string::npos) << message;
   EXPECT_NE(message.find("error: target: the kernel is recorded for no device; give KernelBuilder"), std::string::npos);
@@ -138,7 +139,7 @@ TEST(Target, WhereNobodySaysItIsAnError) {
             std::string::npos);
 }
 
-TEST(Target, EveryFieldCrossesTheTable) {
+TEST(Target, TablePassesEveryField) {
   const auto kernel = loaded("told", author_table());
   ASSERT_TRUE(kernel);
   const Target target = distinct();
@@ -149,8 +150,8 @@ TEST(Target, EveryFieldCrossesTheTable) {
   EXPECT_TRUE(equal(launched_for, target));
 }
 
-// A program that knows fewer fields, and one that knows more.
-TEST(Target, OtherSizesCrossAsFarAsTheyGo) {
+// The caller's struct has more fields than the table knows, or fewer.
+TEST(Target, TableAcceptsOtherStructSizes) {
   static_cast<void>(loaded("told", author_table()));
   const ligerdsl_author_table& table = *author_table();
   const size_t index = table.count() - 2;
@@ -169,8 +170,8 @@ TEST(Target, OtherSizesCrossAsFarAsTheyGo) {
   }
 }
 
-// A program that was built before there were targets calls what it knows; kernels of before are called as they know.
-TEST(Target, OlderTablesServeKernelsThatDoNotAsk) {
+// A table older than targets must still serve kernels that do not ask for one. Only `told` asks.
+TEST(Target, OlderTableServesKernelsThatDoNotAskForIt) {
   ligerdsl_author_table older = *author_table();
   older.struct_size = offsetof(ligerdsl_author_table, record_for);
   older.record_for = [](auto...) -> int32_t { throw std::logic_error("called beyond struct_size"); };

@@ -1,4 +1,4 @@
-// The verifier rejects programs that the builder would not record.
+// Tests that the verifier rejects programs that the builder would not record.
 #include "program/verify.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace ligerdsl::program {
 namespace {
 
-// The first op of this code, at any depth.
+// Returns the first op with this code, at any depth.
 Op* find(Region& region, OpCode code) {
   for (Op& op : region.ops) {
     if (op.code == code) return &op;
@@ -48,7 +48,7 @@ Scalar swap(const Ptr& p, const Scalar& value) {
   return atomic_cas(p, value, value);
 }
 
-// The builder records none on such memory.
+// Records the atomic on i32 and changes the type, because the builder rejects it on such memory.
 template <class Atomic>
 Program atomic_on(DType dtype, Atomic atomic) {
   KernelBuilder k("atomic");
@@ -71,7 +71,7 @@ Program print_in_combiner() {
   return program;
 }
 
-// What a builder refuses of fp8: the same on bf16, and then the type changed.
+// Records an op on bf16 and changes the type to fp8, because the builder rejects the op on fp8.
 Program on_fp8(void (*record)(const Tile&)) {
   KernelBuilder k("fp8");
   record(k.zeros({8}, bf16));
@@ -121,7 +121,7 @@ const Defect kDefects[] = {
     {"i32 or i64 indices", on(OpCode::gather, [](Op& op, Program&) { op.operands[1] = op.operands[0]; })},
     {"an element for each index", on(OpCode::gather, [](Op& op, Program& p) { p.values[op.results[0]].shape = {8, 32}; })},
     {"multiplies [m, k] by [k, n]", on(OpCode::dot, [](Op& op, Program&) { std::swap(op.operands[1], op.operands[0]); op.operands[0] = op.operands[1]; })},
-    {"adds to f32 [m, n]", on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
+    {"accumulates in f32 [m, n]", on(OpCode::dot, [](Op& op, Program&) { op.operands[2] = op.operands[0]; })},
     {"gives f32 [m, n]", on(OpCode::dot, [](Op& op, Program& p) { p.values[op.results[0]].dtype = DType::f16; })},
     {"works on f32", on(OpCode::shl, [](Op& op, Program&) { op.code = OpCode::erf; op.operands.pop_back(); })},
     {"tile_shape has one entry", on(OpCode::load_tile, [](Op& op, Program&) { set(op, AttrKey::tile_shape, std::vector<int64_t>{8}); })},
@@ -145,7 +145,7 @@ const Defect kDefects[] = {
     {"out of range", on(OpCode::atomic_rmw, [](Op& op, Program&) { set(op, AttrKey::atomic, int64_t{4}); })},
 };
 
-TEST(Verify, EachDefectIsNamed) {
+TEST(Verify, ErrorNamesEachDefect) {
   for (const Defect& defect : kDefects) {
     Program program = test::every_op();
     defect.apply(program);
@@ -159,8 +159,8 @@ TEST(Verify, EachDefectIsNamed) {
   }
 }
 
-// The operands' dtypes decide those of the sums, and whether there is a precision to choose.
-TEST(Verify, ProductsHaveTheSumsOfTheirFactors) {
+// The operands' dtype determines the accumulator's dtype and whether a precision can be chosen.
+TEST(Verify, DotAccumulatorMatchesItsOperands) {
   const auto product = [](DType type, DType sums, DType given, bool tf32) {
     KernelBuilder k("product");
     const Tile factor = k.zeros({16, 16}, type);
@@ -187,13 +187,13 @@ TEST(Verify, ProductsHaveTheSumsOfTheirFactors) {
   };
   EXPECT_EQ(refused(product(i8, i32, i32, false)), "");
   EXPECT_EQ(refused(product(f32, f32, f32, true)), "");
-  EXPECT_NE(refused(product(i8, i32, f32, false)).find("adds products of i8 to i32 [m, n]"), std::string::npos);
-  EXPECT_NE(refused(product(f32, f32, i32, false)).find("adds to f32 [m, n]"), std::string::npos);
-  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("has an input precision of f32 only"), std::string::npos);
-  EXPECT_NE(refused(product(i8, i32, i32, true)).find("has an input precision of f32 only"), std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, f32, false)).find("accumulates i8 in i32 [m, n]"), std::string::npos);
+  EXPECT_NE(refused(product(f32, f32, i32, false)).find("accumulates in f32 [m, n]"), std::string::npos);
+  EXPECT_NE(refused(product(bf16, f32, f32, true)).find("takes an input precision for f32 only"), std::string::npos);
+  EXPECT_NE(refused(product(i8, i32, i32, true)).find("takes an input precision for f32 only"), std::string::npos);
 }
 
-TEST(Verify, TheErrorNamesTheAuthorsLine) {
+TEST(Verify, ErrorNamesTheAuthorsLine) {
   Program program = test::every_op();
   Op& op = *find(program.body, OpCode::erf);
   op.operands.clear();

@@ -1,5 +1,6 @@
-// Rows that lie more than 2^31 elements apart, and tables of more than 2^31 elements that indices reach into. On a CPU
-// in memory that is taken only where it is written; the stand-in of a GPU has no such memory and moves rows less far.
+// Rows with strides of more than 2^31 elements, and tables of more than 2^31 elements with indices
+// into them. A CPU commits only the memory that is written. The fake GPU has no such memory and
+// uses smaller distances.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,14 +25,14 @@ int64_t elements_of(const std::vector<int64_t>& shape) {
   return n;
 }
 
-// Tensors whose first dimension is rows with a stride of their own.
+// Returns true if the tensor's first dimension is rows with their own stride.
 bool has_rows(const cli::OpInstance& instance, const Slot& slot) {
   if (!slot.info || slot.info->rank < 2 || slot.info->dims[0].symbol < 0) return false;
   const bool of_groups = std::string_view(instance.info().name).starts_with("group_norm_");
   if (of_groups && (slot.name == "mean" || slot.name == "rstd")) return false;  // contiguous
   const std::string_view name = instance.info().name;
   if (name.find("matmul_") != std::string_view::npos && !name.starts_with("batched_"))
-    return slot.info->shape == lib::ShapeKind::leading;  // rows of a call: of others there are too many
+    return slot.info->shape == lib::ShapeKind::leading;  // only the rows of a call: other tensors have too many
   const std::string letter = instance.info().symbols[static_cast<size_t>(slot.info->dims[0].symbol)];
   if (std::string_view(instance.info().name).starts_with("attention_varlen_")) return letter == "S";  // tokens
   return letter == "N" || letter == "B";
@@ -42,7 +43,7 @@ void copy(ligerdsl_context_t context, void* to, const void* from, size_t bytes) 
   must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");
 }
 
-// A tensor of the operation whose rows are far apart, or, where it has none, another one of the same layout.
+// A tensor of the operation with distant rows. A tensor without rows keeps the near layout.
 class Far {
  public:
   Far(ligerdsl_context_t context, Slot& near, bool has_rows)
@@ -51,7 +52,7 @@ class Far {
         shape_(near.shape),
         rows_(has_rows ? near.shape[0] : 1),
         row_(elements_of(near.shape) / rows_),
-        stride_(has_rows ? limit() + row_ : row_),  // as aligned as the near rows, which decides between kernels
+        stride_(has_rows ? limit() + row_ : row_),  // keeps the alignment of near rows, which selects the kernel
         memory_(context, bytes(stride_ * (rows_ - 1) + row_), true) {
     int64_t step = 1;
     for (size_t i = shape_.size(); i-- > 1; step *= shape_[i]) strides_.insert(strides_.begin(), step);
@@ -89,7 +90,7 @@ class Far {
 
 class Apart : public testing::TestWithParam<Case> {};
 
-TEST_P(Apart, RowsFarFromEachOther) {
+TEST_P(Apart, DistantRowsGiveEqualResults) {
   const ContextHandle context;
   const PlanHandle plan(context, GetParam());
   if (!plan.not_supported().empty()) GTEST_SKIP() << plan.not_supported();
@@ -105,14 +106,14 @@ TEST_P(Apart, RowsFarFromEachOther) {
   }
   ASSERT_TRUE(any) << "no tensor has rows";
   near.execute(nullptr);
-  near.results(nullptr);  // waits
+  near.results(nullptr);  // waits for the stream
   const ligerdsl_status_t status = execute_on(context, plan, near.instance(), tensors);
-  if (status == LIGERDSL_NOT_SUPPORTED) GTEST_SKIP() << ligerdsl_last_error();  // CBLAS counts in 32 bits
+  if (status == LIGERDSL_NOT_SUPPORTED) GTEST_SKIP() << ligerdsl_last_error();  // CBLAS uses 32-bit sizes
   must(status, GetParam().op.c_str());
   for (size_t i = 0; i < far.size(); ++i) EXPECT_TRUE(far[i]->same()) << near.instance().slots()[i].name;
 }
 
-// Operations on lists of elements have no rows; in place, two tensors would have to share the far memory.
+// Operations on lists of elements have no rows. In place, two tensors would share the far memory.
 const std::set<std::string> kWithoutRows = {"vector_add", "adamw_step", "target_counts", "global_norm"};
 
 std::vector<Case> apart_cases() {
@@ -126,12 +127,12 @@ std::vector<Case> apart_cases() {
 INSTANTIATE_TEST_SUITE_P(EveryOp, Apart, testing::ValuesIn(apart_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
-TEST(ApartCases, EveryOperationWithRowsHasOne) {
+TEST(ApartCases, CoverEveryOperationWithRows) {
   const std::vector<std::string> without = operations_without(apart_cases());
   EXPECT_EQ(std::set<std::string>(without.begin(), without.end()), kWithoutRows);
 }
 
-// A table of more rows than 2^31 elements hold, and indices of its first, last and middle rows.
+// A table of more than 2^31 elements, and indices of its first, last and middle rows.
 class LargeTable : public testing::Test {
  protected:
   static constexpr int64_t kCols = 4096, kIndices = 40;
@@ -153,7 +154,7 @@ class LargeTable : public testing::Test {
   std::byte* row_of(const Memory& table, int64_t row) const {
     return table.data() + static_cast<size_t>(row * kCols) * sizeof(float);
   }
-  // Indices, rows beside them, table: in the order of the operation's tensors.
+  // Arguments in the order of the operation's tensors: indices, their rows, table.
   std::vector<float> run(const char* op, const Memory& table, std::vector<float> beside, bool table_last) {
     const Memory indices(context_, indices_.size() * sizeof(int64_t)), rows(context_, beside.size() * sizeof(float));
     copy(context_, indices.data(), indices_.data(), indices.bytes());
@@ -175,7 +176,7 @@ class LargeTable : public testing::Test {
   ContextHandle context_;
   int64_t rows_ = 0;
   std::vector<int64_t> indices_;
-  std::vector<float> values_;  // a row for each index
+  std::vector<float> values_;  // one row per index
 };
 
 TEST_F(LargeTable, EmbeddingForward) {
@@ -202,7 +203,7 @@ TEST_F(LargeTable, EmbeddingBackward) {
     std::vector<float>& row = expected.try_emplace(indices_[i], kCols).first->second;
     for (size_t c = 0; c < kCols; ++c) row[c] += values_[i * kCols + c];
   }
-  // Rows that are named, read and set to 0; then all of the table is 0.
+  // Reads the indexed rows and sets them to 0; afterwards all of the table must be 0.
   for (const auto& [row, sum] : expected) {
     std::vector<float> got(kCols);
     copy(context_, got.data(), row_of(table, row), kCols * sizeof(float));

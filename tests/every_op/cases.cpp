@@ -185,7 +185,7 @@ constexpr const char* kConfigurations[] = {
     "global_norm",
 };
 
-// Sizes by letter, where the configuration has none of its own.
+// Returns sizes by letter for letters that the configuration does not set.
 std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   const auto size = [](const char* letter, int64_t value) { return std::string(letter) + "=" + std::to_string(value); };
   if (op == "vector_add" || op == "adamw_step" || op == "target_counts") return {size("N", 500 * rows + 3)};
@@ -219,7 +219,8 @@ std::vector<std::string> sizes(const std::string& op, int64_t rows) {
   };
   if (has("H")) all.push_back(size("H", 520));
   if (has("F")) all.push_back(size("F", 700));
-  // AUTO gives heads of an odd V to the own kernels, which take minutes in an emulator; few rows are an emulator's.
+  // AUTO computes heads with an odd V by our kernels, which take minutes in an emulator. Only the
+  // emulator uses few rows.
   const bool has_library = op.starts_with("fused_linear_") && rows < 64;
   if (has("V")) all.push_back(size("V", has_library ? 1000 : 1003));
   return all;

@@ -1,4 +1,4 @@
-// The configurations that the tests of this folder run: every operation of the table, with its options.
+// Configurations that the tests of this folder run: every operation of the table, with its options.
 #pragma once
 
 #include <cstdint>
@@ -9,26 +9,27 @@
 
 namespace ligerdsl::test {
 
-// Settings as the command takes them (lib/cli/op_instance.h): name=value.
+// Settings of the command (lib/instance/op_instance.h): name=value.
 struct Case {
   std::string op;
   std::vector<std::string> settings;
 };
 
-// All of them, small, with `rows` rows; then those of `more`, which are written alike.
+// Returns all configurations with `rows` rows and small sizes, then those of `more`, in the same
+// notation.
 std::vector<Case> cases(int64_t rows, std::span<const char* const> more = {});
 
-// Letters, digits and underscores: a name for GoogleTest.
+// Returns a name of letters, digits and underscores for GoogleTest.
 std::string name_of(const Case& which);
 
-// For GoogleTest's messages: as the command line has it.
+// Prints a case for GoogleTest as on the command line.
 inline std::ostream& operator<<(std::ostream& out, const Case& which) {
   out << which.op;
   for (const std::string& setting : which.settings) out << " " << setting;
   return out;
 }
 
-// The operations of the library's table for which `list` has no case.
+// Returns the operations of the table without a case in `list`.
 std::vector<std::string> operations_without(const std::vector<Case>& list);
 
 }  // namespace ligerdsl::test

@@ -9,13 +9,13 @@ namespace ligerdsl::test {
 namespace {
 
 constexpr int64_t kBlock = 4096;
-constexpr int64_t kAtATime = int64_t{1} << 30;  // elements of one launch
+constexpr int64_t kAtATime = int64_t{1} << 30;  // elements per launch
 
 int64_t round_up(int64_t n, int64_t to) {
   return (n + to - 1) / to * to;
 }
 
-// wrong[period, block] = elements of the block that differ.
+// wrong[period, block] = number of elements of the block that differ.
 program::Program comparison(DType type) {
   KernelBuilder k("far_comparison");
   View large = k.view("large", type, {dyn, dyn}), small = k.view("small", type, {dyn});

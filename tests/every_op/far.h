@@ -1,9 +1,10 @@
-// Tensors of more elements than 32 bits count, without host memory and without the kernels under test.
+// Tensors of more than 2^32 elements, without host memory and without the kernels under test.
 //
-// A large tensor is made of rows of a small one. Rows before element 2^31, those from there to element 2^32, and those
-// behind it (the regions) repeat different rows, so that an index that loses its upper bits meets other values. The
-// driver copies them, to addresses that the host computes in 64 bits. What an operation made of a large tensor is
-// compared with what it made of the small one by a kernel that sees 2^30 elements at a time.
+// A large tensor consists of rows of a small one. It has three regions: rows before element 2^31,
+// rows up to element 2^32, and the rest. Each region repeats different rows, so an index that loses
+// its upper bits reads other values. The driver copies the rows to addresses that the host computes
+// in 64 bits. A kernel that sees 2^30 elements at a time compares the results of the large tensor
+// with those of the small one.
 #pragma once
 
 #include <array>
@@ -16,15 +17,15 @@
 
 namespace ligerdsl::test {
 
-// How the rows of a large tensor stand for those of a small one, which has `period` rows for each region.
+// Maps rows of a large tensor to rows of a small one, which has `period` rows per region.
 class Regions {
  public:
-  // `rows` and every limit between regions are rounded up to whole periods.
+  // Rounds `rows` and every limit between regions up to whole periods.
   Regions(int64_t period, const std::vector<int64_t>& limits, int64_t rows);
 
   struct Region {
-    int64_t first, rows;  // of the large tensor
-    int64_t small_first;  // of the small one
+    int64_t first, rows;  // in the large tensor
+    int64_t small_first;  // in the small tensor
   };
   const std::vector<Region>& all() const { return all_; }
   int64_t period() const { return period_; }
@@ -37,15 +38,15 @@ class Regions {
   std::vector<Region> all_;
 };
 
-// Fills the large tensor with the small one's rows of `row_bytes` bytes.
+// Fills the large tensor with rows of `row_bytes` bytes of the small one.
 void spread(ligerdsl_context_t context, const Regions& regions, size_t row_bytes, const std::byte* small,
             std::byte* large);
 
 struct Tolerance {
-  double relative = 0, absolute = 0;  // of the expected value; of 1
+  double relative = 0, absolute = 0;  // relative to the expected value; relative to 1
 };
 
-// Counts, on the device, elements of a large tensor that are not the small one's.
+// Counts elements of a large tensor, on the device, that differ from those of the small one.
 class Comparison {
  public:
   Comparison(ligerdsl_context_t context, DType type);
@@ -53,13 +54,14 @@ class Comparison {
   Comparison(const Comparison&) = delete;
   Comparison& operator=(const Comparison&) = delete;
 
-  // Empty: they agree. Else how many do not, and where the first block with one is.
+  // Returns "" if they agree; else the number of differences and the place of the first block with
+  // one.
   std::string differences(const Regions& regions, int64_t row_elements, const std::byte* small, const std::byte* large,
                           const Tolerance& tolerance) const;
 
  private:
   struct Found {
-    int64_t wrong = 0, first = -1;  // elements; the first wrong block's first element
+    int64_t wrong = 0, first = -1;  // number of wrong elements; first element of the first wrong block
   };
   void compare(int64_t periods, int64_t elements, const std::byte* small, const std::byte* large,
                const Tolerance& tolerance, int64_t at, Found* found) const;

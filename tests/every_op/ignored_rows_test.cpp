@@ -1,5 +1,5 @@
-// Rows that do not count may hold anything: rows whose label is ignore_index, and rows of grouped products that are of no
-// group. The results are those of the same call with zeros in these rows, bit for bit.
+// Ignored rows may hold anything: rows whose label is ignore_index, and rows of a grouped matmul in
+// no group. The results equal, bit for bit, those of the same call with zeros in these rows.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,10 +16,10 @@ namespace {
 
 using Slot = cli::OpInstance::Slot;
 
-constexpr int64_t kIgnoredClass = 3;  // an ignore_index that is a class, too
+constexpr int64_t kIgnoredClass = 3;  // an ignore_index that is also a class
 
-// Ways of the heads that the configurations of every test do not take: by the library's own kernels, with logits stored
-// and without; under a limit, where d_weight is made by blocks of classes or holds exponentials; without d_x.
+// Further code paths of the lm_head: our matmul kernels with stored and recomputed logits; a
+// workspace limit, under which d_weight is vocabulary-blocked or holds exponentials; no d_x.
 constexpr const char* kMoreHeads[] = {
     "fused_linear_cross_entropy products=kernels d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32",
     "fused_linear_cross_entropy products=kernels d_weight_dtype=f32 label_smoothing=0.1 lse_square_scale=0.01",
@@ -44,13 +44,13 @@ constexpr const char* kMoreHeads[] = {
     "fused_linear_jsd products=library d_weight_dtype=f32 label_dtype=i64 with_d_x=0 beta=1",
 };
 
-// The tensor whose first dimension is the rows of a call in which some do not count; null: all rows count.
+// Returns the tensor whose first dimension has ignored rows, or null if all rows count.
 const Slot* rows_of(const cli::OpInstance& instance) {
   if (instance.find("offsets")) return instance.find("a");
   return instance.integer("ignore_index", 0) != 0 ? instance.find("labels") : nullptr;
 }
 
-// Whether a slot is an input that has something for every row.
+// Returns true if the slot is an input with data for every row.
 bool is_of_rows(const Slot& slot, const Slot& rows) {
   const bool input = slot.info && slot.info->direction == lib::Direction::in && slot.info->rank > 0;
   if (!input || slot.name == "labels" || slot.shape.empty() || slot.shape[0] != rows.shape[0]) return false;
@@ -68,7 +68,7 @@ void put_integer(std::string* bytes, DType type, int64_t index, int64_t value) {
     put(bytes, static_cast<size_t>(index), value);
 }
 
-// The bits of 0, infinities and NaN in a type are those of f32, cut, but for f16.
+// The bits of 0, infinity and NaN are truncated f32 bits in every type except f16.
 void put_special(std::string* bytes, DType type, size_t index, float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
@@ -96,7 +96,7 @@ class Rows {
       ignore(*instance.find("labels"), ignore_index);
   }
 
-  // False: the operation has nothing but labels.
+  // Returns false if the operation has only labels.
   bool fill(float value) {
     bool any = false;
     for (Slot& slot : instance_.slots()) {
@@ -118,7 +118,7 @@ class Rows {
     for (const int64_t row : ignored_) put_integer(&bytes, labels.dtype, row, ignore_index);
     instance_.write(labels, bytes);
   }
-  // No group has the first row and the last two rows.
+  // The first row and the last two rows belong to no group.
   void cut(Slot& offsets, int64_t rows) {
     std::string bytes = instance_.read(offsets);
     const int64_t last = offsets.shape[0] - 1;
@@ -157,13 +157,13 @@ TEST_P(IgnoredRows, MayHoldAnything) {
   check(GetParam(), -100);
 }
 
-TEST_P(IgnoredRows, MayHoldAnythingWhereIgnoreIndexIsAClass) {
+TEST_P(IgnoredRows, MayHoldAnythingIfIgnoreIndexIsAClass) {
   if (GetParam().op.starts_with("grouped_")) GTEST_SKIP() << "groups have no labels";
   if (session().emulated) GTEST_SKIP() << "takes long in an emulator";
   check(GetParam(), kIgnoredClass);
 }
 
-// Sizes that an emulator multiplies in seconds.
+// Reduces the sizes so that an emulator multiplies in seconds.
 void shrink(Case* which) {
   for (std::string& setting : which->settings) {
     if (setting.starts_with("V=")) setting = "V=137";
@@ -184,7 +184,7 @@ std::vector<Case> ignoring_cases() {
 INSTANTIATE_TEST_SUITE_P(EveryOp, IgnoredRows, testing::ValuesIn(ignoring_cases()),
                          [](const auto& info) { return name_of(info.param); });
 
-TEST(IgnoredRowsCases, EveryOperationWithAnIgnoreIndexHasOne) {
+TEST(IgnoredRowsCases, CoverEveryOperationWithIgnoreIndex) {
   const std::vector<std::string> without = operations_without(ignoring_cases());
   for (const std::string& op : without) {
     const auto& fields = cli::find_op(op).fields;

@@ -5,7 +5,7 @@
 
 #include "lib/src/entry.h"
 #include "lib/src/handles.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 #include "tests/support/fp8.h"
 #include "tests/support/half.h"
 
@@ -29,7 +29,7 @@ bool is_result(const Slot& slot) {
   return slot.info && slot.info->direction != lib::Direction::in;
 }
 
-// Numbers between -2 and 2, every element another one, or between 0.01 and 2.01.
+// Returns distinct numbers from -2 to 2, or from 0.01 to 2.01 if `positive`.
 std::string numbers(DType type, int64_t n, uint64_t seed, bool positive, float scale) {
   std::string bytes(static_cast<size_t>(n * size_of(type)), '\0');
   uint64_t state = seed * 0x9e3779b97f4a7c15 + 1;
@@ -78,7 +78,7 @@ void LargeRun::choose_rows(const Limits& limits) {
   const auto& info = cli::find_op(case_.which.op);
   cli::OpInstance one(info, with_rows(case_.which, case_.rows, 1).settings);
   cli::OpInstance two(info, with_rows(case_.which, case_.rows, 2).settings);
-  int64_t widest = 1, bytes = 0;  // of a row
+  int64_t widest = 1, bytes = 0;  // per row
   for (size_t i = 0; i < one.slots().size(); ++i) {
     const Slot& slot = one.slots()[i];
     if (slot.shape == two.slots()[i].shape) continue;
@@ -131,7 +131,8 @@ ligerdsl_status_t LargeRun::execute(
   return execute_on(context_, plan_, *small_, tensors);
 }
 
-// Of grouped products: the rows of the one group; of attention: the queries of the one sequence.
+// Sets the rows of the only group of a grouped matmul, or the queries of the only sequence of
+// attention.
 void LargeRun::set_offsets(int64_t rows) {
   Slot* offsets = small_->find("offsets");
   if (!offsets) offsets = small_->find("cu_seqlens_q");
@@ -149,7 +150,7 @@ ligerdsl_status_t LargeRun::execute_large() {
   });
 }
 
-// Rows of the small tensors.
+// Runs the operation on `rows` rows of the small tensors.
 ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
   set_offsets(rows);
   return execute([=, this](const Place& place, std::vector<int64_t>* shape) {
@@ -164,7 +165,7 @@ ligerdsl_status_t LargeRun::execute_small(int64_t first, int64_t rows) {
   });
 }
 
-// What each region's rows sum up to, by the operation itself.
+// Computes the sums over the rows of each region with the operation itself.
 void LargeRun::keep_sums() {
   for (const Regions::Region& region : regions_->all()) {
     must(execute_small(region.small_first, regions_->period()), case_.which.op.c_str());
@@ -184,7 +185,7 @@ bool LargeRun::run() {
   ligerdsl_status_t status;
   try {
     status = execute_large();
-  } catch (const runtime::Error& error) {  // a launch of more programs than a GPU counts
+  } catch (const runtime::Error& error) {  // the grid is too large for a GPU
     if (error.status() != runtime::Status::invalid_shape || !std::strstr(error.what(), "split the call")) throw;
     why_not_ = error.what();
     return false;
@@ -261,7 +262,7 @@ void LargeRun::damage(const std::string& tensor, int64_t element) {
       must(ligerdsl_stream_sync(context_, nullptr), "ligerdsl_stream_sync");
     };
     copy(bytes.data(), at);
-    bytes[size - 1] ^= std::byte{0x40};  // the exponent's highest bit
+    bytes[size - 1] ^= std::byte{0x40};  // highest bit of the exponent
     copy(at, bytes.data());
   }
 }

@@ -1,6 +1,6 @@
-// Every operation on more than 2^31 elements, on more than 2^32 where that takes no more than 60 GiB, and narrow ones
-// on more than 2^31 rows. On a CPU, and on the stand-in of a GPU, the same path with few elements: there these are
-// tests of the check itself. Rows that lie more than 2^31 elements apart: apart_test.cpp.
+// Every operation on more than 2^31 elements, and on more than 2^32 if that needs at most 60 GiB.
+// Narrow operations also run on more than 2^31 rows. On a CPU and on the fake GPU, the same path
+// runs with few elements and tests the check itself. apart_test.cpp covers distant rows.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -17,7 +17,7 @@ Limits limits() {
   return session().real_gpu() ? Limits{} : Limits{kFew};
 }
 
-// A prime number of elements for tensors of one dimension.
+// A prime number of elements, for one-dimensional tensors.
 int64_t long_period() {
   return session().real_gpu() ? 65521 : 251;
 }
@@ -28,7 +28,7 @@ double total(const std::vector<double>& values, const std::vector<double>& times
   return sum;
 }
 
-// 1/n, 1/S, W, n
+// Combines target counts: 1/n, 1/S, W, n.
 double counts(size_t index, const std::vector<double>& of_region, const std::vector<double>& times) {
   if (index == 2) return of_region[0];
   if (index == 3) return total(of_region, times);
@@ -43,7 +43,7 @@ double norm(size_t, const std::vector<double>& of_region, const std::vector<doub
   return std::sqrt(total(squares, times));
 }
 
-// min(1, max_norm / (norm + 1e-6)) with a max_norm of 1 and norms above it.
+// Combines min(1, max_norm / (norm + 1e-6)) for max_norm = 1 and norms above it.
 double clip_factor(size_t, const std::vector<double>& of_region, const std::vector<double>& times) {
   std::vector<double> norms;
   for (const double factor : of_region) norms.push_back(1 / factor);
@@ -99,7 +99,7 @@ std::vector<LargeCase> large_cases() {
       row("gated_matmul_nt_backward", {"dtype=bf16", size("K", gpu ? 1024 : 16), size("F", gpu ? 2048 : 32), "with_out=1"}),
       row("activation_forward", {"dtype=bf16", f}),
       row("activation_backward", {"dtype=bf16", f, "kind=gelu_erf"}),
-      row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // a mask does not repeat
+      row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // a mask does not repeat with the rows
       row("dropout_backward", {"dtype=bf16", f, "p=0"}),
       row("swiglu_forward", {"dtype=bf16", f}),
       row("swiglu_backward", {"dtype=bf16", f}),
@@ -121,7 +121,7 @@ std::vector<LargeCase> large_cases() {
       row("tvd", {"dtype=bf16", v, "reduction=sum"}),
       row("embedding_forward", {"dtype=bf16", "V=1000", h}),
       row("embedding_backward", {"dtype=bf16", "V=100", h, "d_weight_dtype=f32"}),
-      // One position, of every row, whose f32 sum is that of all rows one after the other.
+      // All rows have one position, so its f32 gradient adds all rows one after the other.
       {.which = {"embedding_backward",
                  {"dtype=bf16", "V=100", h, "d_weight_dtype=f32", "d_position_weight_dtype=f32", "P=1"}},
        .sum_tolerance = 1e-3},
@@ -169,8 +169,8 @@ std::vector<LargeCase> large_cases() {
     if (one.which.op == "target_counts") one.combine["counts"] = counts;
     if (one.which.op == "global_norm") one.combine = {{"norm", norm}, {"clip_factor", clip_factor}};
     if (one.which.op == "fused_linear_cross_entropy_backward")
-      one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse is any number
-    // Products of other sizes round otherwise.
+      one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse may be any number
+    // Matmuls of other sizes round differently.
     if (one.which.op.starts_with("fused_linear_") || product) one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
   }
   return all;
@@ -178,7 +178,7 @@ std::vector<LargeCase> large_cases() {
 
 class Large : public testing::TestWithParam<LargeCase> {};
 
-TEST_P(Large, EveryElement) {
+TEST_P(Large, EveryElementIsRight) {
   const ContextHandle context;
   LargeRun run(context, GetParam(), limits());
   const auto begin = std::chrono::steady_clock::now();
@@ -186,7 +186,7 @@ TEST_P(Large, EveryElement) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
   EXPECT_EQ(run.differences(), std::vector<std::string>());
   std::printf("%lld rows, %.2f s\n", static_cast<long long>(run.regions().rows()), took.count());
-  // The check finds a single wrong element, of the last row too.
+  // The check finds a single wrong element, also in the last row.
   for (const auto& [name, row] : run.row_results()) {
     const int64_t last = run.regions().rows() * row - 1;
     for (const int64_t element : {int64_t{0}, run.regions().all().back().first * row, last}) {
@@ -207,9 +207,11 @@ std::string large_name(const testing::TestParamInfo<LargeCase>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(EveryOp, Large, testing::ValuesIn(large_cases()), large_name);
 
-// But for matmul_tt, whose b has a column for each row: it takes a as matmul_tn does, and b as matmul_nt; for batched products, whose plans are
-// for a number of matrices, each of them a matmul_*'s; and attention_varlen_backward, whose lse has one: it takes tensors as its forward does.
-TEST(LargeCases, EveryOperationHasOne) {
+// Exceptions:
+// - matmul_tt: its b has one column per row. matmul_tn covers its a, and matmul_nt its b.
+// - batched matmuls: a plan fixes the number of matrices, and matmul_* covers each of them.
+// - attention_varlen_backward: its lse has one column per row. The forward pass covers its tensors.
+TEST(LargeCases, CoverEveryOperation) {
   std::vector<Case> list;
   for (const LargeCase& one : large_cases()) list.push_back(one.which);
   EXPECT_EQ(operations_without(list),
@@ -229,7 +231,7 @@ TEST(LargeCases, RegionsAreWholePeriods) {
   EXPECT_EQ(regions.small_row(55), 20);
 }
 
-// A sum that lacks a region, or takes one for another, is outside its gate.
+// A sum that lacks a region, or confuses two, exceeds its gate.
 TEST(LargeCases, WrongSumsAreFound) {
   LargeCase wrong{.which = {"rms_norm_backward", {"H=64", "d_weight_dtype=f32"}}};
   wrong.combine["d_weight"] = [](size_t, const std::vector<double>& of_region, const std::vector<double>& times) {

@@ -1,4 +1,4 @@
-// The main function of this folder's tests: --device=cpu|cuda (cpu when not given), --rows=N.
+// main() of the tests of this folder: --device=cpu|cuda (default cpu), --rows=N.
 #include <gtest/gtest.h>
 
 #include "tests/every_op/session.h"

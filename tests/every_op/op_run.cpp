@@ -14,8 +14,8 @@ size_t bytes_of(const cli::OpInstance::Slot& slot) {
   return bytes;
 }
 
-// Content 0 is `bytes`; the others repeat its first elements, so that labels stay labels and variances positive. A lone
-// number grows.
+// Returns content number `content`. Content 0 is `bytes`. The others rotate its elements, so that
+// labels stay labels and variances stay positive. A single number grows.
 std::string content_of(const std::string& bytes, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = bytes.size() / size;
   std::string out = bytes;
@@ -30,15 +30,15 @@ std::string content_of(const std::string& bytes, DType type, int content) {
   return out;
 }
 
-// What the loss counts changes with the content only where some labels are ignored.
+// Ignores some labels, because otherwise the count of the loss would not depend on the content.
 void ignore_some(std::string* labels, DType type, int content) {
   for (size_t i = 0; i < static_cast<size_t>(content); ++i) {
-    const int64_t ignored = -100;  // the default; little-endian, so an i32's bytes come first
+    const int64_t ignored = -100;  // the default; little-endian, so the bytes of an i32 come first
     std::memcpy(labels->data() + i * static_cast<size_t>(size_of(type)), &ignored, static_cast<size_t>(size_of(type)));
   }
 }
 
-// Sorted numbers, of which the last is the number of rows: groups move from content to content.
+// Makes sorted offsets that end at the number of rows, so that groups differ between contents.
 void move_offsets(std::string* offsets, DType type, int content) {
   const size_t size = static_cast<size_t>(size_of(type)), n = offsets->size() / size;
   for (size_t i = 1; i + 1 < n; ++i) {
@@ -63,7 +63,7 @@ PlanHandle::PlanHandle(ligerdsl_context_t context, const Case& which) {
 ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors) {
   const lib::OpInfo& info = instance.info();
-  const void* given = instance.call().args;  // null: the instance has no tensors of its own
+  const void* given = instance.call().args;  // null: the instance has no tensors
   alignas(8) std::byte args[lib::kMaxStruct];
   std::memcpy(args, given ? given : info.args_defaults, info.args_size);
   std::vector<ligerdsl_tensor_t> list;
@@ -107,7 +107,7 @@ OpRun::OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& pl
       if (slot.name == "labels") ignore_some(&bytes, slot.dtype, content);
       kept.contents.push_back(std::make_unique<Memory>(context, bytes.size()));
       must(ligerdsl_buffer_copy(context, kept.contents.back()->data(), bytes.data(), bytes.size(), nullptr), "copy");
-      must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");  // `bytes` ends here
+      must(ligerdsl_stream_sync(context, nullptr), "ligerdsl_stream_sync");  // `bytes` goes out of scope here
     }
     kept_.push_back(std::move(kept));
   }

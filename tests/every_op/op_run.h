@@ -1,12 +1,12 @@
-// One configuration of an operation, planned on a device, with tensors and a workspace of its own: run as often as a
-// test wants, on one of several contents.
+// One configuration of an operation, planned on a device, with its own tensors and workspace. A
+// test may run it any number of times, on one of several contents.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "lib/cli/op_instance.h"
+#include "lib/instance/op_instance.h"
 #include "tests/every_op/cases.h"
 #include "tests/every_op/session.h"
 
@@ -20,7 +20,7 @@ class PlanHandle {
   PlanHandle(const PlanHandle&) = delete;
   PlanHandle& operator=(const PlanHandle&) = delete;
   operator ligerdsl_plan_t() const { return handle_; }
-  // Set where a library that the operation needs is missing: there is no plan then.
+  // The reason why there is no plan, if a library that the operation needs is missing.
   const std::string& not_supported() const { return not_supported_; }
 
  private:
@@ -28,8 +28,8 @@ class PlanHandle {
   std::string not_supported_;
 };
 
-// Runs the plan once on other tensors: one for each slot of the instance, in order, on the default stream, with a
-// workspace of its own. Waits.
+// Runs the plan once, with other tensors in the order of the instance's slots and with its own
+// workspace, on the default stream. Waits for the result.
 ligerdsl_status_t execute_on(ligerdsl_context_t context, const PlanHandle& plan, cli::OpInstance& instance,
                              const std::vector<ligerdsl_tensor_t>& tensors);
 
@@ -39,11 +39,12 @@ class OpRun {
 
   OpRun(ligerdsl_context_t context, const Case& which, const PlanHandle& plan);
 
-  // Queues: inputs get content number `content`, what is only written gets a pattern that no kernel writes by chance.
+  // Enqueues copies: inputs get content number `content`, and pure outputs get a pattern that no
+  // kernel writes by chance.
   void set(int content, ligerdsl_stream_t stream);
   void execute(ligerdsl_stream_t stream);
   void call(ligerdsl_stream_t stream);  // the one-call form
-  // The bytes of everything that the operation writes; waits for the stream.
+  // Waits for the stream; returns the bytes of all outputs.
   std::string results(ligerdsl_stream_t stream);
 
   cli::OpInstance& instance() { return *instance_; }
@@ -53,7 +54,7 @@ class OpRun {
   struct Kept {
     cli::OpInstance::Slot* slot;
     size_t bytes;
-    std::vector<std::unique_ptr<Memory>> contents;  // none: an output
+    std::vector<std::unique_ptr<Memory>> contents;  // empty for an output
   };
 
   ligerdsl_context_t context_;

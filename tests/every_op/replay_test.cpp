@@ -1,5 +1,5 @@
-// execute, captured into a CUDA graph and replayed with other contents of the same tensors, gives the eager calls'
-// bits: nothing of a call is decided by what the tensors held when it was captured.
+// A captured execute, replayed with other contents of its tensors, gives the bits of eager calls.
+// So the contents at the time of the capture decide nothing.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,7 +9,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Driver calls need a current context, which the library leaves as it finds it.
+// Makes a CUDA context current for driver calls; the library leaves the current context unchanged.
 class CurrentContext {
  public:
   CurrentContext() {
@@ -87,7 +87,7 @@ TEST_P(Replay, EqualsEager) {
 INSTANTIATE_TEST_SUITE_P(EveryOp, Replay, testing::ValuesIn(cases(session().rows)),
                          [](const auto& info) { return name_of(info.param); });
 
-TEST(Cases, EveryOperationHasOne) {
+TEST(Cases, CoverEveryOperation) {
   EXPECT_EQ(operations_without(cases(1)), std::vector<std::string>());
 }
 

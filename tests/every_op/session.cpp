@@ -14,7 +14,7 @@ namespace {
 
 Session current;
 
-// This program holds the library's objects itself, so the compiler is not beside the code.
+// This program links the library's objects, so the compiler library is not next to the code.
 void find_compiler() {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -93,7 +93,7 @@ int start_session(int argc, char** argv) {
     const ContextHandle probe;
   } catch (const std::exception& error) {
     std::printf("[SKIP] %s\n", error.what());
-    return current.cuda ? 77 : 1;  // 77: CTest's skip code; only a GPU may be missing
+    return current.cuda ? 77 : 1;  // 77: skip code of CTest; only a GPU may be missing
   }
   return 0;
 }

@@ -1,4 +1,4 @@
-// The device that a test program was started for, and the few functions of the CUDA driver that a caller would use.
+// The device of a test program, and the CUDA driver functions that a caller would use.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@ namespace ligerdsl::test {
 void must(ligerdsl_status_t status, const char* what);
 
 struct Session {
-  bool cuda = false;      // a GPU, or a stand-in for one
-  bool emulated = false;  // the stand-in, which runs PTX on the CPU (tests/support/emulated_cuda)
-  int64_t rows = 67;      // of a small case
-  std::string why_not;    // set: there is no such device here
+  bool cuda = false;      // a GPU, or a fake one
+  bool emulated = false;  // a fake GPU that runs PTX on the CPU (tests/support/emulated_cuda)
+  int64_t rows = 67;      // rows of a small case
+  std::string why_not;    // reason why there is no such device, else empty
 
   bool real_gpu() const { return cuda && !emulated; }
   ligerdsl_device_t device() const { return {cuda ? LIGERDSL_CUDA : LIGERDSL_CPU, 0}; }
@@ -49,7 +49,7 @@ class StreamHandle {
   ligerdsl_stream_t handle_ = nullptr;
 };
 
-// Device memory; host memory on a CPU, where `sparse` memory is taken only as it is written.
+// Device memory. On a CPU it is host memory, and `sparse` memory is committed only when written.
 class Memory {
  public:
   Memory(ligerdsl_context_t context, size_t bytes, bool sparse = false);
@@ -66,14 +66,15 @@ class Memory {
   bool mapped_ = false;
 };
 
-// A function of the CUDA driver. Throws where there is none.
+// Returns a function of the CUDA driver; throws if it is missing.
 void* driver_symbol(const char* name);
 template <class F>
 F* driver_function(const char* name) {
   return reinterpret_cast<F*>(driver_symbol(name));
 }
 
-// What a program's main does: reads --device=cpu|cuda and --rows=N, finds the compiler. Returns 0, or the exit code.
+// Implements main(): reads --device=cpu|cuda and --rows=N and finds the compiler. Returns 0 or the
+// exit code.
 int start_session(int argc, char** argv);
 
 }  // namespace ligerdsl::test

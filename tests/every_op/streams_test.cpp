@@ -1,6 +1,6 @@
-// Several threads run equal and different plans at once, each with tensors and a workspace of its own: the bits are
-// those of the same calls one after the other. On a GPU with streams of their own, on the legacy default stream that
-// all threads share, on each thread's default stream, and with two contexts.
+// Several threads run equal and different plans concurrently, each with its own tensors and
+// workspace. The bits equal those of serial calls. A GPU is tested with separate streams, the
+// legacy default stream that all threads share, per-thread default streams, and two contexts.
 #include <gtest/gtest.h>
 
 #include <barrier>
@@ -14,7 +14,7 @@ namespace {
 
 enum class Mode { own_streams, legacy_stream, per_thread_stream, two_contexts };
 
-// Addresses that the driver gives meaning to (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD).
+// Addresses with a special meaning for the driver (CU_STREAM_LEGACY, CU_STREAM_PER_THREAD).
 ligerdsl_stream_t special_stream(uintptr_t which) {
   return reinterpret_cast<ligerdsl_stream_t>(which);
 }
@@ -27,7 +27,7 @@ Amount amount() {
   return session().emulated ? Amount{3, 1} : Amount{4, 12};
 }
 
-// A context, a plan of every case, and what a call gives for each content.
+// A context, a plan of every case, and the serial result for each content.
 class Shared {
  public:
   Shared() {
@@ -58,7 +58,7 @@ class Shared {
   std::vector<std::unique_ptr<PlanHandle>> plans;
 };
 
-// What one thread does. Every round it queues four calls before it looks at any of them.
+// Work of one thread. In every round it enqueues four calls before it reads any result.
 class Worker {
  public:
   Worker(const Shared& shared, Mode mode, int number) : shared_(shared), mode_(mode), number_(number) {
@@ -77,7 +77,8 @@ class Worker {
         for (int i = first; i < std::min(first + 4, n_calls); ++i)
           body(static_cast<size_t>(i + number_ / 2 * 5) % n, (i + number_) % OpRun::kContents, i);
       };
-      // Neighbouring threads begin with the same case; every third call is of the one-call form.
+      // Threads with adjacent numbers begin with the same case; every third call uses the one-call
+      // form.
       each([&](size_t which, int content, int i) {
         runs_[which]->set(content, stream);
         i % 3 == 2 ? runs_[which]->call(stream) : runs_[which]->execute(stream);
@@ -102,7 +103,7 @@ class Worker {
 
 class Streams : public testing::TestWithParam<Mode> {};
 
-TEST_P(Streams, ThreadsAtOnceGiveTheSerialBits) {
+TEST_P(Streams, ConcurrentThreadsGiveSerialBits) {
   const Mode mode = GetParam();
   if (!session().cuda && (mode == Mode::legacy_stream || mode == Mode::per_thread_stream))
     GTEST_SKIP() << "a CPU has no streams";

@@ -1,8 +1,8 @@
-// Random calls of the DSL, right and wrong: operands of any kind, type and shape, absurd numbers, handles that a region
-// left behind, builders given up in the middle of a loop.
+// Random calls of the DSL, valid and invalid: operands of any kind, type and shape, extreme
+// numbers, handles from a finished region, builders abandoned inside a loop.
 //
-// Whatever is called, one of two things happens: it is recorded, or it throws an Error that names the line of the call.
-// What was recorded by then is a program.
+// Every call is either recorded, or throws an Error that names the line of the call. The calls
+// recorded so far form a program.
 #pragma once
 
 #include <cmath>
@@ -22,9 +22,9 @@ class BuilderFuzz {
  public:
   explicit BuilderFuzz(unsigned seed) : random_(seed), k_("fuzz") {}
 
-  // Records about this many ops. Throws std::logic_error for an Error without a place.
+  // Records about `steps` ops. Throws std::logic_error for an Error without a source location.
   program::Program record(int steps) {
-    if (once_in(20)) {  // a program before it, whose handles are still about
+    if (once_in(20)) {  // an earlier program whose handles remain in use
       arguments();
       k_.finish();
     }
@@ -73,7 +73,7 @@ class BuilderFuzz {
 
   Scalar scalar() { return any(scalars_); }
   Tile tile() { return any(tiles_); }
-  // A tile that fits `to`, mostly.
+  // Returns a tile that usually fits `to`.
   Tile like(const Tile& to) {
     if (once_in(8)) return tile();
     for (int tries = 0; tries < 20; ++tries) {
@@ -120,7 +120,7 @@ class BuilderFuzz {
       if (file == std::string::npos || kind == std::string::npos || file > kind)
         throw std::logic_error("an error that does not name the caller's line: " + text);
       if (text.size() < kind + 20) throw std::logic_error("an error that says nothing: " + text);
-      if (depth_ > 0 && once_in(6)) throw;  // gives the region up
+      if (depth_ > 0 && once_in(6)) throw;  // abandons the region
     }
   }
   void keep(const Tile& value) { tiles_.push_back(value); }
@@ -129,7 +129,7 @@ class BuilderFuzz {
   void keep(const PtrTile& value) { pointer_tiles_.push_back(value); }
 
   // clang-format off
-  // ---- what an author may write
+  // ---- calls that an author may write
   void arguments() {
     for (int i = 0, n = 2 + pick(3); i < n; ++i)
       attempt([&] {
@@ -347,7 +347,7 @@ class BuilderFuzz {
     }
   }
 
-  // A few steps in a region. What they made is forgotten afterwards, or kept to be misused.
+  // Records a few steps in a region. Its handles are dropped afterwards, or kept for misuse.
   void inside() {
     const auto tiles = tiles_;
     const auto scalars = scalars_;

@@ -1,5 +1,5 @@
-// Random calls of the DSL end in a program or in an error with the caller's line; what was recorded verifies, and its
-// bytes give the same program again.
+// Random calls of the DSL end in a program, or in an error with the caller's line. A recorded
+// program verifies, and its bytes decode to the same program.
 #include "builder_fuzz.h"
 
 #include <gtest/gtest.h>
@@ -26,12 +26,12 @@ TEST(BuilderFuzz, RecordsOrNamesTheLine) {
     const std::string bytes = program::serialize(program);
     ASSERT_EQ(program::serialize(program::parseProgram(bytes)), bytes) << program::print(program);
   }
-  // A fuzzer that only ever does one of the two tests nothing.
+  // The fuzzer must exercise both outcomes.
   EXPECT_GT(accepted, int64_t{budget.count} * 15);
   EXPECT_GT(refused, int64_t{budget.count} * 3);
 }
 
-TEST(BuilderFuzz, OneSeedOneProgram) {
+TEST(BuilderFuzz, SeedDeterminesProgram) {
   EXPECT_EQ(program::serialize(BuilderFuzz(7).record(60)), program::serialize(BuilderFuzz(7).record(60)));
 }
 

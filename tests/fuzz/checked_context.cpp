@@ -5,13 +5,13 @@
 #include "kernels/core/launch.h"
 #include "program/aliasing.h"
 #include "program/serialize.h"
-#include "runtime/matmul.h"
-#include "runtime/status.h"
+#include "runtime/kernel/matmul.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kFewElements = 4096;  // of tensors that are compared element by element
+constexpr int64_t kFewElements = 4096;  // largest tensor that is compared element by element
 
 struct Argument {
   program::Type type;
@@ -26,7 +26,7 @@ struct Argument {
       if (dim == 0) return true;
     return false;
   }
-  // In elements; sizes of a caller multiply beyond 64 bits.
+  // Offset of the last element, in elements. A caller's sizes may overflow 64 bits.
   __int128 last() const {
     __int128 at = 0;
     for (size_t i = 0; i < dims.size(); ++i) at += static_cast<__int128>(dims[i] - 1) * strides[i];
@@ -54,7 +54,7 @@ void report(const std::string& what) {
   expectations().violations.push_back(what);
 }
 
-// A call of very many chunks is broken off: it goes on as it began.
+// Aborts a call with very many chunks: later launches repeat the pattern of the first ones.
 void count_launch() {
   constexpr int kMost = 2000;
   if (++expectations().launches > kMost)
@@ -144,8 +144,8 @@ class CheckedKernel final : public runtime::LoadedKernel {
              std::to_string(fact->divisor));
   }
 
-  // Different classes, or memory that is only read: not an element in common with what is written. One class: the same
-  // elements under the same indices, or none.
+  // Fails if an output shares an element with an argument of another alias class or with read-only
+  // memory. Arguments of one class may share the same elements under the same indices.
   void check_apart(const Argument& written, const Argument& other) {
     const bool apart = written.facts.alias_class != 0 && other.facts.alias_class != 0 &&
                        written.facts.alias_class != other.facts.alias_class;
@@ -158,8 +158,8 @@ class CheckedKernel final : public runtime::LoadedKernel {
   std::vector<Argument> arguments_;
 };
 
-// Types and sizes are those that the libraries take, the result is apart from what it is made of, and the workspace is
-// apart from all.
+// Checks that types and sizes suit the libraries, that the result is disjoint from its operands,
+// and that the workspace is disjoint from all.
 class CheckedMatmul final : public runtime::Matmul {
  public:
   explicit CheckedMatmul(bool gpu) : gpu_(gpu) {}

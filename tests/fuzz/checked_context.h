@@ -1,5 +1,5 @@
-// A context whose kernels and matrix products do not run: every launch is checked against what the kernel was promised and
-// what the caller gave it. Addresses are never followed, so tensors may be of any size.
+// A context whose kernels and matmuls do not run. It checks every launch against the kernel's
+// promises and the caller's memory. It never dereferences addresses, so tensors may have any size.
 #pragma once
 
 #include <atomic>
@@ -11,13 +11,13 @@
 
 namespace ligerdsl::test {
 
-// Bytes that a launch may touch, from the caller's description of a call.
+// Bytes that a launch may access, from the description of a call.
 struct Memory {
   std::string name;
   uint64_t begin, end;
 };
 
-// What launches of this thread are held against; violations are collected as text.
+// Limits for the launches of this thread, and the violations found, as text.
 struct Expectations {
   std::vector<Memory> allowed;
   std::vector<std::string> violations;
@@ -25,7 +25,7 @@ struct Expectations {
 };
 Expectations& expectations();
 
-// What a heuristic chooses is a choice that may be made; else a violation.
+// Checks that a heuristic chooses only permitted values; else records a violation.
 class CheckedHeuristics final : public lib::KernelConfigs {
  public:
   MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
@@ -43,7 +43,7 @@ class CheckedContext final : public lib::Context {
                                               const program::CompileOptions& options) override;
   std::shared_ptr<runtime::Matmul> matmul() override;
 
-  std::atomic<int64_t> loads{0};  // of kernels
+  std::atomic<int64_t> loads{0};  // number of loaded kernels
 
  private:
   program::Target target_;

@@ -1,5 +1,6 @@
-// What random calls recorded compiles for both targets, or is refused with the author's line. Every compile runs in a
-// process of its own, so that a crash, a hang or a fatal error of LLVM is a failure of this test and no more.
+// A randomly recorded program compiles for both targets, or is refused with the author's line.
+// Every compile runs in its own process, so that a crash, a hang or a fatal LLVM error only fails
+// the test.
 #include <gtest/gtest.h>
 
 #include "builder_fuzz.h"
@@ -7,8 +8,8 @@
 #include "program/options.h"
 #include "program/print.h"
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/status.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::test {
 namespace {
@@ -27,7 +28,7 @@ program::CompileOptions options_for(program::Target target, unsigned seed) {
   return options;
 }
 
-// True when it compiled.
+// Returns true if the program compiled.
 bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, program::Target target, unsigned seed) {
   try {
     const std::string artifact = compiler.compile(bytes, program::serialize(options_for(target, seed)));
@@ -41,8 +42,9 @@ bool compiles(runtime::CompilerLibrary& compiler, const std::string& bytes, prog
   }
 }
 
-// Found late in the pipeline, and still the author's or the caller's mistake: no bug of the compiler is reported.
-TEST(CompileRefusal, IsTheAuthors) {
+// The pipeline finds these mistakes late. They are still the author's or caller's, so the error
+// must not report a bug of the compiler.
+TEST(CompileRefusal, BlamesTheAuthor) {
   const auto compiler = runtime::CompilerLibrary::open(LIGERDSL_TEST_COMPILER);
   const auto message = [&](int64_t elements, const std::string& arch) {
     KernelBuilder k("large");
@@ -83,7 +85,7 @@ TEST(CompileFuzz, CompilesOrNamesTheLine) {
       compiled += compiles(*compiler, bytes, target, seed);
     }
   }
-  EXPECT_GT(compiled, budget.count);  // of twice as many: most programs compile
+  EXPECT_GT(compiled, budget.count);  // out of twice that number: most programs compile
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
-// Every operation of the C ABI with random descriptions and tensors: sizes below, at and beyond every limit, any
-// strides, ranks, types, addresses and overlaps. A call is refused as the caller's mistake, or every launch that it
-// makes keeps what its kernels were promised and stays inside the caller's memory.
+// Every operation of the C ABI with random descriptions and tensors: sizes around every limit, any
+// strides, ranks, types, addresses and overlaps. Either the call is refused as the caller's
+// mistake, or every launch keeps its kernel's promises and stays inside the caller's memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,10 +26,10 @@ using lib::OpInfo;
 using lib::ShapeKind;
 using lib::TensorInfo;
 
-// Addresses that nothing lives at; a tensor's begins at a multiple of this.
+// Addresses that are not mapped. A tensor's address is a multiple of kSpace.
 constexpr uint64_t kSpace = uint64_t{1} << 40, kWorkspace = uint64_t{1} << 46;
 
-// One call being made up.
+// Builds one random call.
 class CallFuzz {
  public:
   CallFuzz(const OpInfo& info, unsigned seed) : info_(info), random_(seed) {
@@ -54,13 +54,13 @@ class CallFuzz {
 
   const void* desc() const { return desc_; }
   const void* args() const { return args_; }
-  // Of the tensors as they were meant.
+  // Number of rows before any mistake was added.
   int64_t rows_meant() const {
     const auto found = std::find(info_.symbols.begin(), info_.symbols.end(), std::string_view("N"));
     return found == info_.symbols.end() ? -1 : sizes_[found - info_.symbols.begin()];
   }
 
-  // Everything that the tensors, as described, and the workspace may reach.
+  // Returns all memory that the tensors, as described, and the workspace may reach.
   std::vector<Memory> memory(size_t workspace) const {
     std::vector<Memory> all{{"workspace", kWorkspace, kWorkspace + workspace}};
     for (const auto& tensor : tensors_) all.push_back(reach(tensor->tensor, tensor->shape.size()));
@@ -88,7 +88,7 @@ class CallFuzz {
     return found == info_.symbols.end() ? nullptr : &sizes_[found - info_.symbols.begin()];
   }
 
-  // What shards say of a row is three or five numbers, and all of them say it of as many rows.
+  // A shard reports three or five numbers per row, and all shards report on the same rows.
   void relate_shards() {
     if (!std::string_view(info_.name).starts_with("vocab_parallel_")) return;
     *size("C") = once_in(2) ? 3 : 5;
@@ -96,12 +96,12 @@ class CallFuzz {
     if (int64_t* all = size("M"); all && rows < (int64_t{1} << 40)) *all = rows * (1 + pick(3));
   }
 
-  // Groups have one bound more than they are.
+  // There is one more bound than groups.
   void relate_groups() {
     if (int64_t* bounds = size("O"); bounds && *size("E") < INT64_MAX) *bounds = *size("E") + 1;
   }
 
-  // The longest sequence has a length.
+  // Gives the longest sequence a length.
   void relate_sequences() {
     for (const FieldInfo& field : info_.fields)
       if (std::string_view(field.name).starts_with("max_seqlen_"))
@@ -122,7 +122,8 @@ class CallFuzz {
 
   bool is_head() const { return std::string_view(info_.name).starts_with("fused_linear_"); }
 
-  // A head has many tensors: they are of its dtype, f32 or not there, and its workspace may take what can be.
+  // Tensors of an lm_head have its dtype, are f32 or are omitted. Its workspace limit is a feasible
+  // one.
   void relate_head() {
     if (!is_head()) return;
     int64_t dtype = 0;
@@ -138,7 +139,7 @@ class CallFuzz {
     }
   }
 
-  // A head's loss, what comes with it and its gradient are one element, or one of each row.
+  // Loss, statistics and upstream gradient of an lm_head have one element, or one per row.
   void relate_reduced() {
     if (!is_head()) return;
     bool by_row = false;
@@ -150,7 +151,7 @@ class CallFuzz {
         sizes_[i] = by_row ? rows_meant() : 1;
   }
 
-  // 1, as of what is reduced, or anything.
+  // Returns 1, the size of a reduced result, or a random size.
   int64_t free_size() { return once_in(3) ? 1 : rows(); }
 
   void set(size_t offset, FieldType type, double number, int64_t integer, std::byte* base) {
@@ -195,7 +196,7 @@ class CallFuzz {
         value = pick(2);
         break;
       case FieldRole::option:
-        if (field.type != FieldType::f32 && !once_in(3)) return;  // the default
+        if (field.type != FieldType::f32 && !once_in(3)) return;  // keeps the default
         value = field.range.high < 100 ? pick(static_cast<int>(field.range.high) + 1) : width();
         if (once_in(30)) value = -7;
         break;
@@ -234,7 +235,7 @@ class CallFuzz {
     tensors_.push_back(std::move(owned));
     return &tensors_.back()->tensor;
   }
-  // Rows further apart than they are long, as in a slice of a wider tensor.
+  // Adds padding between rows, as in a slice of a wider tensor.
   void pad_rows(Owned& owned) {
     owned.strides.resize(owned.shape.size());
     int64_t step = 1;
@@ -258,7 +259,7 @@ class CallFuzz {
       }
       shape.push_back(small ? size * dim.factor : size);
     }
-    if (info.shape == ShapeKind::free)  // rope's tables
+    if (info.shape == ShapeKind::free)  // tables of rope
       shape = {sizes_[static_cast<size_t>(pick(4))], sizes_[static_cast<size_t>(pick(6))]};
     const ligerdsl_tensor_t* tensor = add(dtype, shape);
     std::memcpy(args_ + info.offset, &tensor, sizeof tensor);
@@ -272,7 +273,7 @@ class CallFuzz {
     std::memcpy(args_ + info_.list_offset, &first, sizeof first);
     std::memcpy(args_ + info_.list_offset + sizeof first, &known, sizeof known);
   }
-  // Outputs over the inputs that they may replace.
+  // Puts outputs over the inputs that they may replace.
   void share() {
     for (const lib::AliasInfo& alias : info_.aliases) {
       const ligerdsl_tensor_t* input = lib::read_tensor(args_, info_.tensors[alias.input]);
@@ -281,7 +282,7 @@ class CallFuzz {
     }
   }
 
-  // One mistake.
+  // Adds one mistake.
   void spoil() {
     if (tensors_.empty()) return;
     Owned& owned = *tensors_[pick(static_cast<int>(tensors_.size()))];
@@ -317,7 +318,7 @@ class CallFuzz {
         t.shape = nullptr;
         break;
       case 9:
-        desc_[pick(16)] ^= std::byte{1};  // the header
+        desc_[pick(16)] ^= std::byte{1};  // the struct header
         break;
       default: {
         const FieldInfo& field = info_.fields[pick(static_cast<int>(info_.fields.size()))];
@@ -326,7 +327,8 @@ class CallFuzz {
     }
   }
 
-  // As the caller described it, in exact arithmetic; nothing for descriptions without sense.
+  // Returns the memory of a tensor as described, in exact arithmetic; empty for an invalid
+  // description.
   static Memory reach(const ligerdsl_tensor_t& t, size_t rank) {
     const uint64_t begin = reinterpret_cast<uintptr_t>(t.data) + t.byte_offset;
     if (t.ndim < 0 || t.ndim > static_cast<int32_t>(rank) || (t.ndim > 0 && !t.shape)) return {"", 0, 0};
@@ -350,7 +352,8 @@ class CallFuzz {
   std::vector<ligerdsl_tensor_t> list_;
 };
 
-// The caller's mistake, or more than this machine can do; never a fault of the library.
+// Returns true for the caller's mistakes and the limits of this machine, not for faults of the
+// library.
 bool is_callers(ligerdsl_status_t status) {
   return status / 1000 == 2 || status == LIGERDSL_ABI_MISMATCH || status == LIGERDSL_NOT_SUPPORTED;
 }
@@ -362,7 +365,7 @@ const OpInfo& op_named(const std::string& name) {
 
 class DescriptorFuzz : public testing::TestWithParam<std::string> {};
 
-TEST_P(DescriptorFuzz, IsRefusedOrKeepsWhatKernelsWerePromised) {
+TEST_P(DescriptorFuzz, IsRefusedOrKeepsPromises) {
   const OpInfo& info = op_named(GetParam());
   const Budget budget = test::budget(400);
   int accepted = 0, launches = 0;
@@ -380,7 +383,7 @@ TEST_P(DescriptorFuzz, IsRefusedOrKeepsWhatKernelsWerePromised) {
         << ligerdsl_status_name(planned) << ligerdsl_last_error();
     for (const std::string& violation : expectations().violations) ADD_FAILURE() << violation;
     if (planned == LIGERDSL_SUCCESS) {
-      // More than any call needs, or what the plan says that it needs.
+      // Uses more workspace than any call needs, or the size that the plan reports.
       size_t workspace = size_t{1} << 44;
       if (const int64_t rows = call.rows_meant(); rows >= 0 && seed % 4 < 2)
         workspace = std::min(workspace, ligerdsl_plan_workspace_bytes_for(plan, rows));

@@ -1,4 +1,4 @@
-// How much a fuzzer does: the same seeds every time, unless the command line says otherwise.
+// Amount of work of a fuzzer. The seeds are fixed unless the command line changes them.
 #pragma once
 
 namespace ligerdsl::test {
@@ -7,7 +7,7 @@ struct Budget {
   unsigned first_seed, count;
 };
 
-// `usual`: the number of seeds in CI.
+// Returns the range of seeds; `usual` is the number of seeds in CI.
 Budget budget(unsigned usual);
 
 }  // namespace ligerdsl::test

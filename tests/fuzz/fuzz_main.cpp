@@ -1,4 +1,5 @@
-// main() of the fuzzers: --seed=N is the first seed, --count=N how many of them; what is left goes to GoogleTest.
+// main() of the fuzzers: --seed=N is the first seed, --count=N their number. GoogleTest gets the
+// rest.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

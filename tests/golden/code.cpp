@@ -19,7 +19,7 @@ std::string without_locations(const std::string& code, bool ptx) {
     const size_t begin = line.find_first_not_of(" \t");
     if (begin == std::string::npos) continue;
     const std::string_view text = std::string_view(line).substr(begin);
-    if (ptx && text.starts_with(".section")) break;  // of debug information, which ends the file
+    if (ptx && text.starts_with(".section")) break;  // debug information, at the end of the file
     if (std::any_of(std::begin(kLocations), std::end(kLocations), [&](auto what) { return text.starts_with(what); }))
       continue;
     out += line + "\n";

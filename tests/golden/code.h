@@ -1,14 +1,15 @@
-// The text of a kernel's code without what says where in the sources it comes from.
+// Text of a kernel's code or remarks without its locations in the sources.
 #pragma once
 
 #include <string>
 
 namespace ligerdsl::test {
 
-// PTX or x86 assembly: comments, lines of debug information and the labels that only these use are left out.
+// Removes comments, lines of debug information and the labels that only these use, from PTX or x86
+// assembly.
 std::string without_locations(const std::string& code, bool ptx);
 
-// A remark with places as "kernels/softmax/softmax.cpp", whatever the folder of the sources and the line.
+// Shortens locations in a remark to "kernels/softmax/softmax.cpp", without the source folder and the line.
 std::string without_lines(const std::string& remark);
 
 }  // namespace ligerdsl::test

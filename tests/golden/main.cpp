@@ -1,10 +1,13 @@
-// golden_tests FILE COMPILER [--update [OPERATION...]]: is the code of the library's kernels, or what the compiler could not
-// do for them, what FILE says?
+// golden_tests FILE COMPILER [--update [OPERATION...]]: compares the code of the library's kernels, or
+// the compiler's remarks on them, with FILE.
 //
-// FILE's first line names the target and the LLVM that made it ("sm_90a LLVM 22.1.8"); each other line a kernel: the
-// case, its number among the kernels of the case, resources, and a digest of its code. If the first line ends with
-// "remarks", each other line is an operation and a remark on a kernel of it. 1: a line differs. 77: another
-// LLVM is here, whose code may differ. --update writes FILE anew; with operations, the lines of the others stay.
+// The first line of FILE names the target and the LLVM version ("sm_90a LLVM 22.1.8"). Each other line
+// describes a kernel: the case, its number among the kernels of the case, resources, and a digest of
+// its code. If the first line ends with "remarks", each other line is an operation and a remark on one
+// of its kernels.
+//
+// Exit code 1: a line differs. Exit code 77: this compiler has another LLVM, whose code may differ.
+// --update rewrites FILE; with operations, the lines of other operations stay.
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
@@ -13,13 +16,13 @@
 #include <set>
 
 #include "kernels/core/argument_facts.h"
-#include "lib/cli/bench_cases.h"
-#include "lib/cli/op_instance.h"
-#include "lib/cli/recording_context.h"
+#include "lib/cli/bench/bench_cases.h"
+#include "lib/cli/kernels/recording_context.h"
+#include "lib/instance/op_instance.h"
 #include "lib/src/structs.h"
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/sha256.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/system/sha256.h"
 #include "tests/every_op/cases.h"
 #include "tests/golden/code.h"
 
@@ -36,7 +39,8 @@ program::CompileOptions options_for(const std::string& target) {
   return options;
 }
 
-// The case in another type: that of its first setting, wherever it stands.
+// Returns the case with another type in place of the type of its first setting, in every setting that
+// has it.
 Case retyped(Case which, const std::string& type) {
   const std::string first = which.settings.empty() ? "" : which.settings[0];
   if (!first.starts_with("dtype=")) return which;
@@ -46,7 +50,8 @@ Case retyped(Case which, const std::string& type) {
   return which;
 }
 
-// Every operation with its options; what the command's sets measure; and those of its speed goals in the other types.
+// Returns every operation with its options, the cases of the command's benchmark sets, and the cases
+// of the speed goals in all types.
 std::vector<Case> all_cases(bool gpu) {
   std::vector<Case> found = cases(64);
   for (const std::string& set : cli::bench_set_names()) {
@@ -70,7 +75,7 @@ class Golden {
   Golden(const program::CompileOptions& base, std::shared_ptr<runtime::CompilerLibrary> compiler)
       : base_(base), compiler_(std::move(compiler)) {}
 
-  // The lines of a case: one per kernel.
+  // Returns the lines of a case, one per kernel.
   std::vector<std::string> lines(const Case& which) {
     std::vector<std::string> out;
     for (const cli::RecordedKernel& kernel : record(which))
@@ -78,12 +83,12 @@ class Golden {
     return out;
   }
 
-  // What the compiler could not do for the case's kernels of aligned arguments.
+  // Returns the remarks on the case's kernels for aligned arguments.
   std::vector<std::string> remarks(const Case& which) {
     std::vector<std::string> out;
     const std::vector<cli::RecordedKernel> all = record(which);
     size_t variants = 0;
-    for (size_t i = 0; i < all.size(); i += variants) {  // the first of each program's variants
+    for (size_t i = 0; i < all.size(); i += variants) {  // the first variant of each program
       variants = kernels::variants_of(program::parseProgram(all[i].program)).size();
       if (!lines_.try_emplace(key(all[i])).second) continue;
       for (const program::Remark& remark : compile(all[i], all[i].options).remarks)
@@ -103,7 +108,7 @@ class Golden {
   static std::string key(const cli::RecordedKernel& kernel) {
     return program::serialize(kernel.options) + kernel.program;
   }
-  // Cases share kernels: what has been compiled is remembered.
+  // Caches compiled kernels, because cases share them.
   const std::string& line(const cli::RecordedKernel& kernel) {
     const auto [entry, fresh] = lines_.try_emplace(key(kernel));
     if (fresh) entry->second = describe(kernel);
@@ -135,7 +140,7 @@ std::vector<std::string> read_lines(const std::string& path) {
   return lines;
 }
 
-// Prints what only one of the two has; the number of such lines.
+// Prints the lines that only one of the two has, and returns their number.
 size_t compare(const std::vector<std::string>& wanted, const std::vector<std::string>& found) {
   const std::set<std::string> before(wanted.begin(), wanted.end()), now(found.begin(), found.end());
   size_t differences = 0;
@@ -146,7 +151,7 @@ size_t compare(const std::vector<std::string>& wanted, const std::vector<std::st
   return differences;
 }
 
-// The lines of `before` that a case has.
+// Returns the lines of `before` that belong to a case.
 std::vector<std::string> kept(const std::vector<std::string>& before, const Case& which, bool remarks) {
   const std::string begin = remarks ? which.op + " " : title_of(which) + " #";
   std::vector<std::string> lines;
@@ -200,7 +205,7 @@ int main(int argc, char** argv) {
     std::cerr << "usage: golden_tests FILE COMPILER [--update [OPERATION...]]\n";
     return 2;
   }
-  setenv("LIGERDSL_TUNING", "off", 1);  // tables come and go; what is compared is the heuristics' choice
+  setenv("LIGERDSL_TUNING", "off", 1);  // compare the heuristics' choice; tuned tables change
   try {
     const bool update = argc > 3;
     return ligerdsl::test::run(argv[1], argv[2], update, {argv + (update ? 4 : argc), argv + argc});

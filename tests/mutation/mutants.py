@@ -1,4 +1,4 @@
-"""The mutants of mutants.txt: what each replaces, in which file, and which steps may notice it."""
+"""Reads mutants.txt: the replacement of each mutant, its file, and the steps that may detect it."""
 import dataclasses
 import hashlib
 
@@ -13,11 +13,11 @@ class Mutant:
     new: str
 
     def digest(self):
-        """Changes with what is replaced: a verdict on another text says nothing."""
-        return hashlib.sha256("\0".join([self.file, self.old, self.new]).encode()).hexdigest()[:16]
+        """Identifies the replacement, because a verdict holds for this text only. The file may move."""
+        return hashlib.sha256("\0".join([self.old, self.new]).encode()).hexdigest()[:16]
 
     def fits(self, root):
-        """Its text is in its file once."""
+        """Returns True if its text occurs exactly once in its file."""
         return (root / self.file).read_text().count(self.old) == 1
 
 

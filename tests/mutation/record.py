@@ -1,4 +1,4 @@
-"""results/VERSION.json: what became of every mutant of a release, each with the commit and day of its run."""
+"""Record of a release in results/VERSION.json: the verdict, commit and date of each mutant."""
 import datetime
 import json
 import re
@@ -21,7 +21,7 @@ class Record:
         self.entries = json.loads(file.read_text()) if file.exists() else {}
 
     def of(self, mutant):
-        """The entry of a mutant as it is now; a verdict on an earlier text of it counts as none."""
+        """Returns the entry of a mutant. A verdict on an earlier text of it does not count."""
         entry = self.entries.get(mutant.name, {})
         return entry if entry.get("digest") == mutant.digest() else {"digest": mutant.digest(), "verdict": NOT_RUN}
 
@@ -34,14 +34,14 @@ class Record:
                                      "commit": commit, "date": day}
 
     def write(self, mutants):
-        """Exactly these mutants, in their order."""
+        """Writes exactly these mutants, in their order."""
         self.entries = {mutant.name: self.of(mutant) for mutant in mutants}
         self.file.parent.mkdir(exist_ok=True)
         lines = [f"  {json.dumps(name)}: {json.dumps(entry)}" for name, entry in self.entries.items()]
         self.file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
     def faults(self, mutants, complete):
-        """What is wrong with the record, one line each. Complete: every mutant was run."""
+        """Yields one line per fault of the record. `complete` requires that every mutant was run."""
         names = {mutant.name for mutant in mutants}
         for name in self.entries.keys() - names:
             yield f"{name}: recorded, but no mutant; run.py --record drops it"

@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
-"""Breaks the sources in ways that a test must notice, one at a time, and says which of them no test noticed.
+"""Applies mutants to the sources, one at a time, and reports those that no test detects.
 
     tests/mutation/run.py [--record] [--missing] [--work DIR] [--jobs N] [NAME ...]
 
-Works in a copy of the checked-in sources (a git worktree in DIR) with a build of its own, which it keeps for the next run.
-Without names, every mutant of mutants.txt, those of the compiler, which cost one to three minutes, last. The test that noticed
-a mutant last time, if it is recorded, runs first. After some mutants the tests that noticed them run without any: only what is
-green then was noticed, and recorded. Exit code 1: a mutant survived, or a test fails without any.
+Works in a copy of the checked-in sources (a git worktree in DIR) with its own build, which it keeps for the next run.
+Without names it runs every mutant of mutants.txt. Mutants of the compiler, which take one to three minutes each, run last.
+
+The recorded test that detected a mutant last time runs first. After each batch of mutants, the tests that detected them run
+on the unchanged sources. Only detections by tests that pass there are recorded.
+
+Exit code 1: a mutant survived, or a test fails on the unchanged sources.
 """
 import argparse
 import pathlib
@@ -20,7 +23,7 @@ from steps import STEPS, noticing_test, run
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-BATCH = 4  # mutants between two looks at the tests without any
+BATCH = 4  # mutants between two runs of their tests on the unchanged sources
 DOES_NOT_COMPILE = "does not compile"
 
 
@@ -39,7 +42,7 @@ class Workshop:
             sys.exit(f"the copy does not configure: {self.log}")
 
     def notices(self, name, tests=()):
-        """None: the step, or only these tests of it, is still green; otherwise the test that is red, or what went wrong."""
+        """Returns None if the step (or only these of its tests) passes, otherwise the failed test or the problem."""
         step = STEPS[name]
         if not run(f"ninja -j{self.jobs} {step.targets}", self.build, self.log)[0]:
             return DOES_NOT_COMPILE
@@ -47,7 +50,7 @@ class Workshop:
         return None if green else noticing_test(output)
 
     def verdict(self, mutant, last):
-        """What became of it: killed, survived, or why it is none; the step and the test that noticed."""
+        """Returns the verdict (killed, survived, or the reason why it is invalid), and the step and test that detected it."""
         path = self.tree / mutant.file
         if not mutant.fits(self.tree):
             return "stale", "", ""
@@ -67,7 +70,7 @@ class Workshop:
             path.write_text(source)
 
     def confirm(self, noticed):
-        """Ends the run unless the tests that noticed mutants, as (step, test), are green without any."""
+        """Ends the run unless the tests that detected mutants, as (step, test), pass on the unchanged sources."""
         for step in STEPS:
             tests = sorted({test for of_step, test in noticed if of_step == step})
             if tests and (how := self.notices(step, tests)):
@@ -75,7 +78,7 @@ class Workshop:
 
 
 def check(mutants, complete):
-    faults = [f"{m.name}: its text is not once in {m.file}" for m in mutants if not m.fits(ROOT)]
+    faults = [f"{m.name}: its text does not occur exactly once in {m.file}" for m in mutants if not m.fits(ROOT)]
     results = record.Record(record.path(ROOT))
     faults += results.faults(mutants, complete)
     print("\n".join(faults) or f"{len(mutants)} mutants fit their sources; {results.file.name}: {results.summary()}")
@@ -103,7 +106,7 @@ def run_all(chosen, mutants, options):
                 results.set(mutant, verdict, step, test, workshop.commit)
         if options.record:
             results.write(mutants)
-    print(f"{killed} of {len(chosen)} mutants were noticed; log: {workshop.log}")
+    print(f"{killed} of {len(chosen)} mutants were detected; log: {workshop.log}")
     return 0 if killed == len(chosen) else 1
 
 
@@ -111,12 +114,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=pathlib.Path, default=ROOT / "build" / "mutation")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="leave a step out")
+    parser.add_argument("--skip", action="append", default=[], metavar="STEP", help="skip a step")
     parser.add_argument("--record", action="store_true", help="write the verdicts to the release's results")
-    parser.add_argument("--missing", action="store_true", help="only mutants that the results do not have, or have otherwise")
+    parser.add_argument("--missing", action="store_true", help="run only mutants without a current result")
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--check", action="store_true", help="only check that mutants fit their sources and the results fit them")
-    parser.add_argument("--complete", action="store_true", help="with --check: and that every mutant was run, as for a release")
+    parser.add_argument("--check", action="store_true", help="only check that mutants fit their sources and that the results fit the mutants")
+    parser.add_argument("--complete", action="store_true", help="with --check: also require that every mutant was run, for a release")
     parser.add_argument("names", nargs="*")
     options = parser.parse_args()
     mutants = parse((HERE / "mutants.txt").read_text())
@@ -130,7 +133,7 @@ def main():
         print("\n".join(f"{mutant.name:18} {mutant.why} ({mutant.file})" for mutant in chosen))
         return 0
     if options.skip and options.record:
-        sys.exit("a record of fewer steps than a mutant has would call mutants survivors that are none: --record or --skip")
+        sys.exit("--record needs all steps of a mutant, or the record would name false survivors; omit --record or --skip")
     for mutant in chosen:
         mutant.steps = [step for step in mutant.steps if step not in options.skip]
     chosen.sort(key=lambda mutant: mutant.file.startswith("compiler/"))

@@ -1,11 +1,11 @@
-"""What may notice a mutant: targets to build and a command for the build folder. A mutant that hangs is noticed as well."""
+"""Steps that may detect a mutant: targets to build, and a command for the build folder. A hang counts as detected."""
 import dataclasses
 import os
 import re
 import signal
 import subprocess
 
-LIMIT = 1200  # seconds of one command
+LIMIT = 1200  # seconds per command
 UNKNOWN = "unknown"
 
 
@@ -13,11 +13,11 @@ UNKNOWN = "unknown"
 class Step:
     targets: str
     command: str
-    only: str  # added to the command, runs only the tests {}
+    only: str  # argument that selects the tests {}
     separator: str
 
     def command_of(self, tests):
-        """The command for these tests, or for all if there are none or not every one is known."""
+        """Returns the command for these tests, or for all tests if none are given or one is unknown."""
         if not tests or UNKNOWN in tests:
             return self.command
         return f"{self.command} {self.only.format(self.separator.join(tests))}"
@@ -52,15 +52,17 @@ STEPS = {
 
 
 def noticing_test(output):
-    """The test that a failed command's output names last: the one that failed, or was running when the program died; else
-    UNKNOWN."""
+    """Returns the last test in the output of a failed command that failed, or that ran when the program died.
+
+    Returns UNKNOWN if the output names none.
+    """
     failed = re.findall(r"^\[  FAILED  \] ([\w./]+)", output, re.M) or re.findall(r"^\[ RUN      \] ([\w./]+)", output, re.M)
     listed = re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)  # ctest's summary
     return (listed or failed or [UNKNOWN])[-1]
 
 
 def run(command, folder, log, limit=LIMIT):
-    """Whether the command succeeds in time, and what it printed."""
+    """Returns whether the command succeeds in time, and its output."""
     with log.open("a+") as out:
         out.write(f"\n$ {command}\n")
         out.flush()
@@ -70,7 +72,7 @@ def run(command, folder, log, limit=LIMIT):
             code = process.wait(limit)
         except subprocess.TimeoutExpired:
             code = None
-            os.killpg(process.pid, signal.SIGKILL)  # what the shell started as well
+            os.killpg(process.pid, signal.SIGKILL)  # including the children of the shell
             process.wait()
         out.seek(begin)
         return code == 0, out.read() + ("timed out\n" if code is None else "")

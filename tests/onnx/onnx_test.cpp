@@ -1,4 +1,5 @@
-// ONNX node cases against our kernels. The class axis becomes the last one; everything before it is rows.
+// ONNX node cases for our kernels. The class axis becomes the last one, and all other axes are
+// rows.
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -23,7 +24,7 @@ std::string read(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Folders whose name begins so and whose graph is a single node of this operator.
+// Returns the folders with this prefix whose graph is a single node of operator `op`.
 std::vector<fs::path> cases_of(const std::string& prefix, const std::string& op) {
   std::vector<fs::path> out;
   if (!fs::exists(kCases)) return out;
@@ -80,7 +81,7 @@ struct AxisLast {
   }
 };
 
-TEST(Onnx, Softmax) {
+TEST(Onnx, SoftmaxMatches) {
   const auto folders = cases_of("test_softmax_", "Softmax");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
   EXPECT_GE(folders.size(), 7u);
@@ -97,7 +98,7 @@ TEST(Onnx, Softmax) {
   }
 }
 
-// The loss of a case by our kernel; per row when `reduction` says so.
+// The loss of a case by our kernel; per row if `reduction` is none.
 struct Losses {
   Values loss, lse;
 };
@@ -131,7 +132,7 @@ kernels::Reduction reduction_of(const std::string& name) {
   return name == "sum" ? kernels::Reduction::sum : kernels::Reduction::mean;
 }
 
-TEST(Onnx, SoftmaxCrossEntropyLoss) {
+TEST(Onnx, SoftmaxCrossEntropyLossMatches) {
   const auto folders = cases_of("test_sce_", "SoftmaxCrossEntropyLoss");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
   EXPECT_GE(folders.size(), 34u);
@@ -141,7 +142,8 @@ TEST(Onnx, SoftmaxCrossEntropyLoss) {
     const Losses ours = losses_of(c, reduction_of(c.reduction()));
     EXPECT_TRUE(close(ours.loss, c.outputs[0].numbers, {1e-5, 1e-6})) << "loss";
     if (c.outputs.size() < 2) continue;
-    // Second output: log-probabilities z - lse; check the label's of every row that counts.
+    // The second output is the log-probability z - lse. Compares it for the label of every row that
+    // counts.
     const AxisLast order(c.inputs[0].dims, 1);
     const Values z = order.apply(c.inputs[0].numbers), log_prob = order.apply(c.outputs[1].numbers);
     for (int64_t i = 0; i < order.rows(); ++i) {
@@ -152,8 +154,8 @@ TEST(Onnx, SoftmaxCrossEntropyLoss) {
   }
 }
 
-// NLL of scores x is -w_y x_y: our per-row loss w_y (lse - x_y) less w_y lse.
-TEST(Onnx, NegativeLogLikelihoodLoss) {
+// The NLL of scores x is -w_y x_y: our per-row loss w_y (lse - x_y) minus w_y lse.
+TEST(Onnx, NegativeLogLikelihoodLossMatches) {
   const auto folders = cases_of("test_nllloss_", "NegativeLogLikelihoodLoss");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
   EXPECT_GE(folders.size(), 18u);
@@ -183,7 +185,7 @@ struct Product {
   double alpha = 1, beta = 0;
 };
 
-// alpha op(a) op(b) + beta c, of f32.
+// Returns alpha op(a) op(b) + beta c in f32.
 Values product_of(const Product& p, const Values& a, const Values& b, const Values& c) {
   using kernels::Factors;
   const kernels::MatmulOptions options{.factors = p.transposed_a   ? p.transposed_b ? Factors::tt : Factors::tn
@@ -209,7 +211,7 @@ Values product_of(const Product& p, const Values& a, const Values& b, const Valu
   return out.values();
 }
 
-// C of a Gemm, which may be a number, a row or a column, as a matrix.
+// Returns the operand C of a Gemm, which may be a scalar, a row or a column, as a matrix.
 Values spread(const TensorProto& c, int64_t m, int64_t n) {
   Sizes dims = c.dims;
   while (dims.size() < 2) dims.insert(dims.begin(), 1);
@@ -220,7 +222,7 @@ Values spread(const TensorProto& c, int64_t m, int64_t n) {
   return out;
 }
 
-TEST(Onnx, Gemm) {
+TEST(Onnx, GemmMatches) {
   const auto folders = cases_of("test_gemm_", "Gemm");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
   EXPECT_GE(folders.size(), 11u);
@@ -242,8 +244,8 @@ TEST(Onnx, Gemm) {
   }
 }
 
-// Matrices of all but the last two dimensions one after the other.
-TEST(Onnx, MatMul) {
+// Multiplies the matrices of all leading dimensions one after the other.
+TEST(Onnx, MatMulMatches) {
   const auto folders = cases_of("test_matmul_", "MatMul");
   if (folders.empty()) GTEST_SKIP() << "libonnx-testdata is not installed";
   EXPECT_GE(folders.size(), 3u);

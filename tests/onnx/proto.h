@@ -28,6 +28,6 @@ struct Node {
 };
 
 TensorProto parse_tensor(const std::string& bytes);
-std::vector<Node> parse_nodes(const std::string& model_bytes);  // of a model's graph
+std::vector<Node> parse_nodes(const std::string& model_bytes);  // nodes of a model's graph
 
 }  // namespace ligerdsl::test::onnx

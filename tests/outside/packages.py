@@ -1,7 +1,8 @@
-"""packages.py CPACK CONFIG WORK: the Debian packages hold what they promise, and what they hold works.
+"""packages.py CPACK CONFIG WORK: checks the contents of the Debian packages and runs the packed
+command.
 
-Packs, unpacks into a folder of its own, and runs the installed command there: it must find the compiler library and the compile
-worker of the packages, and compute the right sums.
+The script packs, unpacks into a separate folder, and runs the command there. It must find the
+compiler library and the compile worker of the packages, and compute right results.
 """
 
 import os
@@ -49,7 +50,7 @@ packages = {path.name.split("_")[0]: path for path in (work / "pack").glob("*.de
 expect(packages.keys() == HOLDS.keys(), f"expected the packages {sorted(HOLDS)}, got {sorted(packages)}")
 for name, path in packages.items():
     held = [line.split()[5][1:] for line in output("dpkg-deb", "-c", str(path))[1].splitlines()]
-    # A Debian build puts libraries in the folder of the architecture.
+    # A Debian build installs libraries in the folder of the architecture.
     plain = {file.replace("/usr/lib/x86_64-linux-gnu/", "/usr/lib/") for file in held}
     for wanted in HOLDS.get(name, []):
         expect(wanted in plain, f"{name} lacks {wanted}; it holds {held}")

@@ -1,8 +1,10 @@
-"""reproducible.py CMAKE SOURCE BUILD WORK LIBRARY...: what is built does not depend on where it is built.
+"""reproducible.py CMAKE SOURCE BUILD WORK LIBRARY...: checks that the build folder does not change
+the output.
 
-Two copies of the sources in two folders, configured and compiled without a compiler cache: the same build id, and some objects with
-the same bytes, among them a kernel, whose recorded program holds the path of its source. Compiled once more with the cache, where
-there is one, an object stays the same. The LIBRARYs of this build hold neither its path nor that of the sources.
+- Two copies of the sources in two folders, built without a compiler cache, have the same build id. Some
+  of their objects have the same bytes. One of them is a kernel, whose program records its source path.
+- A build with the compiler cache, if present, gives the same object.
+- The LIBRARYs of this build contain neither its path nor that of the sources.
 """
 
 import json
@@ -38,8 +40,10 @@ def copy_of_sources(folder):
 
 
 def compiled(folder, **environment):
-    """Bytes of each object, and of the header with the build id. Ninja would build whole libraries before a kernel, so the objects' own
-    commands run."""
+    """Returns the bytes of each object and of the header with the build id.
+
+    Ninja would build whole libraries before a kernel, so this runs the objects' own commands.
+    """
     made = folder / "build/release"
     run("ninja", "-C", str(made), "ligerdsl_build_id_header", "ligerdsl_commit_header", "ligerdsl_generated")
     commands = {entry["output"]: entry["command"] for entry in json.loads(run("ninja", "-C", str(made), "-t", "compdb"))}

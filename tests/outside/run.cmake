@@ -1,4 +1,5 @@
-# Installs the build in BUILD to WORK/prefix, then builds and runs the outside projects of SOURCE against it.
+# Installs BUILD to WORK/prefix; then builds the outside projects of SOURCE against it and runs
+# them.
 set(prefix ${WORK}/prefix)
 file(REMOVE_RECURSE ${WORK})
 file(MAKE_DIRECTORY ${WORK})
@@ -45,14 +46,14 @@ build_and_run(cpp_trainer cpp_trainer ${CXX})
 build_and_run(dsl_author dsl_author ${CXX})
 run(${WORK}/dsl_author/named_launch)
 run(${WORK}/dsl_author/for_target)
-# An author's compiler need not be the one that the library was built with.
+# An author's compiler may differ from the one that built the library.
 if(CLANGXX)
   build_and_run(dsl_author dsl_author_clang ${CLANGXX})
   run(${WORK}/dsl_author_clang/named_launch)
   run(${WORK}/dsl_author_clang/for_target)
 endif()
 
-# What is installed to be read, and the lessons, as an author would build them.
+# Installed documents, and the lessons, built as an author would build them.
 set(documents ${prefix}/share/doc/libligerdsl)
 foreach(file README.md LICENSE docs/reference/dsl-overview.md docs/guide/write-a-kernel.md lessons/README.md lessons/05_fast_rows.cpp)
   if(NOT EXISTS ${documents}/${file})
@@ -66,12 +67,13 @@ foreach(lesson 01_vector_add 02_fused_softmax 03_rms_norm 04_c_abi)
   run(${WORK}/lessons/lesson_${lesson})
 endforeach()
 
-# The author's kernels behind the command.
+# The command with the author's kernels.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so list)
 
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run squared_relu y=100 x=y scale=1 --check)
 
-# Nine kernels of the literature, by each compiler: right on this CPU, and compiled for GPUs without and with clusters.
+# Nine kernels of the literature, built by each compiler. They are right on this CPU and compile for
+# GPUs with and without clusters.
 set(author_kernels
   "generalized_jsd beta=0.5 scale=1 cols=256 x=37x256 y=x d_x=x loss=37"
   "selective_log_softmax cols=256 out=37 x=37x256 index=37:0..255"
@@ -103,7 +105,7 @@ if(CLANGXX)
   build_author_kernels(author_kernels_clang ${CLANGXX})
 endif()
 
-# A kernel that chooses its schedule by the device: another one for each, and the same where it is checked.
+# A kernel with a schedule per device. The checked run uses the schedule of its device.
 run(${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so run row_mean x=37x1000 mean=37 block=1 --check)
 function(compiles_to target stage)
   set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so compile row_mean
@@ -122,7 +124,7 @@ compiles_to(sm_120 ptx ".reqntid 128" ".reqnctapercluster 2")
 compiles_to(sm_80 program "value=1024 : i64")
 compiles_to(sm_90a program "value=2048 : i64")
 
-# Settings of an author's kernel that are wrong: exit code 2, and words that help.
+# Invalid settings of an author's kernel: exit code 2, and a helpful message.
 function(refused words)
   set(command ${prefix}/${BINDIR}/ligerdsl --load ${WORK}/dsl_author/libauthor_kernels.so ${ARGN})
   execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)

@@ -1,4 +1,5 @@
-"""attention beside torch's scaled_dot_product_attention on the CPU, in layouts and dtypes that models have."""
+"""Compares attention with torch's scaled_dot_product_attention on the CPU, in layouts and dtypes of
+models."""
 
 import pytest
 
@@ -17,14 +18,14 @@ def heads(batch, tokens, count, dim, dtype=torch.float32):
 
 
 def sdpa(q, k, v, **options):
-    """torch's, in f32, of [batch, tokens, heads, column]."""
+    """torch's attention in f32, on tensors [batch, tokens, heads, column]."""
     q, k, v = (t.float().transpose(1, 2) for t in (q, k, v))
     return F.scaled_dot_product_attention(q, k, v, enable_gqa=True, **options).transpose(1, 2)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("dim", [64, 96, 128])
-def test_beside_torch(dtype, dim):
+def test_matches_torch(dtype, dim):
     torch.manual_seed(1)
     q, k, v = heads(2, 37, 4, dim, dtype), heads(2, 37, 2, dim, dtype), heads(2, 37, 2, dim, dtype)
     ours, theirs = lt.attention(q, k, v, causal=True), sdpa(q, k, v, is_causal=True)
@@ -34,8 +35,8 @@ def test_beside_torch(dtype, dim):
         torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
 
 
-def test_parts_of_one_projection():
-    """Queries, keys and values side by side, and a gradient whose elements are all one."""
+def test_slices_of_one_projection():
+    """Queries, keys and values in one buffer, and an expanded upstream gradient of ones."""
     torch.manual_seed(2)
     qkv = torch.randn(2, 9, 3, 4, 16, requires_grad=True)
     ours = lt.attention(*qkv.unbind(2), scale=0.3)
@@ -66,7 +67,7 @@ def test_lse():
         torch.testing.assert_close(lt.attention(q, k, v, return_lse=True)[1], lse, rtol=0, atol=0)
 
 
-def test_queries_that_see_nothing():
+def test_queries_without_visible_keys_give_zero():
     q, k, v = heads(1, 5, 1, 8), heads(1, 3, 1, 8), heads(1, 3, 1, 8)
     o, lse = lt.attention(q, k, v, causal=True, return_lse=True)
     assert (o[:, :2] == 0).all() and (lse[..., :2] == -torch.inf).all() and lse[..., 2:].isfinite().all()
@@ -91,8 +92,8 @@ def bounds(lengths, dtype=torch.int32):
 
 @pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
 @pytest.mark.parametrize("options", [{}, {"causal": True}, {"window": (20, 5)}], ids=str)
-def test_sequences_beside_torch(dtype, options):
-    """Of as many queries as keys, each by torch's."""
+def test_sequences_match_torch(dtype, options):
+    """Compares each sequence with torch's attention; queries and keys have equal lengths."""
     torch.manual_seed(6)
     q, k, v = (heads(1, sum(LENGTHS), count, 64, dtype) for count in (4, 2, 2))
     ends = bounds(LENGTHS)
@@ -109,8 +110,9 @@ def test_sequences_beside_torch(dtype, options):
         torch.testing.assert_close(one.float(), other.float(), **TOLERANCE[dtype])
 
 
-def test_sequences_are_bit_for_bit_alone():
-    """Queries and keys of other numbers, bounds of either type, each as in a call of its own."""
+def test_sequences_equal_single_calls_bit_for_bit():
+    """Different lengths of queries and keys, and bounds of either type, give the bits of single
+    calls."""
     torch.manual_seed(7)
     queries, keys = bounds([5, 70, 0, 9], torch.int64), bounds([9, 3, 4, 80], torch.int64)
     q, k, v = torch.randn(84, 4, 16), torch.randn(96, 2, 16), torch.randn(96, 2, 16)
@@ -126,7 +128,7 @@ def test_sequences_are_bit_for_bit_alone():
             torch.testing.assert_close(one, dense[0], **TOLERANCE[torch.float32])
 
 
-def test_sequences_of_no_keys_and_no_queries():
+def test_sequences_with_no_keys_or_no_queries():
     q, k, v = (t[0] for t in (heads(1, 3, 2, 8), heads(1, 4, 1, 8), heads(1, 4, 1, 8)))
     o, lse = lt.attention_varlen(q, k, v, bounds([3, 0]), bounds([0, 4]), 3, 4, return_lse=True)
     assert (o == 0).all() and (lse == -torch.inf).all()
@@ -188,7 +190,8 @@ def test_errors():
 
 
 def test_autocast():
-    """As torch's own: mixed types and f32 come to autocast's, gradients are of the inputs' types, f64 is left for the library to refuse."""
+    """Inputs become autocast's dtype, as in torch; gradients have the inputs' dtypes; f64 is
+    refused."""
     q, k, v = heads(1, 5, 4, 16), heads(1, 5, 2, 16, torch.bfloat16), heads(1, 5, 2, 16)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         ours, theirs = lt.attention(q, k, v, causal=True), sdpa(q.bfloat16(), k, v.bfloat16(), is_causal=True)

@@ -1,4 +1,5 @@
-"""Kernels of a shared object that an author built: LIGERDSL_AUTHOR_KERNELS names examples/author_kernels's."""
+"""Kernels of an author's shared object; LIGERDSL_AUTHOR_KERNELS names that of
+examples/author_kernels."""
 
 import os
 import shutil
@@ -49,14 +50,14 @@ def test_bad_input(kernels, change, words):
         kernels["bias_gelu"](**arguments)
 
 
-def test_no_such_file_and_no_kernels():
+def test_missing_file_and_file_without_kernels():
     with pytest.raises(ligerdsl.InvalidArgument, match="cannot open"):
         ligerdsl.load("/nonexistent/libmine.so")
     with pytest.raises(ligerdsl.InvalidArgument, match="LIGERDSL_EXPORT_KERNELS"):
         ligerdsl.load(ligerdsl.library.PATH)
 
 
-# A shared object with a table in C. TABLE and FUNCTIONS are replaced.
+# A shared object with a kernel table in C. TABLE and FUNCTIONS are placeholders.
 SOURCE = """
 #include <stdint.h>
 #include <stdlib.h>
@@ -88,7 +89,7 @@ WHOLE = ["count", "describe", "record", "launch", "free_bytes", "record_for", "l
 
 
 def built(folder, functions, version=2, size=64, entry="&table"):
-    """A shared object with this table."""
+    """Builds a shared object with this table; returns its path."""
     compiler = shutil.which("cc")
     if not compiler:
         pytest.skip("needs a C compiler")
@@ -100,7 +101,7 @@ def built(folder, functions, version=2, size=64, entry="&table"):
 
 
 def outcome(code, *arguments):
-    """What a process of its own prints: a crash is a failure, and ends only that."""
+    """Returns the output of a child process, so that a crash is only a failure."""
     environment = dict(os.environ, PYTHONPATH=os.environ.get("LIGERDSL_PYTHON_PATH", ""))
     text = "import sys, numpy, ligerdsl\ntry:\n" + "".join(f"    {line}\n" for line in code.splitlines())
     text += "except ligerdsl.InvalidArgument as error:\n    print('InvalidArgument:', error)"
@@ -118,7 +119,7 @@ def test_a_table_without_a_function_is_refused(tmp_path, missing):
 
 @pytest.mark.parametrize("size, functions", [(48, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:5] + ["0", "0"]), (64, WHOLE[:6] + ["0"])])
 def test_functions_that_take_a_target_may_be_missing(tmp_path, size, functions):
-    """Then those without one are called, as author.h says."""
+    """The functions without a target are called instead, as author.h specifies."""
     path = built(tmp_path, functions, size=size)
     printed = outcome("ligerdsl.load(sys.argv[1])['mine'](x=numpy.zeros(3, 'f'))", path)
     assert "launched without a target" in printed
@@ -129,17 +130,17 @@ def test_functions_that_take_a_target_may_be_missing(tmp_path, size, functions):
     ({"size": 24}, "has no function record, launch, free_bytes"), ({"functions": ["endless", *WHOLE[1:]]}, "expected at most 65536"),
     ({"functions": ["count", "describe_short", *WHOLE[2:]]}, "expected a field's name, type and default"),
     ({"functions": ["count", "fail", *WHOLE[2:]]}, "failed and gave no message")])
-def test_tables_that_say_what_cannot_be(tmp_path, changes, words):
+def test_invalid_tables_are_refused(tmp_path, changes, words):
     assert words in outcome("ligerdsl.load(sys.argv[1])", built(tmp_path, **{"functions": WHOLE, **changes}))
 
 
 @pytest.mark.parametrize("describe", ["describe_nothing", "describe_size"])
-def test_bytes_that_are_null_are_empty(tmp_path, describe):
+def test_null_bytes_are_empty(tmp_path, describe):
     path = built(tmp_path, ["count", describe, *WHOLE[2:]])
     assert outcome("print(list(ligerdsl.load(sys.argv[1])))", path) == "['']\n"
 
 
-def test_as_an_operator_of_torch_with_autograd(kernels):
+def test_author_kernel_becomes_torch_operator_with_autograd(kernels):
     torch = pytest.importorskip("torch")
 
     @torch.library.custom_op("tests::bias_gelu", mutates_args=())

@@ -1,4 +1,4 @@
-"""Every function with autograd beside torch's operators in float64."""
+"""Every function with autograd, and its reference of torch operators in float64."""
 
 import math
 
@@ -50,7 +50,8 @@ def causal(x):
 
 
 def attention(q, k, v, left, right, scale, cap=None):
-    """Of [batch, tokens, heads, column], by every score; a query that sees no key gives 0."""
+    """Attention over [batch, tokens, heads, column] by all scores; a query without visible keys
+    gives 0."""
     k, v = (t.repeat_interleave(q.shape[2] // t.shape[2], 2) for t in (k, v))
     z = scale * torch.einsum("bihd,bjhd->bhij", q, k)
     z = z if cap is None else cap * torch.tanh(z / cap)
@@ -61,7 +62,7 @@ def attention(q, k, v, left, right, scale, cap=None):
 
 
 def sequences(q, k, v, bounds_q, bounds_k, left, right, scale):
-    """attention of each sequence."""
+    """Applies attention to each sequence."""
     ends_q, ends_k = bounds_q.tolist(), bounds_k.tolist()
     return torch.cat([attention(q[None, a:b], k[None, c:d], v[None, c:d], left, right, scale)[0] if d > c else torch.zeros_like(q[a:b])
                       for a, b, c, d in zip(ends_q, ends_q[1:], ends_k, ends_k[1:])])
@@ -88,7 +89,7 @@ def entropies(z):
 
 
 def rows_of(z, l, reduction):
-    """The losses of rows, and their entropies, of which ignored rows have none."""
+    """Returns the losses of rows and their entropies; ignored rows have entropy 0."""
     loss = F.cross_entropy(z.flatten(0, 1), l.flatten(), reduction=reduction)
     return (loss.view(l.shape) if reduction == "none" else loss), entropies(z).masked_fill(l == -100, 0)
 
@@ -105,7 +106,7 @@ def loss_and_entropy(result):
 
 LABELS = torch.tensor([[3, 0, -100], [9, 5, 1]])
 
-# name: (ours, reference, inputs that have gradients, inputs that have none)
+# name: (our function, reference, inputs with gradients, inputs without)
 CASES = {
     "rms_norm": (lt.rms_norm, rms, lambda: [tensor(3, 5, 40), tensor(40)], lambda: []),
     "rms_norm without a weight": (lt.rms_norm, lambda x: rms(x, None), lambda: [tensor(7, 33)], lambda: []),
@@ -191,7 +192,7 @@ CASES = {
 
 
 def inputs_of(name, dtype=torch.float32):
-    """(inputs with gradients, inputs without), leaves of the dtype."""
+    """Returns (inputs with gradients, inputs without) as leaves of the dtype."""
     _, _, first, second = CASES[name]
     cast = lambda t: t.to(dtype) if t.is_floating_point() else t
     return [cast(t).requires_grad_() for t in first()], [cast(t) for t in second()]

@@ -1,4 +1,4 @@
-"""Tests of the Python package. LIGERDSL_PYTHON_PATH: the folder that holds it; without it, an installed one is tested."""
+"""Tests of the Python package: of the one in LIGERDSL_PYTHON_PATH, else of an installed one."""
 
 import os
 import sys

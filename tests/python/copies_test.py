@@ -1,4 +1,5 @@
-"""Tensors whose strides the kernels do not take: they are copied and counted, and the results are those of contiguous tensors."""
+"""Tensors with unsupported strides are copied and counted, and results equal those of contiguous
+tensors."""
 
 import warnings
 
@@ -14,22 +15,22 @@ pytestmark = pytest.mark.filterwarnings("ignore::ligerdsl.errors.CopyWarning")
 
 
 def transposed(t):
-    """The same values, with the last two dimensions apart the other way round."""
+    """Returns the same values with the memory order of the last two dimensions swapped."""
     return t.transpose(-1, -2).contiguous().transpose(-1, -2) if t.dim() > 1 else strided(t)
 
 
 def strided(t):
-    """Every second element of a tensor that is twice as wide."""
+    """Returns every second element of a tensor of twice the width."""
     return torch.stack([t, t + 1], -1).flatten(-2)[..., ::2] if t.dim() else t
 
 
 def first_dimension_last(t):
-    """Rows that are not evenly strided."""
+    """Returns rows whose dimensions cannot merge into one stride."""
     return t.transpose(0, -2).contiguous().transpose(0, -2) if t.dim() > 2 else strided(t)
 
 
 def of_a_wider_one(t):
-    """Rows that are evenly strided, with gaps, which kernels take as they are."""
+    """Returns evenly strided rows with gaps, which kernels support."""
     return torch.cat([t, t], -1)[..., :t.shape[-1]] if t.dim() else t
 
 
@@ -46,7 +47,7 @@ def results(function, inputs, others, upstream=None):
 
 
 def layout_of(t):
-    """Shape, dtype and those strides that lead anywhere."""
+    """Returns shape, dtype, and the strides of dimensions of more than one element."""
     return t.shape, t.dtype, [stride for stride, size in zip(t.stride(), t.shape) if size != 1]
 
 
@@ -112,7 +113,7 @@ def test_compiled_strides_are_those_of_eager(name, layout):
 
 
 class Recorder(torch.utils._python_dispatch.TorchDispatchMode):
-    """Runs every operator of the package on fake tensors as well, and compares strides."""
+    """Runs every operator of the package also on fake tensors and compares strides."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         made = function(*args, **(kwargs or {}))
@@ -134,7 +135,7 @@ def test_fake_tensors_have_the_strides_of_real_ones(name, layout):
 
 
 def counted(call):
-    """What the call's copies are counted under."""
+    """Returns the counters of the copies that a call makes."""
     lt.config.copies.clear()
     call()
     return dict(lt.config.copies)
@@ -156,7 +157,7 @@ def test_copies_are_counted_by_operation():
 
 
 def test_a_copied_input_gets_its_gradient():
-    """Also one that is a leaf, and one with a history."""
+    """Covers an input that is a leaf and one with a history."""
     w, base = torch.randn(8), torch.randn(8, 4, requires_grad=True)
     lt.rms_norm(base.T, w).square().sum().backward()
     expected, = torch.autograd.grad(torch.nn.functional.rms_norm(base.T, (8,), w, 1e-6).square().sum(), base)
@@ -164,7 +165,7 @@ def test_a_copied_input_gets_its_gradient():
 
 
 @pytest.mark.filterwarnings("default::ligerdsl.errors.CopyWarning")
-def test_an_operation_warns_once_and_not_of_expansions():
+def test_operation_warns_once_and_ignores_expansions():
     x = torch.randn(4, 8).requires_grad_()
     lt.config.copies_warned.clear()
     with pytest.warns(ligerdsl.errors.CopyWarning, match=r"softmax_forward: `x` \[4, 8\] with strides \[1, 4\] was copied"):
@@ -178,7 +179,7 @@ def test_an_operation_warns_once_and_not_of_expansions():
 @pytest.mark.parametrize("call", [
     lambda x: lt.rms_norm(x, torch.randn(5)), lambda x: lt.swiglu(x, torch.randn(4, 9)), lambda x: lt.cross_entropy(x, torch.tensor([0, 1, 2])),
     lambda x: lt.linear(x, torch.randn(3, 9))])
-def test_a_shape_that_does_not_fit_is_still_an_error(call):
+def test_mismatched_shape_is_an_error(call):
     for x in (torch.randn(4, 8), transposed(torch.randn(4, 8)), transposed(torch.randn(4, 8)).requires_grad_()):
         with pytest.raises(ligerdsl.InvalidArgument, match="expected"):
             call(x)

@@ -1,4 +1,5 @@
-"""Functions of autograd that run without a frame of Python, and what they leave to the Function's own forward and backward."""
+"""Functions of autograd that run without a Python frame, and the calls that they pass to the
+Function."""
 
 import contextlib
 import gc
@@ -18,7 +19,7 @@ import ligerdsl.torch as lt
 from ligerdsl import _bind
 from ligerdsl.torch import dispatch, fused_linear, gated, losses, norms, rows
 
-rope = importlib.import_module("ligerdsl.torch.rope")  # of that name there is a function, too
+rope = importlib.import_module("ligerdsl.torch.rope")  # the module: the function has the same name
 
 
 def leaf(*shape, dtype=torch.float32):
@@ -26,7 +27,7 @@ def leaf(*shape, dtype=torch.float32):
 
 
 def of_widths(*inputs):
-    """Leaves of these shapes; None stays."""
+    """Returns leaves of these shapes, and None for None."""
     return [shape if shape is None else leaf(*shape) for shape in inputs]
 
 
@@ -34,14 +35,14 @@ LABELS = torch.tensor([3, 0, -100, 7])
 
 
 def turned(q, k=None, **options):
-    """Rotated by as many positions as there are."""
+    """Applies rope with distinct angles per position."""
     angles = torch.arange(8 * 8.0).view(8, 8).sin()
     cos, sin = angles.cos()[:q.shape[3 - options.get("heads_dim", 2)]], angles.sin()[:q.shape[3 - options.get("heads_dim", 2)]]
     outputs = lt.rope(q, k, cos, sin, **options)
     return outputs if k is not None else outputs[0]
 
 
-# name: (function, its Function, tensors)
+# name: (function, its autograd Function, maker of tensors)
 CASES = {
     "rms_norm": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), (8,))),
     "rms_norm without weight": (lt.rms_norm, norms.RMSNormFunction, lambda *n: of_widths((*n, 8), None)),
@@ -73,7 +74,7 @@ def outputs_of(result):
 
 
 def results(function, tensors, upstream=None):
-    """Outputs and the gradients of all leaves among `tensors`."""
+    """Returns the outputs and the gradients of all leaves among `tensors`."""
     wanted = [t for t in tensors if t is not None and t.requires_grad]
     outputs = outputs_of(function(*tensors))
     if upstream is None:
@@ -84,9 +85,9 @@ def results(function, tensors, upstream=None):
 
 @pytest.fixture
 def own_ways(monkeypatch):
-    """The Functions' own forward and backward, with nothing else."""
+    """Uses only the Functions' own forward and backward."""
     class Own(dict):
-        """apply() of the Function that a twin of `direct` is made from."""
+        """Replaces a twin made by `direct` by the apply() of its Function."""
 
         def get(self, function):
             return super(torch.autograd.Function, own.get(function, function)).apply
@@ -100,7 +101,7 @@ def own_ways(monkeypatch):
 
 @pytest.fixture
 def counts(monkeypatch):
-    """How often each step went through operations as Python calls them."""
+    """Counts the steps that run through operations as called from Python."""
     counted = []
     for module in (norms, gated, losses, rows, rope, fused_linear):
         def operations(*tensors, operations=module.operations):
@@ -119,7 +120,7 @@ def equal(ours, expected):
 
 @pytest.mark.parametrize("leading", [(4,), (2, 3), ()], ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_the_same_bits(name, leading, counts, own_ways):
+def test_bits_equal_those_of_the_function(name, leading, counts, own_ways):
     function, kind, make = CASES[name]
     tensors = make(*leading)
     ours = results(function, tensors)
@@ -127,7 +128,7 @@ def test_the_same_bits(name, leading, counts, own_ways):
     assert ours[0].grad_fn.name() == kind.__name__ + "Backward"
     own_ways()
     equal(ours, results(function, tensors))
-    assert len(counts) == (1 if name in HEADS else 2)  # a head's backward scales what there is
+    assert len(counts) == (1 if name in HEADS else 2)  # the backward of an lm_head only scales gradients
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -156,7 +157,7 @@ def test_gradients_of_any_layout(name, counts):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name not in LOSSES])
 def test_no_rows_and_a_gradient_without_strides(name, own_ways):
-    """What is expanded from one element to none is contiguous to torch, with strides of 0."""
+    """torch calls a tensor expanded from one element to none contiguous, with strides of 0."""
     function, _, make = CASES[name]
     tensors = make(0)
     for way in (lambda: None, own_ways):
@@ -173,8 +174,8 @@ class Passing(torch.utils._python_dispatch.TorchDispatchMode):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_checkpoint_whose_first_run_was_under_a_mode(name):
-    """It counts what is saved: both ways save the same."""
+def test_checkpoint_with_first_run_under_a_mode(name):
+    """A checkpoint counts saved tensors: both paths must save the same."""
     function, _, make = CASES[name]
     inputs = make(3)
     through = lambda: torch.utils.checkpoint.checkpoint(function, *inputs, use_reentrant=False)
@@ -197,7 +198,8 @@ def test_errors_name_the_operation(name, operation):
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.split()[0] in ("rms_norm", "layer_norm", "swiglu", "geglu")])
 def test_in_place(name, counts):
-    """The gradient of a norm's input over that of its result, gradients of a gate over the inputs; autograd knows."""
+    """The input gradient of a norm overwrites the upstream gradient; gradients of a gate overwrite
+    its inputs."""
     function, _, make = CASES[name]
     tensors = make(4)
     upstream = torch.randn_like(outputs_of(function(*tensors))[0])
@@ -246,7 +248,7 @@ def test_second_derivatives_still_raise(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_graph_that_is_gone(name):
+def test_freed_graph_raises(name):
     function, _, make = CASES[name]
     output = outputs_of(function(*make(4)))[0].sum()
     output.backward()
@@ -255,7 +257,7 @@ def test_a_graph_that_is_gone(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_was_saved_must_not_change(name):
+def test_changed_saved_tensor_raises(name):
     function, _, make = CASES[name]
     tensors = make(4)
     output = outputs_of(function(*[t if t is None else t * 1 for t in tensors]))[0]
@@ -268,7 +270,7 @@ def test_what_was_saved_must_not_change(name):
 
 @pytest.mark.parametrize("contiguous", [True, False])
 def test_rope_of_heads_first_copies_nothing(contiguous, counts, own_ways):
-    """A gradient whose heads lie apart is read as it is, one whose columns do is not."""
+    """A gradient with strided heads is read in place; one with strided columns is copied."""
     q, k = of_widths((2, 3, 4, 8), (2, 1, 4, 8))
     upstream = [torch.randn_like(t) for t in (q, k)]
     if not contiguous:
@@ -282,7 +284,7 @@ def test_rope_of_heads_first_copies_nothing(contiguous, counts, own_ways):
     assert found[0][2].is_contiguous() == contiguous
 
 
-def test_what_a_head_leaves_to_its_function(counts):
+def test_head_falls_back_to_its_function(counts):
     x, w = of_widths((4, 8), (10, 8))
     whole = lt.fused_linear_cross_entropy(x, w, LABELS, reduction="sum")
     expected = torch.autograd.grad(whole, (x, w))
@@ -297,7 +299,7 @@ def test_what_a_head_leaves_to_its_function(counts):
         torch.testing.assert_close((loss, *found), tuple(t / by for t in (whole, *expected)), msg=str(options))
 
 
-def test_a_heads_gradients_are_given_once_and_autograd_knows(counts):
+def test_head_returns_its_gradients_once(counts):
     x, w = of_widths((4, 8), (10, 8))
     loss = lt.fused_linear_cross_entropy(x, w, LABELS)
     expected = torch.autograd.grad(lt.fused_linear_cross_entropy(x, w, LABELS), (x, w), torch.tensor(0.5))
@@ -305,7 +307,7 @@ def test_a_heads_gradients_are_given_once_and_autograd_knows(counts):
     with pytest.raises(ligerdsl.NotSupported, match="a second backward"):
         torch.autograd.grad(loss, (x, w), torch.tensor(0.5))
     frozen = lt.fused_linear_cross_entropy(x, w.detach(), LABELS)
-    assert [t is None for t in frozen.grad_fn.saved_tensors] == [False, True, True, False, False, True, True]  # no gradient of the weight was made
+    assert [t is None for t in frozen.grad_fn.saved_tensors] == [False, True, True, False, False, True, True]  # no gradient of the weight was computed
     equal(torch.autograd.grad(frozen, (x,), torch.tensor(0.5)), expected[:1])
     unused = lt.fused_linear_cross_entropy(x.detach(), w, LABELS)
     equal(torch.autograd.grad(unused, (w,), torch.tensor(0.5)), expected[1:])
@@ -314,7 +316,8 @@ def test_a_heads_gradients_are_given_once_and_autograd_knows(counts):
 
 @pytest.mark.parametrize("its_own", [False, True])
 def test_a_heads_backward_reports_labels(its_own, own_ways):
-    """Of a forward that did not look: as on a GPU, where it is over before the labels are known."""
+    """The forward did not check labels, as on a GPU, where it returns before the labels are
+    known."""
     if its_own:
         own_ways()
     x, w = of_widths((2, 8), (10, 8))
@@ -362,7 +365,7 @@ def test_modes_see_operators():
     assert any("ligerdsl.rms_norm_backward" in name for name in names)
 
 
-def test_hooks_of_what_is_saved(counts):
+def test_saved_tensor_hooks_run(counts):
     x, w = of_widths((4, 8), (8,))
     packed = []
 
@@ -393,7 +396,7 @@ def test_checkpointing(reentrant):
 
 @pytest.mark.parametrize("between", [False, True])
 def test_main_grad(between):
-    """Turned on before the forward, or between it and backward, where a norm has what it needs."""
+    """main_grad is enabled before the forward pass, or between forward and backward of a norm."""
     x, w = of_widths((4, 8), (8,))
     expected, = torch.autograd.grad(lt.rms_norm(x, w).sum(), w)
     w.main_grad = torch.ones(8)
@@ -421,8 +424,8 @@ def test_errors_have_the_librarys_text():
 
 @pytest.mark.parametrize("shape", [(3, 16), (5, 7, 16), (4, 16), (16,), (0, 16)])
 @pytest.mark.parametrize("hooks", [False, True])
-def test_statistics_begin_where_kernels_are_fast(shape, hooks):
-    """At multiples of 16 bytes, whatever the number of rows."""
+def test_statistics_are_aligned(shape, hooks):
+    """Saved statistics are aligned to 16 bytes, whatever the number of rows."""
     x, w, b = leaf(*shape), leaf(16), leaf(16)
     context = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t) if hooks else contextlib.nullcontext()
     with context:
@@ -433,8 +436,9 @@ def test_statistics_begin_where_kernels_are_fast(shape, hooks):
                                torch.autograd.grad(torch.nn.functional.layer_norm(x, (16,), w, b).square().sum(), (x, w, b)), atol=1e-4, rtol=1e-4)
 
 
-def test_nothing_is_kept():
-    """Tensors go with their last name, without the cycle collector; the constants that are passed keep their counts."""
+def test_no_tensor_is_leaked():
+    """Tensors are freed with their last reference, without the cycle collector; passed constants
+    keep their counts."""
     gc.disable()
     try:
         for name, (function, _, make) in CASES.items():
@@ -479,7 +483,7 @@ def test_threads():
 
 
 @pytest.mark.parametrize("of_gates", [lt.swiglu, lt.geglu])
-def test_what_was_overwritten_is_not_read_again_where_hooks_hold_it(of_gates):
+def test_overwritten_tensor_held_by_hooks_is_not_read_again(of_gates):
     gate, up = leaf(4, 8), leaf(4, 8)
     with torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
         y = of_gates(gate * 1, up * 1, in_place=True)
@@ -489,9 +493,9 @@ def test_what_was_overwritten_is_not_read_again_where_hooks_hold_it(of_gates):
 
 
 @pytest.mark.parametrize("of_gates", [lt.swiglu, lt.geglu])
-def test_two_threads_do_not_both_overwrite_what_hooks_hold(of_gates):
+def test_only_one_thread_overwrites_tensor_held_by_hooks(of_gates):
     def unpack(tensor):
-        time.sleep(0.05)  # the other thread asks as well
+        time.sleep(0.05)  # the other thread asks meanwhile
         return tensor
 
     gate, up = leaf(4, 8), leaf(4, 8)
@@ -514,7 +518,7 @@ def test_two_threads_do_not_both_overwrite_what_hooks_hold(of_gates):
 
 
 @pytest.mark.parametrize("in_place", [False, True])
-def test_what_hooks_raise_is_raised_once(in_place):
+def test_error_of_a_hook_is_raised_once(in_place):
     calls = []
 
     def unpack(x):
@@ -528,8 +532,8 @@ def test_what_hooks_raise_is_raised_once(in_place):
     assert len(calls) == 1
 
 
-def test_modules_that_are_loaded_again_and_again():
-    """Each time their Functions are new ones, and the old ones go on."""
+def test_reloaded_modules_work():
+    """Each reload makes new Functions, and the old ones keep working."""
     x, weight = leaf(4, 8), leaf(8)
     upstream = torch.randn(4, 8)
     kinds = [norms._rms_norm_direct("x") for _ in range(200)]
@@ -538,7 +542,7 @@ def test_modules_that_are_loaded_again_and_again():
         equal(results(lambda *tensors: kind.apply(*tensors, (1e-6, 0.0, 0, False)), (x, weight), [upstream]), expected)
 
 
-def test_plans_that_do_not_fit():
+def test_invalid_plans_are_refused():
     forward = norms.RMSNormFunction.forward
     steps = b"\0\0\0\0" b"\0\1\0\0" b"\4\0\0\0" b"\5\0\0\0" b"\1\0\0\0" b"\1\0\0\0" b"\1\0\0\0"
     behind = (b"\0\0\0\0" b"\0\1\0\0" b"\0\2\0\0" b"\0\3\0\0" b"\4\2\1\0" b"\4\3\2\0" b"\1\0\0\0" b"\1\0\0\0"
@@ -555,7 +559,7 @@ def test_plans_that_do_not_fit():
             _bind.direct_forward(*bad)
     scale = b"\0\0\0\0" b"\0\1\0\0" b"\x08\0\0\0" b"\2\0\0\0"
     assert callable(_bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + 2 * scale, *good[8:]))
-    with pytest.raises(ValueError, match="direct: "):  # the second reads what the third makes
+    with pytest.raises(ValueError, match="direct: "):  # the second step reads a result of the third
         _bind.direct_forward(*good[:6], "rms_norm_backward scale scale", behind + b"\0\7" + scale[2:] + scale, *good[8:])
     with pytest.raises(TypeError, match="direct_backward"):
         _bind.direct_backward(len, norms.RMSNormFunction._backward_cls)

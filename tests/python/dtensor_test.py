@@ -1,4 +1,5 @@
-"""DTensors on two processes: rows in shards, parameters whole, beside the same functions on whole tensors."""
+"""Compares functions on DTensors of two processes (sharded rows, replicated parameters) with whole
+tensors."""
 
 import importlib.util
 import os
@@ -19,7 +20,7 @@ import ligerdsl.torch as lt
 from cases import CASES, LABELS, inputs_of, outputs_of
 from processes import COUNT, KIND, begin, end, spawn
 
-# Functions without a sharding: see ligerdsl/torch/sharding.py.
+# Functions without a sharding rule: see ligerdsl/torch/sharding.py.
 LEAVE = {"vocab_parallel_cross_entropy", "fused_linear_jsd", "grouped_linear", "grouped_linear of columns", "attention_varlen", "linear",
          "linear and its activation", "linear and a ReLU", "matmul", "matmul of batches"}
 SUMS = {
@@ -34,12 +35,12 @@ mesh = None
 
 
 def spread(whole):
-    """As the input is: whole where there is no mesh, else in shards of rows."""
+    """Returns the tensor whole without a mesh, else sharded by rows."""
     return whole if mesh is None else tensor.distribute_tensor(whole, mesh, [tensor.Shard(0)])
 
 
 def wants_rows(name, index, t, first):
-    """Parameters are whole; everything that has the first tensor's rows is sharded."""
+    """Returns true if the tensor has the rows of the first one; parameters are replicated."""
     return t.dim() > 1 and t.shape[0] == first.shape[0] and not (name.startswith("fused_linear") and index == 1)
 
 
@@ -73,8 +74,8 @@ def all_functions():
 
 
 def stays_in_shards():
-    """Rows are not gathered, and gradients of parameters are sums still to be made."""
-    x, w, b = torch.randn(3, 5, 40), torch.randn(40), torch.randn(40)  # 3 rows of 2 processes: shards of 2 and 1
+    """Rows are not gathered, and gradients of parameters are partial sums."""
+    x, w, b = torch.randn(3, 5, 40), torch.randn(40), torch.randn(40)  # 3 rows on 2 processes: shards of 2 and 1
     for name, function, inputs in (("rms_norm", lt.rms_norm, [x, w]), ("layer_norm", lt.layer_norm, [x, w, b]), ("bias_add", lt.bias_add, [x, b])):
         found, gradients = compare(name, function, [t.clone().requires_grad_() for t in inputs], [], [True, False, False])
         assert found[0].placements == (tensor.Shard(0),) and gradients[0].placements == (tensor.Shard(0),), name
@@ -84,14 +85,14 @@ def stays_in_shards():
         assert found[0].placements[0].is_partial() == name.endswith("sum"), name
         assert gradients[0].placements == (tensor.Shard(0),), name
     gate, up = (tensor.distribute_tensor(torch.randn(3, 8), mesh, [tensor.Shard(1)]) for _ in range(2))
-    assert lt.swiglu(gate, up).placements == (tensor.Shard(1),)  # between tensor-parallel layers
+    assert lt.swiglu(gate, up).placements == (tensor.Shard(1),)  # as between tensor-parallel layers
     q = tensor.distribute_tensor(torch.randn(2, 5, 4, 16), mesh, [tensor.Shard(2)])
     table = tensor.distribute_tensor(torch.randn(5, 16), mesh, [tensor.Replicate()])
     assert lt.rope(q, None, table, table)[0].placements == (tensor.Shard(2),)
 
 
 def flags_are_told_apart():
-    """Which results there are depends on flags; what torch remembers of one call must not be taken for another."""
+    """Flags decide which results exist; torch's cached rule of one call must not serve another."""
     x, w = (tensor.distribute_tensor(torch.randn(4, 8), mesh, [tensor.Shard(0)]), tensor.distribute_tensor(torch.randn(8), mesh, [tensor.Replicate()]))
     with torch.no_grad():
         y = lt.rms_norm(x, w)
@@ -113,7 +114,8 @@ def flags_are_told_apart():
 
 
 def functions_of_liger():
-    """As Liger's: its norm gathers, its gate stays in shards, and either takes a DTensor beside a tensor."""
+    """Liger's functions on DTensors: norms gather, gates stay sharded, and both accept a DTensor
+    and a tensor."""
     if importlib.util.find_spec("triton") is None or importlib.util.find_spec("liger_kernel") is None:
         return
     import ligerdsl.liger.hook  # noqa: F401

@@ -1,4 +1,4 @@
-"""Values and gradients of every function against torch in float64."""
+"""Compares values and gradients of every function with torch in float64."""
 
 import pytest
 
@@ -13,7 +13,7 @@ TOLERANCE = {torch.float32: dict(rtol=2e-4, atol=2e-5), torch.bfloat16: dict(rto
 
 
 def run(function, wanted, others, upstream=None):
-    """Outputs and gradients; `upstream` is what flows into each output."""
+    """Returns outputs and gradients; `upstream` is the gradient of each output."""
     outputs = outputs_of(function(*wanted, *others))
     if upstream is None:
         upstream = [torch.randn_like(output) for output in outputs]
@@ -40,8 +40,8 @@ def test_against_float64(name, dtype):
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if "rope" not in name and "group" not in name and "embedding" not in name])
-def test_rows_set_apart(name):
-    """Rows of a wider matrix."""
+def test_rows_with_gaps(name):
+    """The inputs are rows of a wider matrix."""
     wanted, others = inputs_of(name)
     first = wanted[0].detach()
     wide = torch.randn(*first.shape[:-1], first.shape[-1] + 24)
@@ -64,7 +64,7 @@ def test_without_gradients(name):
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if len(case[2]()) > 1])
 def test_each_gradient_alone(name):
-    """A frozen input has no gradient, and the others' are the same without it."""
+    """A frozen input gets no gradient, and the other gradients stay the same."""
     ours = CASES[name][0]
     wanted, others = inputs_of(name)
     _, expected, upstream = run(ours, wanted, others)
@@ -79,7 +79,7 @@ def test_each_gradient_alone(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_expanded_gradient(name):
-    """sum().backward() gives one element for all."""
+    """The upstream gradient of sum() is one expanded element."""
     ours, reference, _, _ = CASES[name]
     wanted, others = inputs_of(name)
     sum(output.sum() for output in outputs_of(ours(*wanted, *others))).backward()
@@ -102,7 +102,7 @@ def test_only_one_of_two_outputs_is_used():
             assert (w.grad is None) == (used == 1)
 
 
-def test_in_place_gradients_take_the_memory_of_what_they_replace():
+def test_in_place_gradients_reuse_memory():
     x, w = torch.randn(4, 8, requires_grad=True), torch.randn(8, requires_grad=True)
     d_y = torch.randn(4, 8)
     expected = torch.autograd.grad(lt.rms_norm(x, w), (x, w), d_y)
@@ -174,7 +174,7 @@ def test_number_of_items(count):
 
 
 def test_gradient_scale():
-    """f16 gradients of a small loss come to nothing without it."""
+    """Without the scale, f16 gradients of a small loss underflow to 0."""
     x, w, labels = head()
     x, w = x.detach().half().requires_grad_(), w.detach().half().requires_grad_()
     scale = torch.tensor(65536.0)
@@ -202,7 +202,7 @@ def test_frozen_head_makes_no_gradient_of_it():
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
-@pytest.mark.parametrize("reduction", ["mean", "none"])  # gradients made in the forward, and in the backward
+@pytest.mark.parametrize("reduction", ["mean", "none"])  # gradients computed in the forward pass, and in the backward pass
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_ignored_rows_of_the_fused_head_may_hold_anything(dtype, reduction, value):
     x, w, labels = head()
@@ -231,7 +231,8 @@ def test_limit_of_the_workspace():
 
 
 def test_autocast():
-    """Norms keep their input's dtype; the fused head computes in autocast's, beside an f32 weight."""
+    """Norms keep their input's dtype; the fused lm_head computes in autocast's dtype, with an f32
+    weight."""
     x, w, labels = head(hidden=32)
     with torch.autocast("cpu", torch.bfloat16):
         assert lt.rms_norm(x).dtype == torch.float32
@@ -267,7 +268,7 @@ def test_groups_under_autocast():
 
 
 def test_gradients_of_groups_under_autocast():
-    """Of the parameter, in its own type, or summed where it says."""
+    """The parameter's gradient has its own dtype, or is added to main_grad."""
     x, offsets = torch.randn(9, 12), torch.tensor([0, 4, 9])
     w = torch.nn.Parameter(torch.randn(2, 10, 12))
     lt.config.main_grad = True
@@ -351,7 +352,7 @@ def test_entropy_of_the_fused_head():
     log_p = (x @ w.T).log_softmax(-1)
     entropy = -(log_p.exp() * log_p).sum(-1).masked_fill(labels == -100, 0)
     total = torch.nn.functional.cross_entropy(x @ w.T, labels, reduction="sum") / 7
-    # A sum over other items, with a bonus for entropy; then the entropy alone; then the loss alone.
+    # A sum over another number of items with an entropy bonus; the entropy alone; the loss alone.
     for weights in ((1.0, -0.3), (0.0, 1.0), (2.0, 0.0)):
         out = lt.fused_linear_cross_entropy(x, w, labels, num_items=7, with_entropy=True)
         torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
@@ -365,7 +366,7 @@ def test_entropy_of_the_fused_head():
     torch.testing.assert_close(out.entropy, entropy, rtol=1e-5, atol=1e-5)
     calls = ligerdsl.calls("fused_linear_cross_entropy_backward")
     out.loss.backward()
-    assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls  # made in the forward
+    assert ligerdsl.calls("fused_linear_cross_entropy_backward") == calls  # computed in the forward pass
     with torch.no_grad():
         torch.testing.assert_close(lt.fused_linear_cross_entropy(x, w, labels, with_entropy=True).entropy, entropy, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="with_entropy: expected False, True or 'detached', got 'yes'"):
@@ -375,9 +376,11 @@ def test_entropy_of_the_fused_head():
 @pytest.mark.parametrize("name, shape, dtype, tolerance", [
     ("layer_norm", (2, 8, 64), torch.bfloat16, 2e-2), ("layer_norm", (4, 16, 128), torch.bfloat16, 2e-2),
     ("layer_norm", (3, 7, 256), torch.bfloat16, 2e-2), ("group_norm", (16, 48, 8192), torch.float32, 1e-4)])
-def test_norms_where_torch_on_a_cpu_is_off(name, shape, dtype, tolerance):
-    """Cases of Liger-Kernel's tests, which compare with torch in the same dtype: its sums over rows of a CPU miss the tests' tolerance of the
-    float64 result, rounded; ours have it."""
+def test_norms_are_more_exact_than_torch_on_a_cpu(name, shape, dtype, tolerance):
+    """Cases of Liger-Kernel's tests, which compare with torch in the same dtype.
+
+    torch's sums over rows on a CPU miss the tests' tolerance of the rounded float64 result; ours do not.
+    """
     features = shape[-1] if name == "layer_norm" else shape[1]
     norm = {"layer_norm": lambda f, x, w, b: f.layer_norm(x, w, b, 1e-6) if f is lt else f.layer_norm(x, x.shape[-1:], w, b, 1e-6),
             "group_norm": lambda f, x, w, b: f.group_norm(x, 12, w, b, 1e-6)}[name]
@@ -408,9 +411,12 @@ def modulated_of_liger(x, weight, scale, shift):
      ((2, 4, 17, 64), (2, 17, 64), (2, 17, 64)), 1e-2, 1e-2),
     ("modulated_rms_norm", lambda x, w, scale, shift: lt.modulated_rms_norm(x.flatten(0, 1), scale, shift, w).view(x.shape), modulated_of_liger,
      ((5, 123, 123), (123,), (5, 123), (5, 123)), 1e-1, 2e-2)])
-def test_bfloat16_where_torch_is_off(name, ours, theirs, shapes, atol, rtol):
-    """Cases of Liger-Kernel's tests that fail on a GPU: they compare with torch's own operations in bf16, which miss the tests' tolerance of the
-    float64 result more often than ours."""
+def test_bfloat16_is_more_exact_than_torch(name, ours, theirs, shapes, atol, rtol):
+    """Cases of Liger-Kernel's tests that fail on a GPU.
+
+    They compare with torch's operations in bf16, which miss the tests' tolerance of the float64 result
+    more often than ours.
+    """
     missed = {ours: 0, theirs: 0}
     for _ in range(20):
         inputs = [torch.randn(shape) * (1.0 if i == 0 or name == "rope" else 0.1) + (i == 1 and name != "rope") for i, shape in enumerate(shapes)]

@@ -1,4 +1,5 @@
-"""What only a GPU shows: streams, memory of torch's allocator, graphs, labels that are known later, several devices."""
+"""Properties of a GPU: streams, memory of torch's allocator, graphs, late label errors, several
+devices."""
 
 import gc
 
@@ -48,7 +49,7 @@ def test_against_float64(name, dtype):
 @pytest.mark.filterwarnings("ignore::ligerdsl.errors.CopyWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_transposed_inputs_and_upstream_gradients_are_copied(name):
-    """The results are those of contiguous tensors."""
+    """The results equal those of contiguous tensors."""
     transposed = lambda t: t.mT.contiguous().mT if t.dim() > 1 else t
     wanted, others = on_gpu(name)
     outputs, found, upstream = run(CASES[name][0], wanted, others)
@@ -64,13 +65,13 @@ def test_the_current_stream():
     with torch.cuda.stream(stream):
         for _ in range(20):
             y = lt.rms_norm(x)
-            x = y * 1.01  # torch's kernels on the same stream, before and behind
+            x = y * 1.01  # torch's kernels on the same stream, before and after
     stream.synchronize()
     expected = x / 1.01
     torch.testing.assert_close(y, expected, rtol=1e-5, atol=1e-5)
 
 
-def test_workspace_is_of_torchs_allocator_and_goes_back():
+def test_workspace_comes_from_torchs_allocator_and_is_freed():
     x, w = torch.randn(8192, 4096, device="cuda", requires_grad=True), torch.randn(4096, device="cuda", requires_grad=True)
     y = lt.rms_norm(x, w)
     d_y = torch.randn_like(y)
@@ -87,7 +88,7 @@ def test_workspace_is_of_torchs_allocator_and_goes_back():
 
 
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there are not two GPUs")
-def test_workspace_is_of_the_tensors_device_and_not_of_the_current_one():
+def test_workspace_is_on_the_tensors_device():
     x, w = torch.randn(512, 256, device="cuda:1", requires_grad=True), torch.randn(256, device="cuda:1", requires_grad=True)
     torch.autograd.grad(lt.rms_norm(x, w).sum(), (x, w))
     y, rstd = lt.ops.rms_norm_forward(x.detach(), w.detach(), with_rstd=True)
@@ -100,13 +101,13 @@ def test_workspace_is_of_the_tensors_device_and_not_of_the_current_one():
         torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-3)
 
 
-def test_no_memory_is_torchs_exception():
+def test_lack_of_memory_raises_torchs_exception():
     x, w = torch.randn(4096, 512, device="cuda", requires_grad=True), torch.randn(200000, 512, device="cuda", requires_grad=True)
     labels = torch.zeros(4096, dtype=torch.int64, device="cuda")
     gc.collect()
     torch.cuda.synchronize()
-    torch.cuda.empty_cache()  # what earlier tests left there would serve as workspace
-    # Gradients take 399 MiB, the logits of a chunk of 1,024 rows 781 MiB: the first fit, the workspace does not.
+    torch.cuda.empty_cache()  # memory cached by earlier tests would serve as workspace
+    # Gradients take 399 MiB and fit. Logits of a chunk of 1,024 rows take 781 MiB and do not.
     torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + 600 * 2**20) / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(torch.cuda.OutOfMemoryError):
@@ -119,7 +120,7 @@ def test_no_memory_is_torchs_exception():
 
 @pytest.mark.parametrize("name", CASES)
 def test_replay_of_a_graph(name):
-    """Forward and backward, captured after one call."""
+    """Captures forward and backward after one call."""
     wanted, others = on_gpu(name)
     _, _, upstream = run(CASES[name][0], wanted, others)
     side = torch.cuda.Stream()

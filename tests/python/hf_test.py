@@ -1,4 +1,4 @@
-"""Patched models of transformers beside their own forward, with random weights."""
+"""Compares patched models of transformers with their own forward, with random weights."""
 
 import pytest
 
@@ -22,7 +22,7 @@ def model_of(family, dtype=torch.float32, **more):
     torch.manual_seed(0)
     config = getattr(transformers, name)(**SMALL, **options, **more)
     model = transformers.AutoModelForCausalLM.from_config(config).to(dtype)
-    for parameter in model.parameters():  # norms that do something
+    for parameter in model.parameters():  # makes norm weights differ from 1
         if parameter.dim() == 1:
             parameter.data += 0.3 * torch.randn_like(parameter)
     return model
@@ -77,7 +77,7 @@ def test_number_of_items_and_shifted_labels():
         torch.testing.assert_close(output.loss, expected.loss, rtol=1e-5, atol=1e-5)
 
 
-def test_logits_are_kept_where_they_are_asked_for():
+def test_logits_are_kept_on_request():
     model, data = model_of("llama").train(), batch()
     expected = model(**data)
     ligerdsl.hf.patch(model, loss="ce")
@@ -86,7 +86,7 @@ def test_logits_are_kept_where_they_are_asked_for():
     torch.testing.assert_close(output.logits, expected.logits, rtol=1e-4, atol=1e-4)
     ligerdsl.hf.unpatch(model)
     ligerdsl.hf.patch(model)
-    assert model(input_ids=data["input_ids"]).logits.shape == (2, 9, 61)  # no labels
+    assert model(input_ids=data["input_ids"]).logits.shape == (2, 9, 61)  # without labels
     loss, *_ = model(**data, return_dict=False)
     torch.testing.assert_close(loss, expected.loss, rtol=1e-5, atol=1e-5)
     assert model(**data, logits_to_keep=2, shift_labels=data["labels"][:, -2:].contiguous()).logits.shape == (2, 2, 61)
@@ -159,7 +159,7 @@ def test_a_head_with_adapters_keeps_its_logits():
     ligerdsl.hf.unpatch(model)
 
 
-def test_what_is_not_known_is_reported():
+def test_unknown_parts_are_reported():
     config = transformers.GPT2Config(n_embd=16, n_layer=1, n_head=2, vocab_size=11)
     model = transformers.GPT2LMHeadModel(config)
     assert "family" in str(ligerdsl.hf.patch(model))
@@ -177,7 +177,7 @@ def test_what_is_not_known_is_reported():
         ligerdsl.hf.patch(None)
 
 
-def test_a_copy_of_a_patched_model_is_its_own():
+def test_copy_of_a_patched_model_is_independent():
     import copy
     import inspect
     model, data = model_of("llama").train(), batch()
@@ -194,8 +194,8 @@ def test_a_copy_of_a_patched_model_is_its_own():
     ligerdsl.hf.unpatch(model)
 
 
-def test_a_forward_that_was_there_is_kept():
-    """As tools that move weights between devices wrap it."""
+def test_wrapped_forward_is_kept():
+    """Tools that move weights between devices wrap the forward this way."""
     model, data = model_of("llama").train(), batch()
     calls = []
     original = model.forward
@@ -222,7 +222,7 @@ def test_labels_out_of_range():
 
 @pytest.mark.parametrize("modules_to_save", [None, ["lm_head"]])
 def test_adapters_of_peft(modules_to_save):
-    """Only the adapters have gradients, and with modules_to_save the head's trained copy."""
+    """Only the adapters have gradients, and with modules_to_save also the head's trained copy."""
     peft = pytest.importorskip("peft")
     torch.manual_seed(0)
     config = peft.LoraConfig(r=4, target_modules=["q_proj", "gate_proj"], modules_to_save=modules_to_save, init_lora_weights=False)
@@ -256,7 +256,7 @@ def test_compiled_without_a_graph_break():
 
 
 @pytest.mark.parametrize("family", CONFIGS)
-def test_classes_before_there_is_a_model(family):
+def test_classes_are_patched_before_a_model_exists(family):
     data = batch()
     expected, expected_gradients = gradients(model_of(family).train(), data)
     report = getattr(ligerdsl.hf, f"apply_to_{family}")()
@@ -280,7 +280,7 @@ def test_classes_before_there_is_a_model(family):
     assert {name: ligerdsl.calls(name) for name in names} == calls and output.logits is not None
 
 
-def test_classes_with_some_left_out():
+def test_classes_are_patched_in_part():
     data, reference = batch(), model_of("llama").train()
     expected = reference(**data)
     ligerdsl.hf.apply_to_llama(rms_norm=False, rope=False, loss="ce")
@@ -291,11 +291,11 @@ def test_classes_with_some_left_out():
         gained = {name: ligerdsl.calls(name) - count for name, count in before.items()}
         assert gained == {"rms_norm_forward": 0, "rope": 0, "cross_entropy": 1, "swiglu_forward": 2}
         torch.testing.assert_close(output.logits, expected.logits, rtol=1e-4, atol=1e-4)
-        report = ligerdsl.hf.patch(model)  # the rest; the loss is there already
+        report = ligerdsl.hf.patch(model)  # patches the rest; the loss is already patched
         assert "fused_linear_cross_entropy" not in report.patched and report.patched["rope"] == 1
         torch.testing.assert_close(model(**data).loss, expected.loss, rtol=1e-5, atol=1e-5)
         ligerdsl.hf.unpatch(model)
-        other = model_of("llama", hidden_act="relu").train()  # an activation that there is no kernel for
+        other = model_of("llama", hidden_act="relu").train()  # no kernel supports this activation
         before = ligerdsl.calls("swiglu_forward")
         assert torch.isfinite(other(**data).loss) and ligerdsl.calls("swiglu_forward") == before
     finally:

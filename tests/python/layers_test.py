@@ -1,4 +1,5 @@
-"""Decoder layers that are recomputed in backward as one node of autograd, beside transformers' layers under torch's checkpointing."""
+"""Decoder layers recomputed in backward as one node of autograd, compared with torch's
+checkpointing."""
 
 import copy
 import gc
@@ -23,7 +24,7 @@ PIECE = 2 * 48 * 4 * 5  # bytes of five rows in f32
 
 @pytest.fixture(autouse=True)
 def no_rotation_is_left():
-    """A model that a test leaves patched gives the rotation back when it is collected."""
+    """A patched model that is garbage collected restores the rotation."""
     yield
     gc.collect()
     assert rotation._rotations == {}
@@ -52,12 +53,12 @@ def gradients(model, data, **more):
 
 
 def nodes():
-    """How many layers went backward as one node: each has two sums with a norm."""
+    """Returns how many layers ran backward as one node: each layer has two fused add-norms."""
     return ligerdsl.calls("fused_add_rms_norm_backward") // 2
 
 
 def check(model, data, expected_nodes, rtol=1e-3, atol=1e-5, patching=None, **more):
-    """Patched and not. data: of the model's forward."""
+    """Compares a model before and after patching. `data`: arguments of the model's forward."""
     expected_loss, expected = gradients(model, data, **more)
     ligerdsl.hf.patch(model, **patching or {})
     before = nodes()
@@ -109,18 +110,19 @@ def test_kept_attention_has_no_memory_of_its_inputs():
     expected = torch.autograd.grad(attention(*leaves, 0.3), leaves, d_out)
     before = [t.clone() for t in (q, k, v)]
     for t in (q, k, v):
-        t.zero_()  # nothing but what backward is given counts
+        t.zero_()  # backward must use only its arguments
     for one, other in zip(kept.backward(*before, d_out), expected):
         torch.testing.assert_close(one, other)
 
 
-def test_as_many_heads_of_keys():
+def test_equally_many_heads_of_queries_and_keys():
     check(model_of(num_key_value_heads=4), batch(), 3, patching={"keep_attention": 1})
 
 
 @pytest.mark.parametrize("join", [False, True])
-def test_gradients_of_attention_that_lie_otherwise(join):
-    """Keys of the math back end come transposed where no head serves several."""
+def test_transposed_gradients_of_attention(join):
+    """The math back end gives transposed gradients of keys if no head of keys serves several
+    queries."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
     with sdpa_kernel(SDPBackend.MATH):
         check(model_of(num_key_value_heads=4), batch(), 3, patching={"join_weights": join})
@@ -139,7 +141,7 @@ def test_frozen_weights(join):
     check(model, batch(), 1)
 
 
-def test_bfloat16_is_as_near_to_float32():
+def test_bfloat16_is_equally_close_to_float32():
     model, exact = model_of(dtype=torch.bfloat16), model_of()
     exact.load_state_dict(model.state_dict())
     _, reference = gradients(exact, batch())
@@ -152,7 +154,7 @@ def test_bfloat16_is_as_near_to_float32():
     assert distance(ours) < 1.1 * distance(theirs)
 
 
-def test_attention_runs_once_where_its_output_is_kept(monkeypatch):
+def test_attention_runs_once_if_its_output_is_kept(monkeypatch):
     from ligerdsl.hf import layer
     forwards, attention = [], layer.attention
     monkeypatch.setattr(layer, "attention", lambda *arguments: forwards.append(1) or attention(*arguments))
@@ -204,8 +206,8 @@ def adapter(model):
 
 
 @pytest.mark.parametrize("change, expected", [(hook_within, 2), (hook_of_a_part, 2), (adapter, 2)])
-def test_what_a_layer_has_else_is_respected(change, expected):
-    """It runs under torch's checkpointing."""
+def test_other_parts_of_a_layer_are_respected(change, expected):
+    """The layer runs under torch's checkpointing."""
     model = model_of()
     change(model)
     check(model, batch(), expected)
@@ -222,7 +224,7 @@ def test_changed_after_patching():
     ligerdsl.hf.unpatch(model)
 
 
-def test_calls_that_are_more_than_a_causal_step():
+def test_calls_beyond_a_causal_step():
     data = batch()
     mask = torch.ones_like(data["input_ids"])
     mask[0, :3] = 0
@@ -270,7 +272,7 @@ def test_compiled_layers():
     ligerdsl.hf.patch(model)
     torch._dynamo.reset()
     if torch.cuda.is_available():
-        torch.cuda.init()  # dynamo asks for its random state, and torch's checkpointing refuses a device that comes up within a layer
+        torch.cuda.init()  # dynamo asks for its random state, and torch's checkpointing refuses a device initialised inside a layer
     for layer in model.model.layers:
         layer.compile(backend="aot_eager")
     before = nodes()
@@ -304,7 +306,7 @@ def are_neighbours(*weights):
 
 
 def products_of_both(model, data):
-    """In the forward; as many in the backward, with the gradients."""
+    """Returns the calls in the forward pass; the backward pass makes equally many."""
     calls = lambda: (ligerdsl.calls("gated_matmul_nt"), ligerdsl.calls("gated_matmul_nt_backward"))
     before = calls()
     gradients(model, data)
@@ -313,7 +315,7 @@ def products_of_both(model, data):
     return forward
 
 
-def test_weights_become_neighbours():
+def test_joined_weights_become_contiguous():
     model, data = model_of(), batch()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     held = dict(model.named_parameters())
@@ -352,7 +354,7 @@ def test_weights_become_neighbours():
 
 
 @pytest.mark.parametrize("join", [False, True])
-def test_how_many_products_make_queries_keys_and_values(join, monkeypatch):
+def test_number_of_matmuls_for_queries_keys_and_values(join, monkeypatch):
     from ligerdsl.hf import layer
     model, rows, linear = model_of(), [], layer.linear
     ligerdsl.hf.patch(model, join_weights=join)
@@ -363,8 +365,8 @@ def test_how_many_products_make_queries_keys_and_values(join, monkeypatch):
     assert rows.count(together) == (6 if join else 0), "forward and backward of three layers"
 
 
-def test_weights_that_are_no_neighbours_any_more():
-    model, data = model_of(num_key_value_heads=4), batch()  # q, k and v are squares
+def test_separated_weights_are_detected():
+    model, data = model_of(num_key_value_heads=4), batch()  # q, k and v are square
     ligerdsl.hf.patch(model, join_weights=True)
     first, second, third = (layer.self_attn for layer in model.model.layers)
     first.v_proj.weight.data = first.v_proj.weight.data.t()
@@ -381,7 +383,7 @@ def test_weights_that_are_no_neighbours_any_more():
     assert not any(are_neighbours(part.q_proj.weight, part.k_proj.weight) for part in (first, second, third))
 
 
-def test_weights_part_where_others_have_taken_the_layer():
+def test_unpatching_separates_weights_of_a_replaced_layer():
     model = model_of()
     ligerdsl.hf.patch(model, join_weights=True)
     mlp = model.model.layers[0].mlp
@@ -391,7 +393,7 @@ def test_weights_part_where_others_have_taken_the_layer():
     assert not are_neighbours(gate, up)
 
 
-def test_a_model_comes_to_its_device_after_it_was_patched(monkeypatch):
+def test_model_moves_to_its_device_after_patching(monkeypatch):
     model = model_of()
     ligerdsl.hf.patch(model)
     assert products_of_both(model, batch()) == 0
@@ -399,8 +401,8 @@ def test_a_model_comes_to_its_device_after_it_was_patched(monkeypatch):
     assert products_of_both(model, batch()) == 3
 
 
-def test_neighbours_are_saved_each(tmp_path):
-    """By those that tell tensors apart by their storages."""
+def test_joined_weights_are_saved_separately(tmp_path):
+    """Savers that identify tensors by their storages must save each weight."""
     model = model_of()
     before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     ligerdsl.hf.patch(model, join_weights=True)
@@ -429,7 +431,7 @@ def test_neighbours_are_saved_each(tmp_path):
             assert torch.equal(parameter, before[name]), name
 
 
-def test_weights_in_a_buffer_of_others_stay_there():
+def test_weights_in_a_foreign_buffer_stay_there():
     model = model_of()
     parameters = [layer.mlp.gate_proj.weight for layer in model.model.layers] + [layer.mlp.up_proj.weight for layer in model.model.layers]
     flat = torch.cat([parameter.detach().flatten() for parameter in parameters])
@@ -452,7 +454,7 @@ def test_bad_options():
         ligerdsl.hf.patch(model, mlp_piece_bytes=-1)
 
 
-# Llama-3.2-1B in bf16.
+# Sizes of Llama-3.2-1B in bf16.
 LAYERS, HIDDEN, WIDE, CLASSES, WEIGHTS = 16, 2048, 8192, 128256, 2_471_628_800
 HEAD = 2 * CLASSES * HIDDEN
 OTHERS = WEIGHTS - HEAD
@@ -463,7 +465,7 @@ def limit(rows, others=OTHERS):
     return head_limit(rows, LAYERS, HIDDEN, WIDE, 2, PIECE_ROWS, CLASSES, others)
 
 
-def test_the_head_takes_no_more_than_backward_will():
+def test_head_needs_no_more_memory_than_backward():
     assert PIECE_ROWS == 16384
     peak = lambda rows: WEIGHTS + (LAYERS + 4) * rows * HIDDEN * 2 + HEAD + (limit(rows) or 2.19e9)
     end = lambda rows: 2 * WEIGHTS + max(HEAD, rows * 2 * (8 * HIDDEN + 4 * WIDE))

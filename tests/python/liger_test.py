@@ -1,4 +1,4 @@
-"""Liger-Kernel's own functions and modules with LIGER_KERNEL_IMPL=ligerdsl, beside torch."""
+"""Compares Liger-Kernel's functions and modules under LIGER_KERNEL_IMPL=ligerdsl with torch."""
 
 import importlib
 import os
@@ -25,7 +25,10 @@ def leaf(*shape):
 
 
 def compare(ours, reference, *inputs, calls, rtol=1e-4, atol=1e-5):
-    """Outputs and gradients; `calls`: the library's operation that must have run. Liger's Functions may overwrite their arguments."""
+    """Compares outputs and gradients; the operation `calls` must have run.
+
+    The tensors are copied, because Liger's Functions may overwrite their arguments.
+    """
     copies = [t.detach().clone().requires_grad_(t.requires_grad) if isinstance(t, torch.Tensor) else t for t in inputs]
     before = ligerdsl.calls(calls)
     outputs, expected = ours(*[t * 1 if isinstance(t, torch.Tensor) and t.requires_grad else t for t in copies]), reference(*inputs)
@@ -40,7 +43,7 @@ def compare(ours, reference, *inputs, calls, rtol=1e-4, atol=1e-5):
         torch.testing.assert_close(one, other, rtol=rtol, atol=atol)
 
 
-def test_coverage_says_what_is_whose():
+def test_coverage_names_the_owner_of_each_function():
     table = ligerdsl.liger.coverage()
     ours = ["RMSNorm", "FusedAddRMSNorm", "LayerNorm", "GroupNorm", "ModulatedRMSNorm", "PolyNorm", "DyT", "SiLUMul", "FusedGateUpSiLUMul", "GELUMul",
             "ReLUSquared", "Rope", "Llama4Rope", "Qwen2VLMRope", "Softmax", "Sparsemax", "Embedding", "CrossEntropy", "FusedLinearCrossEntropy",
@@ -73,7 +76,10 @@ def test_norms():
 @pytest.mark.parametrize("rows", ["global", "batch"])
 @pytest.mark.parametrize("casting", ["llama", "gemma"])
 def test_bf16_gradients_of_a_modulated_norm_are_nearer_to_float64_than_torchs(shape, rows, casting):
-    """Liger's suite compares them with torch's, which rounds each product to bf16 before it adds (liger_suite/modulated_gradients.py)."""
+    """Liger's suite compares with torch, which rounds each product to bf16 before it adds.
+
+    See liger_suite/modulated_gradients.py.
+    """
     import liger_suite.modulated_gradients as suite
     offset = 1.0 if casting == "gemma" else 0.0
     bf16 = lambda *sizes: torch.randn(*sizes).bfloat16()
@@ -96,9 +102,9 @@ def test_bf16_gradients_of_a_modulated_norm_are_nearer_to_float64_than_torchs(sh
     exact = suite.gradients(x, weight, scale, shift, d_y, offset=offset)
     for name, found, torchs, right in list(zip(("x", "weight", "scale", "shift"), ours, gradients(reference), exact))[1:]:
         wrong, torchs_wrong = ((t.double() - right).norm() / right.norm() for t in (found, torchs))
-        assert wrong < 4e-3, name  # one rounding to bf16, and in Llama's form that of each normalised element
+        assert wrong < 4e-3, name  # one rounding to bf16, and in Llama's form also that of each normalised element
         assert wrong <= torchs_wrong * 1.02, name
-    # torch's errors are those that the suite trips over: of scale, more than twice what one rounding leaves.
+    # torch's errors make the suite fail: that of scale is larger than one rounding explains.
     one_rounding = (exact[2].bfloat16().double() - exact[2]).norm()
     assert (gradients(reference)[2].double() - exact[2]).norm() > 1.2 * one_rounding
 
@@ -117,7 +123,7 @@ def test_rope():
 
 
 def test_rope_of_an_odd_head():
-    """Tables may be wider than a head; of an odd head the last column stays as it is."""
+    """Tables may be wider than a head. The last column of an odd head stays unchanged."""
     angles = torch.rand(1, 5, 4) * 6
     cos, sin = (torch.cat([t, t], -1) for t in (angles.cos(), angles.sin()))
 
@@ -243,7 +249,7 @@ def test_vocab_parallel_cross_entropy_of_one_rank():
 
 
 def test_patch_of_megatron(monkeypatch):
-    """What apply_liger_kernel_to_megatron puts into a module of Megatron's, of which there is a stand-in."""
+    """apply_liger_kernel_to_megatron patches a fake module of Megatron."""
     import sys
     import types
     megatron = pytest.importorskip("liger_kernel.megatron")
@@ -258,7 +264,7 @@ def test_patch_of_megatron(monkeypatch):
     megatron.apply_liger_kernel_to_megatron(rms_norm=False, cross_entropy=False, swiglu=True)
     compare(fused.SwiGLUFunction.apply, lambda x: F.silu(x[..., :8]) * x[..., 8:], leaf(6, 16), calls="swiglu_forward")
     from liger_kernel.ops.swiglu import LigerFusedGateUpSiLUMulFunction
-    assert LigerFusedGateUpSiLUMulFunction.__module__ == "liger_kernel.ops.swiglu"  # where Liger's own is defined it stays
+    assert LigerFusedGateUpSiLUMulFunction.__module__ == "liger_kernel.ops.swiglu"  # the module that defines Liger's Function keeps it
 
 
 def test_others():
@@ -285,13 +291,13 @@ def test_dispatched_operations():
     table = {name: owner for name, owner in ligerdsl.liger.coverage().items() if name.startswith("dispatch: ")}
     assert table["dispatch: fused_linear_jsd"] == "ligerdsl"
     assert {name for name, owner in table.items() if owner == "liger"} == {
-        "dispatch: cross_entropy_loss_and_grad", "dispatch: jsd_loss_and_grad", "dispatch: kl_loss_and_grad"}  # steps of Liger's own Functions
+        "dispatch: cross_entropy_loss_and_grad", "dispatch: jsd_loss_and_grad", "dispatch: kl_loss_and_grad"}  # steps inside Liger's own Functions
     with pytest.warns(UserWarning, match="ligerdsl has no jsd_loss_and_grad"):
         importlib.import_module("liger_kernel.backends.dispatch").resolve_impl("jsd_loss_and_grad")
 
 
 class Residual(torch.nn.Module):
-    """x + norm(linear(x)): the sum's gradient is one tensor for both terms."""
+    """x + norm(linear(x)): both terms of the sum share one gradient tensor."""
 
     def __init__(self, norm):
         super().__init__()
@@ -301,7 +307,7 @@ class Residual(torch.nn.Module):
         return x + self.norm(self.linear(x))
 
 
-def test_a_norm_in_place_keeps_a_gradient_that_others_read():
+def test_in_place_norm_keeps_a_shared_gradient():
     ours = Residual(liger.LigerRMSNorm(16, in_place=True))
     reference = Residual(torch.nn.RMSNorm(16, eps=1e-6))
     reference.load_state_dict(ours.state_dict())
@@ -313,7 +319,8 @@ def test_a_norm_in_place_keeps_a_gradient_that_others_read():
 
 
 def test_glm4v_through_ligers_patch():
-    """Liger 0.8.5 puts norms in place behind attention and the MLP of this model, where the residual stream has the same gradient."""
+    """Liger 0.8.5 makes norms after attention and the MLP in-place, although the residual shares
+    their gradient."""
     transformers = pytest.importorskip("transformers")
     text = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
                 max_position_embeddings=64, pad_token_id=0, rope_parameters={"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4})
@@ -339,7 +346,7 @@ def test_glm4v_through_ligers_patch():
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="Liger's own kernels run on a GPU")
-def test_a_kernel_that_only_liger_has_says_what_it_needs():
+def test_kernel_missing_here_names_its_requirement():
     with pytest.raises(ligerdsl.NotSupported, match="LigerFusedMoEFunction: ligerdsl has no kernel for it.*needs a GPU"):
         liger_ops = importlib.import_module("liger_kernel.ops")
         liger_ops.LigerFusedMoEFunction.apply(torch.randn(4, 8), torch.randn(2, 16, 8), torch.randn(2, 8, 8),

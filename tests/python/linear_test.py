@@ -1,4 +1,5 @@
-"""linear and matmul: dtypes, layouts, frozen factors, autocast, main_grad; cases.py has their float64 references."""
+"""linear and matmul: dtypes, layouts, frozen operands, autocast, main_grad; cases.py has the
+references."""
 
 import itertools
 
@@ -20,13 +21,13 @@ def leaf(*shape, dtype=torch.float32, scale=0.5):
 
 
 def reference(function, *tensors):
-    """In float64, of leaves with the same values."""
+    """Evaluates the function in float64 on leaves with the same values."""
     inputs = [t if t is None else t.detach().double().requires_grad_() for t in tensors]
     return function(*inputs), [t for t in inputs if t is not None]
 
 
 def close(one, other, dtype):
-    """Within what rounding results, and once what is between, to the dtype gives."""
+    """Compares within the error of rounding results, and one intermediate, to the dtype."""
     tolerance = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
     torch.testing.assert_close(one.double(), other, rtol=tolerance, atol=tolerance * max([1.0, *other.abs().flatten().tolist()]))
 
@@ -34,7 +35,7 @@ def close(one, other, dtype):
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 @pytest.mark.parametrize("bias_dtype", [None, torch.float32, "x's"])
-def test_linear_is_torchs(activation, dtype, bias_dtype):
+def test_linear_matches_torch(activation, dtype, bias_dtype):
     x, w = leaf(2, 7, 24, dtype=dtype), leaf(10, 24, dtype=dtype)
     bias = None if bias_dtype is None else leaf(10, dtype=dtype if bias_dtype == "x's" else bias_dtype)
     expected, doubles = reference(lambda x, w, b=None: ACTIVATIONS[activation](F.linear(x, w, b)), x, w, bias)
@@ -53,7 +54,7 @@ def test_linear_is_torchs(activation, dtype, bias_dtype):
 
 @pytest.mark.parametrize("needed", [needed for needed in itertools.product([False, True], repeat=3) if any(needed)], ids=str)
 @pytest.mark.parametrize("activation", [None, "silu", "relu"])
-def test_frozen_inputs_have_no_gradients_and_cost_no_product(needed, activation):
+def test_frozen_inputs_have_no_gradients_and_cost_no_matmul(needed, activation):
     x, w, b = (t.detach().requires_grad_(each) for t, each in zip((leaf(6, 8), leaf(5, 8), leaf(5)), needed))
     expected, doubles = reference(lambda x, w, b: ACTIVATIONS[activation](F.linear(x, w, b)), x, w, b)
     y = lt.linear(x, w, b, activation)
@@ -76,7 +77,7 @@ SHAPES = [((4, 6), (6, 5)), ((2, 3, 4, 6), (6, 5)), ((3, 4, 6), (3, 6, 5)), ((2,
 @pytest.mark.parametrize("b_transposed", [False, True])
 @pytest.mark.parametrize("shapes", SHAPES, ids=str)
 @pytest.mark.filterwarnings("ignore::ligerdsl.errors.CopyWarning")
-def test_matmul_is_torchs(shapes, a_transposed, b_transposed):
+def test_matmul_matches_torch(shapes, a_transposed, b_transposed):
     leaves = [leaf(*(shape[:-2] + shape[:-3:-1] if flipped and len(shape) > 1 else shape)) for shape, flipped in zip(shapes, (a_transposed, b_transposed))]
     through = lambda function: lambda a, b: function(*(t.mT if flipped and t.dim() > 1 else t for t, flipped in zip((a, b), (a_transposed, b_transposed))))
     expected, doubles = reference(through(torch.matmul), *leaves)
@@ -144,7 +145,7 @@ def test_bad_input(call, kind, words):
 @pytest.mark.parametrize("function, shapes", [
     (lambda x, w, b: lt.linear(x, w, b, "silu"), [(6, 8), (5, 8), (5,)]), (lambda x, w, b: lt.linear(x.mT, w.mT, b, "relu"), [(8, 6), (8, 5), (5,)]),
     (lambda a, b: lt.matmul(a, b), [(3, 6, 8), (3, 8, 5)]), (lambda a, b: lt.matmul(a.mT, b.mT), [(8, 6), (5, 8)])])
-def test_compiled_with_inductor_it_is_the_same(function, shapes):
+def test_inductor_gives_equal_results(function, shapes):
     torch._dynamo.reset()
     tensors = [leaf(*shape) for shape in shapes]
     compiled = torch.compile(function, fullgraph=True)

@@ -1,4 +1,4 @@
-"""Modules and the optimiser."""
+"""Tests of the modules and of the optimiser."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def pair(ours, theirs):
     lambda: (*pair(lt.GroupNorm(4, 8), torch.nn.GroupNorm(4, 8)), lambda: torch.randn(3, 8, 5)),
     lambda: (*pair(lt.Embedding(9, 4, padding_idx=1), torch.nn.Embedding(9, 4, padding_idx=1)), lambda: torch.tensor([1, 0, 8])),
 ])
-def test_a_module_is_torchs(make):
+def test_module_matches_torch(make):
     ours, theirs, data = make()
     batch = data()
     one, other = ours(batch), theirs(batch)
@@ -124,7 +124,7 @@ def test_clipped_step_with_nonfinite_gradient_changes_nothing(poison, capturable
     assert int(optimiser.skipped_steps()) == 2
     assert not same(before, everything(optimiser, parameters))
 
-    reference = parameters_with_gradients()  # two steps that nothing was left out of
+    reference = parameters_with_gradients()  # two steps without a skipped one
     theirs = lt.AdamW(reference, lr=0.1, master_weights=True)
     for _ in range(2):
         for parameter, good in zip(reference, parameters_with_gradients()):
@@ -216,9 +216,9 @@ def test_adamw_with_master_weights():
     assert torch.equal(restored.state[rounded]["master"], ours.state[rounded]["master"])
 
 
-def test_an_optimiser_step_is_a_change():
+def test_optimiser_step_bumps_versions():
     parameter = torch.nn.Parameter(torch.randn(4))
-    y = lt.softmax(parameter)  # saved
+    y = lt.softmax(parameter)  # saves the parameter
     product = (parameter * parameter).sum()
     parameter.grad = torch.randn(4)
     lt.AdamW([parameter]).step()
@@ -243,7 +243,7 @@ def test_clip_grad_norm(mixed):
     assert lt.clip_grad_norm_([], 1.0) == 0
 
 
-def test_a_factor_for_the_step():
+def test_step_takes_a_gradient_factor():
     one, other = torch.nn.Parameter(torch.ones(6)), torch.nn.Parameter(torch.ones(6))
     one.grad, other.grad = torch.full((6,), 3.0), torch.full((6,), 3.0)
     norm, factor = lt.global_norm([one.grad], 1.0)

@@ -1,4 +1,4 @@
-"""The package where torch is not: NumPy's arrays, errors, authors' kernels."""
+"""The package without torch: NumPy arrays, errors, authors' kernels."""
 
 import ctypes
 import json
@@ -72,7 +72,7 @@ def test_list_of_arrays():
     assert nonfinite == 0
 
 
-def test_every_function_says_what_it_takes():
+def test_every_function_documents_its_parameters():
     table = [name for name in ops.__all__]
     assert len(table) > 40
     for name in table:
@@ -108,7 +108,7 @@ def test_counts_calls():
 def test_bad_input(call, kind, words):
     with pytest.raises(kind, match=words.replace("(", r"\(")):
         call()
-    ops.vector_add(random(3), random(3))  # nothing is left behind
+    ops.vector_add(random(3), random(3))  # the failed call left no state
 
 
 def test_read_only_arrays_are_read_and_not_written():
@@ -120,14 +120,14 @@ def test_read_only_arrays_are_read_and_not_written():
         ops.softmax_forward(y, y=x)
 
 
-def test_an_error_has_its_status():
+def test_errors_have_a_status():
     with pytest.raises(ligerdsl.Error) as caught:
         ops.rms_norm_forward(random(2, 4), random(5))
     assert (caught.value.status, caught.value.name) == (2002, "INVALID_SHAPE")
 
 
-def test_any_object_is_refused_or_used():
-    """Nothing that is passed ends the interpreter."""
+def test_any_object_is_refused_or_accepted():
+    """No argument crashes the interpreter."""
     from ligerdsl import _bind
     odd = [None, 1, -1.5, "x", b"x", [], (), {}, object(), random(2, 4), random(4), np.zeros((0, 4), np.float32), np.int64(3), type,
            np.zeros(3, "U1"), np.array(1.0), 2**70, float("inf"), lambda: 0]
@@ -159,7 +159,7 @@ def test_any_object_is_refused_or_used():
 
 
 class Exported:
-    """An array of another library, by __dlpack__ alone."""
+    """An array of another library with only __dlpack__."""
 
     def __init__(self, array, device=(1, 0)):
         self.array, self.device = array, device
@@ -191,7 +191,7 @@ class _Managed(ctypes.Structure):
 
 
 class Described:
-    """An array whose DLPack description is what the test says. It has 4 x 8 elements of f32."""
+    """An array of 4 x 8 f32 elements whose DLPack description each test changes."""
 
     def __init__(self, **fields):
         self.memory = np.zeros((4, 8), np.float32)
@@ -217,8 +217,8 @@ class Described:
     ({"lanes": 0}, "expected elements of 1 lane, got 0"), ({"data": None}, "data is NULL"), ({"bits": 33}, "33 bits"), ({"code": 17}, "dtype"),
     ({"device": (ctypes.c_int32 * 2)(2, 0)}, "__dlpack__ did not"), ({"shape": (2**60, 8)}, "elements"), ({"strides": (2**62, 1)}, "strides"),
     ({"byte_offset": 2**63}, "byte_offset")])
-def test_descriptions_that_cannot_be(fields, words):
-    """Each is refused in a sentence, by operations, by what looks at arrays, and by what checks them; no memory is taken for it."""
+def test_invalid_descriptions_are_refused(fields, words):
+    """Invalid descriptions are refused with a message and without allocating memory for them."""
     from ligerdsl import _bind
     array = Described(**{name: value for name, value in fields.items() if name != "shape_pointer"})
     if "shape_pointer" in fields:
@@ -235,7 +235,7 @@ def test_descriptions_that_cannot_be(fields, words):
 
 
 @pytest.mark.parametrize("fields, shape", [({"strides_pointer": None}, (4, 8)), ({"shape": (0, 8), "data": None}, (0, 8)), ({"ndim": 0}, ())])
-def test_descriptions_that_are_odd_and_right(fields, shape):
+def test_unusual_valid_descriptions_are_accepted(fields, shape):
     from ligerdsl import _bind
     array = Described(**{name: value for name, value in fields.items() if name != "strides_pointer"})
     if "strides_pointer" in fields:
@@ -246,7 +246,7 @@ def test_descriptions_that_are_odd_and_right(fields, shape):
 
 
 def test_fork():
-    """A child of a process that has a context computes, too."""
+    """A forked child of a process with a context can compute."""
     expected = ops.softmax_forward(random(3, 5))
     reader, writer = os.pipe()
     child = os.fork()

@@ -1,4 +1,5 @@
-"""torch.ops.ligerdsl.*: torch's own checks of every operator, and torch.compile of every function without a graph break."""
+"""torch.ops.ligerdsl.*: opcheck of every operator, and torch.compile of every function without a
+graph break."""
 
 import pytest
 
@@ -12,7 +13,8 @@ from cases import CASES, inputs_of, outputs_of
 
 
 class Recorder(TorchDispatchMode):
-    """The calls of this package's operators, with arguments that nothing else holds."""
+    """Records the calls of this package's operators, with arguments that nothing else
+    references."""
 
     def __init__(self):
         super().__init__()
@@ -26,7 +28,7 @@ class Recorder(TorchDispatchMode):
 
 
 def accumulating(function, args, kwargs):
-    """The call of NAME_ that adds to what NAME made, or None."""
+    """Returns the call of NAME_ that adds to the result of NAME, or None."""
     name = function._schema.name.split("::")[1] + "_"
     if not hasattr(torch.ops.ligerdsl, name):
         return None
@@ -50,7 +52,7 @@ def accumulating(function, args, kwargs):
 
 
 def by_hand():
-    """Operators that no function with autograd calls."""
+    """Returns calls of operators that no function with autograd uses."""
     ops, x, labels = torch.ops.ligerdsl, torch.randn(4, 6), torch.tensor([0, 5, -100, 2])
     partials = ops.vocab_parallel_cross_entropy_partials(x, labels)
     product = lambda a, b, c=(4, 5): ((torch.randn(a), torch.randn(b), torch.randn(5), torch.randn(c)), {"alpha": 0.5, "beta": 2.0})
@@ -89,7 +91,7 @@ checked = set()
 def check(function, args, kwargs):
     utils = ["test_schema", "test_autograd_registration", "test_faketensor", "test_aot_dispatch_dynamic"]
     if any(isinstance(a, torch.Tensor) and a.dtype == torch.float8_e4m3fn for a in args):
-        utils.remove("test_schema")  # it multiplies the arguments, which torch does not for fp8
+        utils.remove("test_schema")  # it multiplies the arguments, which torch cannot do in fp8
     torch.library.opcheck(function, args, kwargs, test_utils=utils)
     checked.add(function._schema.name.split("::")[1])
 
@@ -167,7 +169,7 @@ def test_fake_tensors():
         ligerdsl.ops.softmax_forward(x, y=x)
 
 
-def test_a_subclass_that_only_has_another_name():
+def test_plain_tensor_subclass_is_accepted():
     class Named(torch.Tensor):
         pass
 

@@ -1,4 +1,5 @@
-"""Patched models beside what else changes a model: new heads, adapters, trainers, hooks, pickles, losses."""
+"""Patched models together with other changes of a model: heads, adapters, trainers, hooks, pickles,
+losses."""
 
 import copy
 import functools
@@ -30,7 +31,7 @@ def untied():
 
 
 def assert_same_step(found, expected):
-    """Losses and gradients of two steps."""
+    """Compares losses and gradients of two steps."""
     (output, gradients_found), (reference, gradients_expected) = found, expected
     torch.testing.assert_close(output.loss, reference.loss, rtol=1e-5, atol=1e-5)
     assert gradients_found.keys() == gradients_expected.keys()
@@ -39,13 +40,13 @@ def assert_same_step(found, expected):
 
 
 def calls_of(model, data, operation=FUSED, **more):
-    """A step, and how often it called the operation."""
+    """Runs a step; returns it and the number of its calls of the operation."""
     before = ligerdsl.calls(operation)
     step = gradients(model, data, **more)
     return step, ligerdsl.calls(operation) - before
 
 
-# ---- The head changes after the patch ---------------------------------------------------------------------------------
+# ---- Changes of the head after the patch ------------------------------------------------------
 
 def test_resized_embeddings_keep_the_fused_head():
     model, data = untied(), batch()
@@ -107,10 +108,10 @@ def test_head_with_an_adapter_warns_once():
     ligerdsl.unpatch(model)
 
 
-# ---- Trainers that bring a head of their own --------------------------------------------------------------------------
+# ---- Trainers with a head of their own --------------------------------------------------------
 
 def add_trainers_head(model):
-    """The protocol of TRL 1.16's add_fused_lm_head: a forward of the instance around the one that was there."""
+    """Wraps the instance's forward as add_fused_lm_head of TRL 1.16 does."""
     original = model.forward
 
     @functools.wraps(type(model).forward)
@@ -126,7 +127,7 @@ def add_trainers_head(model):
 
 
 @pytest.mark.parametrize("order", ["patched first", "trainer first"])
-def test_head_of_a_trainer_gets_its_calls(order):
+def test_trainers_head_gets_its_calls(order):
     model, data = untied(), batch()
     expected = gradients(model, data)
     if order == "trainer first":
@@ -168,7 +169,7 @@ def test_unknown_keywords_go_to_the_original_forward(monkeypatch):
     ligerdsl.unpatch(model)
 
 
-# ---- Copies and pickles -----------------------------------------------------------------------------------------------
+# ---- Copies and pickles -----------------------------------------------------------------------
 
 LOADER = """
 import importlib.util, sys
@@ -251,7 +252,7 @@ def test_copies_and_pickles_have_steps_of_their_own(family):
     assert family not in rotation._rotations
 
 
-def test_the_rotation_goes_back_with_its_last_user():
+def test_last_unpatch_restores_the_rotation():
     original = modeling_llama.apply_rotary_pos_emb
     model, other = untied(), untied()
     ligerdsl.patch(model)
@@ -263,10 +264,11 @@ def test_the_rotation_goes_back_with_its_last_user():
     assert modeling_llama.apply_rotary_pos_emb is original
 
 
-# ---- accelerate's hooks -----------------------------------------------------------------------------------------------
+# ---- Hooks of accelerate ----------------------------------------------------------------------
 
 def add_counters(model):
-    """Hooks on the model, a layer, a norm, an MLP and the head; a list of what they saw."""
+    """Adds hooks to the model, a layer, a norm, an MLP and the head; returns the list of their
+    calls."""
     hooks = pytest.importorskip("accelerate.hooks")
 
     class Counter(hooks.ModelHook):
@@ -318,7 +320,7 @@ def test_hooks_of_accelerate_run(order, checkpointing):
 
 @pytest.mark.parametrize("order", ["patched first", "offloaded first"])
 @pytest.mark.parametrize("where", ["cpu", "disk"])
-def test_offloaded_parameters_are_there_when_they_are_needed(order, where, tmp_path):
+def test_offloaded_parameters_are_loaded_in_time(order, where, tmp_path):
     accelerate = pytest.importorskip("accelerate")
     model, data = untied(), batch()
     for name, parameter in model.named_parameters():
@@ -354,7 +356,7 @@ def test_a_replaced_forward_of_a_norm_is_kept_and_reported():
     ligerdsl.unpatch(model)
 
 
-# ---- The loss changes after the patch ---------------------------------------------------------------------------------
+# ---- Changes of the loss after the patch ------------------------------------------------------
 
 def own_loss(logits, labels, vocab_size, **_):
     return logits.square().mean()
@@ -386,10 +388,10 @@ def test_a_loss_type_that_is_set_after_the_patch_is_used():
     ligerdsl.unpatch(model)
 
 
-# ---- Heads that are not patched ---------------------------------------------------------------------------------------
+# ---- Heads that are not patched ---------------------------------------------------------------
 
 class Renamed(transformers.LlamaForCausalLM):
-    """Keeps the forward of its base class."""
+    """A subclass that keeps the forward of its base class."""
 
 
 class Rewritten(transformers.LlamaForCausalLM):
@@ -436,7 +438,7 @@ TEXT = dict(vocab_size=61, hidden_size=32, intermediate_size=48, num_hidden_laye
 VISION = dict(hidden_size=16, intermediate_size=24, num_hidden_layers=1, num_attention_heads=2, image_size=8, patch_size=4, num_channels=3)
 CLIP = {"model_type": "clip_vision_model", **VISION}
 IMAGE_TOKENS = 4  # patches of an image
-# Name of the class: configuration, arguments of it.
+# Name of the class: its configuration and further arguments.
 VISION_LANGUAGE = {
     "Gemma3": dict(text_config=TEXT, vision_config=VISION, mm_tokens_per_image=IMAGE_TOKENS),
     "Llava": dict(text_config={"model_type": "llama", **TEXT}, vision_config=CLIP),
@@ -499,7 +501,7 @@ def test_an_unknown_family_warns_once_and_names_the_other_way():
         ligerdsl.patch(models[1])
 
 
-# ---- What a user's editor sees ----------------------------------------------------------------------------------------
+# ---- Completion of names in an editor ---------------------------------------------------------
 
 def test_names_can_be_completed():
     assert {"patch", "unpatch", "ops"} <= set(dir(ligerdsl))

@@ -1,4 +1,5 @@
-"""The processes of tests that need several: a CPU's with gloo, or one for each GPU with NCCL where there are enough."""
+"""Starts several processes: on a CPU with gloo, or one per GPU with NCCL if there are enough
+GPUs."""
 
 import os
 import socket
@@ -12,7 +13,7 @@ KIND = "cuda" if torch.cuda.device_count() >= COUNT else "cpu"
 
 
 def spawn(work, *arguments):
-    """work(rank, port, *arguments) in each."""
+    """Calls work(rank, port, *arguments) in each process."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -20,7 +21,7 @@ def spawn(work, *arguments):
 
 
 def begin(rank, port, *modules):
-    """The tensors that `modules` hold move to this process's device, where new ones are made from now on."""
+    """Makes this process's device the default, and moves tensors of `modules` to it."""
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
     if KIND == "cuda":
         torch.cuda.set_device(rank)

@@ -1,4 +1,5 @@
-"""Second derivatives: every Function of the package raises or is right, whatever asks for them."""
+"""Second derivatives: every Function of the package either raises or is right, for every kind of
+caller."""
 
 import pkgutil
 import importlib
@@ -15,11 +16,11 @@ LABELS = torch.tensor([[3, 0, -100], [9, 5, 1]])
 
 
 def dropped(x):
-    """The mask is a constant, which a run on ones shows."""
+    """The mask is a constant; a run on ones computes it."""
     return x * lt.dropout(torch.ones(x.shape), 0.3, seed=7)
 
 
-# Functions and options that cases.py has no entry for; as there.
+# Functions and options without an entry in cases.py, in its format.
 MORE = {
     "dropout": (lambda x, r: lt.dropout(x, 0.3, residual=r, seed=7), lambda x, r: dropped(x) + r, lambda: [tensor(4, 8), tensor(4, 8)], list),
     "rms_norm in place": (lambda x, w: lt.rms_norm(x, w, in_place=True), CASES["rms_norm"][1], lambda: [tensor(4, 8), tensor(8)], list),
@@ -46,7 +47,7 @@ ALL = CASES | MORE
 
 
 def make(name, dtype=torch.float32):
-    """Inputs that may need gradients, and others."""
+    """Returns inputs that may need gradients, and others."""
     _, _, first, second = ALL[name]
     torch.manual_seed(3)
     cast = lambda t: t.to(dtype) if t.is_floating_point() else t
@@ -54,10 +55,13 @@ def make(name, dtype=torch.float32):
 
 
 def set_up(name, function, inputs, others, needed, dtype=torch.float32):
-    """Inputs and upstream gradients, which all need gradients, the inputs' gradients with a graph, and random factors of these."""
+    """Makes inputs and upstream gradients that need gradients.
+
+    Returns them with the inputs' gradients, which have a graph, and random weights for those.
+    """
     inputs = [t.detach().to(dtype).requires_grad_(i in needed) for i, t in enumerate(inputs)]
     outputs = outputs_of(function(*inputs, *others))
-    if name.startswith("rope"):  # each output is of one input
+    if name.startswith("rope"):  # each output depends on one input
         outputs = [o for i, o in enumerate(outputs) if i in needed]
     if name.startswith("fused_add") and not {0, 1} & set(needed):  # the sum does not depend on weight and bias
         outputs = outputs[:1]
@@ -70,7 +74,7 @@ def set_up(name, function, inputs, others, needed, dtype=torch.float32):
 
 
 def derivative(gradient, factor, variable):
-    """That of the sum of gradient * factor; zeros where nothing leads there."""
+    """Returns the derivative of sum(gradient * factor); zeros if there is no dependency."""
     total = (gradient * factor).sum()
     if not total.requires_grad:
         return torch.zeros_like(variable)
@@ -79,7 +83,7 @@ def derivative(gradient, factor, variable):
 
 
 def raises_or_is_right(ours, expected):
-    """True if it raised."""
+    """Returns true if `ours` raised."""
     try:
         found = ours()
     except ligerdsl.NotSupported as error:
@@ -115,8 +119,8 @@ def test_one_input_alone_needs_a_gradient(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_gradient_times_a_number_that_needs_a_gradient(name):
-    """The loss also depends on the inputs by other ways, which must not hide the part that is missing."""
+def test_gradient_scaled_by_a_tensor_with_gradient(name):
+    """The loss depends on the inputs also by other paths, which must not hide the missing part."""
     inputs, others = make(name)
     inputs = [t.requires_grad_() for t in inputs]
     output = outputs_of(ALL[name][0](*inputs, *others))[0]
@@ -133,7 +137,7 @@ def test_a_gradient_times_a_number_that_needs_a_gradient(name):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_hook_that_differentiates_what_it_gets(name):
+def test_hook_that_differentiates_its_gradient(name):
     inputs, others = make(name)
     inputs = [t.requires_grad_() for t in inputs]
     outputs = [o for o in outputs_of(ALL[name][0](*inputs, *others)) if o.requires_grad]
@@ -171,7 +175,7 @@ def test_gradgradcheck(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_checkpoint_unpacks_once(name):
-    """Torch's checkpoint refuses to give what was saved twice."""
+    """torch's checkpoint refuses to unpack a saved tensor twice."""
     inputs, others = make(name)
     inputs = [t.requires_grad_() for t in inputs]
     outputs = outputs_of(torch.utils.checkpoint.checkpoint(ALL[name][0], *inputs, *others, use_reentrant=False))
@@ -187,15 +191,15 @@ def compiled(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_compiled_a_derivative_by_an_upstream_gradient_raises_or_is_right(name):
-    """The backward is torch.compile's then. By inputs see the next test."""
+def test_compiled_derivative_by_upstream_gradient_raises_or_is_right(name):
+    """torch.compile makes the backward here. The next test covers derivatives by inputs."""
     inputs, others = make(name)
     doubles = make(name, torch.float64)[1]
     needed = range(len(inputs))
     truth_variables, truth, truth_factors = set_up(name, ALL[name][1], inputs, doubles, needed, torch.float64)
     try:
         variables, gradients, factors = set_up(name, compiled(name), inputs, others, needed)
-    except RuntimeError as error:  # torch copies an upstream gradient of other strides into a leaf
+    except RuntimeError as error:  # torch copies an upstream gradient with other strides into a leaf
         assert "a leaf Variable that requires grad is being used in an in-place operation" in str(error)
         return
     for gradient, factor, true_gradient, true_factor in zip(gradients, factors, truth, truth_factors):
@@ -209,8 +213,11 @@ def test_compiled_a_derivative_by_an_upstream_gradient_raises_or_is_right(name):
                 torch.testing.assert_close(found.double(), expected, rtol=1e-3, atol=1e-4)
 
 
-def test_torch_compile_leaves_out_derivatives_by_inputs_of_its_own_operators_too():
-    """A limit of torch that the package cannot lift. When this fails torch has mended it: compare derivatives by inputs above as well."""
+def test_torch_compile_also_omits_derivatives_of_its_own_operators():
+    """A limit of torch that the package cannot lift.
+
+    If this fails, torch has fixed it: then compare derivatives by inputs above, too.
+    """
     x = torch.randn(2, 3, 4, requires_grad=True)
     penalties = []
     for function in (lambda x: torch.tanh(x * 2), torch.compile(lambda x: torch.tanh(x * 2), backend="aot_eager", fullgraph=True)):
@@ -221,7 +228,7 @@ def test_torch_compile_leaves_out_derivatives_by_inputs_of_its_own_operators_too
 
 
 def functions_of_the_package():
-    """Every autograd Function that the package defines, by name."""
+    """Returns every autograd Function that the package defines, by name."""
     modules = [importlib.import_module(each.name) for each in pkgutil.walk_packages(ligerdsl.__path__, "ligerdsl.")
                if ".liger" not in each.name and not each.name.endswith("_bind")]
     assert len(modules) > 20
@@ -249,12 +256,12 @@ def test_every_function_of_the_package_is_among_the_cases():
     for name in ALL:
         inputs, others = make(name)
         tested |= names_of_nodes(outputs_of(ALL[name][0](*[t.requires_grad_() for t in inputs], *others)))
-    apart = {"SecondOrder", "LayerFunction"}  # what raises; a layer of transformers, which layers_test.py differentiates twice
+    apart = {"SecondOrder", "LayerFunction"}  # the raising Function, and a layer that layers_test.py differentiates twice
     assert sorted(set(functions_of_the_package()) - tested - apart) == []
 
 
-def test_a_gradient_that_depends_on_no_input_has_a_derivative_of_zero():
-    """That of a linear function of its input, with an upstream gradient that needs none."""
+def test_constant_gradient_has_zero_derivative():
+    """A linear function with a constant upstream gradient has a second derivative of 0."""
     q = torch.randn(2, 5, 4, 16, requires_grad=True)
     cos, sin = torch.rand(5, 16), torch.rand(5, 16)
     rotated, _ = lt.rope(q, None, cos, sin)

@@ -1,4 +1,8 @@
-"""A patched model on two processes: gradients are those of one, also in bf16, recomputed and compiled. Heads that are not gathered."""
+"""Gradients of a patched model on two processes equal those on one, also in bf16, recomputed and
+compiled.
+
+Also tests heads that are not gathered.
+"""
 
 import pytest
 
@@ -32,7 +36,7 @@ def gradients(model, ids):
 
 
 def whole_model(rank, recomputed):
-    """Patched, not sharded yet; the same on every process."""
+    """Returns the patched model before sharding; every process has the same."""
     with torch.device("cpu"):
         model, ids = model_and_data()
     model, ids = model.to(KIND), ids.to(KIND)
@@ -51,7 +55,7 @@ def shard(model, **more):
 
 
 def compare(model, ids, expected_loss, rtol, atol):
-    """The gradients; the mean loss is that of one process."""
+    """Returns the gradients; the mean loss must be that of one process."""
     loss, found = gradients(model, ids)
     loss = loss.float()
     dist.all_reduce(loss)
@@ -65,7 +69,7 @@ def work(rank, port, recomputed, expected_loss, expected):
     before = ligerdsl.calls("fused_add_rms_norm_backward")
     shard(model)
     found = compare(model, ids, expected_loss, 1e-5, 1e-5)
-    assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (4 if recomputed else 0)  # layers that are one node
+    assert ligerdsl.calls("fused_add_rms_norm_backward") == before + (4 if recomputed else 0)  # layers that run as one node
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient.to(KIND), rtol=1e-3, atol=1e-5, msg=name)
     end()
@@ -78,7 +82,8 @@ def test_fully_sharded(recomputed):
 
 
 def in_bf16(rank, compiled, expected_loss, expected):
-    """f32 shards, products and activations in bf16, every layer recomputed; compiled layers recompute by torch's checkpointing."""
+    """f32 shards, bf16 matmuls and activations; layers are recomputed, if compiled by torch's
+    checkpointing."""
     model, ids = whole_model(rank, True)
     if compiled:
         for layer in model.model.layers:
@@ -116,7 +121,8 @@ def says_what_to_do(name, call):
 
 
 def work_on_a_head_in_shards(rank, port):
-    """Outside lm_head's forward its weight is a shard, and nothing gathers it behind the caller's back."""
+    """Outside the head's forward, its weight is a shard, and the library must not gather it
+    silently."""
     begin(rank, port)
     model, ids = whole_model(rank, False)
     shard(model)
@@ -132,5 +138,5 @@ def work_on_a_head_in_shards(rank, port):
     end()
 
 
-def test_a_head_that_is_not_gathered():
+def test_ungathered_head():
     spawn(work_on_a_head_in_shards)

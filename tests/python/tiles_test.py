@@ -1,4 +1,4 @@
-"""bench/tiles.py on tiny shapes on the CPU."""
+"""Runs bench/tiles.py with tiny shapes on the CPU."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Bad input through torch, and what must not end the interpreter."""
+"""Invalid input through torch, and calls that must not crash the interpreter."""
 
 import gc
 import threading
@@ -52,7 +52,7 @@ def test_bad_input(call, kind, words):
 
 @pytest.mark.parametrize("gradients", [True, False])
 @pytest.mark.parametrize("name", CASES)
-def test_arrays_of_numpy_are_refused_in_a_sentence(name, gradients):
+def test_numpy_arrays_are_refused_with_a_message(name, gradients):
     wanted, others = inputs_of(name)
     for i in range(len(wanted)):
         inputs = [t.detach().numpy() if i == j else t for j, t in enumerate(wanted)]
@@ -61,7 +61,7 @@ def test_arrays_of_numpy_are_refused_in_a_sentence(name, gradients):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_transforms_of_torch_func_are_refused_in_a_sentence(name):
+def test_torch_func_transforms_are_refused_with_a_message(name):
     wanted, others = inputs_of(name)
     inputs = [t.detach() for t in wanted]
     total = lambda *inputs: sum(o.sum() for o in outputs_of(CASES[name][0](*inputs, *others)))
@@ -108,7 +108,7 @@ def test_an_input_changed_before_backward():
         y.sum().backward()
 
 
-def test_nothing_keeps_a_tensor():
+def test_no_tensor_is_leaked():
     a = x(64, 64)
     reference = weakref.ref(a)
     y = lt.rms_norm(a)
@@ -118,8 +118,8 @@ def test_nothing_keeps_a_tensor():
     assert torch.isfinite(y).all()
 
 
-def test_tensors_that_go_before_backward():
-    """autograd holds what backward reads."""
+def test_tensors_dropped_before_backward():
+    """autograd keeps the tensors that backward reads."""
     w = x(64).requires_grad_()
     y = lt.rms_norm(x(64, 64), w)
     gc.collect()
@@ -130,7 +130,7 @@ def test_tensors_that_go_before_backward():
 
 
 def freed(tensor, base=None):
-    """Its storage is given back under it, as FSDP does between a module's uses."""
+    """Frees the tensor's storage, as FSDP does between two uses of a module."""
     (tensor if base is None else base).untyped_storage().resize_(0)
     return tensor
 
@@ -141,7 +141,7 @@ def second_row():
 
 
 def backward_after_freeing(function, *inputs):
-    """Of one of the tensors that backward would read."""
+    """Frees one of the tensors that backward reads, then runs backward."""
     y = function(*inputs)
     freed([t for t in y.grad_fn.saved_tensors if t is not None][-1])
     torch.autograd.grad(y.sum(), [t for t in inputs if t.requires_grad])
@@ -157,7 +157,7 @@ def backward_after_freeing(function, *inputs):
     (lambda: backward_after_freeing(lambda h, w: lt.fused_linear_cross_entropy(h, w, torch.tensor([0, 1])), x(2, 8).requires_grad_(),
                                     x(5, 8).requires_grad_()), ligerdsl.InvalidArgument, "scale: `x`: data is NULL"),
 ])
-def test_memory_that_was_given_back(call, kind, words):
+def test_freed_memory_is_refused(call, kind, words):
     with pytest.raises(kind, match=words):
         call()
 
@@ -174,7 +174,7 @@ def test_memory_that_was_given_back(call, kind, words):
     (lambda a: lt.fused_linear_cross_entropy(a(2, 4), torch.empty(5, 4, device="meta"), torch.tensor([0, 1])), TypeError, "`weight`: expected a tensor with memory"),
     (lambda a: lt.fused_linear_cross_entropy(a(2, 4).double(), a(5, 4).double(), torch.tensor([0, 1])), ligerdsl.InvalidArgument, "INVALID_DTYPE"),
 ])
-def test_bad_input_where_gradients_are_wanted(call, kind, words):
+def test_bad_input_with_gradients(call, kind, words):
     with pytest.raises(kind, match=words):
         call(lambda *shape: x(*shape).requires_grad_())
 
@@ -207,7 +207,8 @@ def test_labels_unchecked():
 
 
 def test_threads():
-    """The interpreter's lock is not held while the CPU computes; results are those of one thread."""
+    """The interpreter's lock is released while the CPU computes; results equal those of one
+    thread."""
     inputs = [(x(32, 64), x(64)) for _ in range(8)]
     expected = [lt.rms_norm(*each) for each in inputs]
     failures = []
@@ -225,8 +226,8 @@ def test_threads():
     assert not failures
 
 
-def test_threads_that_compile_the_same():
-    """Eight threads ask for a width that nobody had."""
+def test_threads_compile_one_plan():
+    """Eight threads ask for a width that no plan has yet."""
     a = x(4, 517)
     results = [None] * 8
     threads = [threading.Thread(target=lambda i=i: results.__setitem__(i, lt.rms_norm(a))) for i in range(8)]
@@ -249,7 +250,7 @@ class Rows(torch.utils.data.Dataset):
 @pytest.mark.filterwarnings("ignore:.*fork")
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_data_loader(start):
-    """Workers compute; one that was forked from a process with a context, too."""
+    """Workers compute, also one that was forked from a process with a context."""
     data = Rows()
     expected = torch.stack([data[i] for i in range(8)])
     loader = torch.utils.data.DataLoader(data, batch_size=4, num_workers=2, multiprocessing_context=start)

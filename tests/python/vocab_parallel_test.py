@@ -1,4 +1,5 @@
-"""Cross-entropy with the classes spread over ranks: in one process shard by shard, and on two processes."""
+"""Cross-entropy with classes sharded over ranks: in one process shard by shard, and on two
+processes."""
 
 import sys
 
@@ -28,7 +29,7 @@ def reference(logits, labels, reduction, smoothing, smooth_others=False):
 @pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
 def test_shards_in_one_process(reduction, smoothing, merged):
     logits = torch.randn(2, 3, 10)
-    logits[0, 0, 4] = -torch.inf if smoothing == 0 else -30  # all that the second shard has of this row
+    logits[0, 0, 4] = -torch.inf if smoothing == 0 else -30  # the only logit of this row in the second shard
     shards = [logits[..., a:b].clone().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]
     where = [dict(first_class=a, total_classes=10) for a in BORDERS[:-1]]
     partials = torch.stack([lt.vocab_parallel_partials(x, LABELS, with_smoothing=smoothing > 0, **w) for x, w in zip(shards, where)])
@@ -49,7 +50,10 @@ def test_shards_in_one_process(reduction, smoothing, merged):
 
 
 def test_embedding_of_shards():
-    """Each rank has some rows of the table: the sum over ranks is the embedding, and each gets its rows' gradient."""
+    """Each rank has some rows of the table.
+
+    The sum over ranks is the embedding, and each rank gets the gradient of its rows.
+    """
     table = torch.randn(10, 6, requires_grad=True)
     indices = torch.tensor([[3, 0, 9], [9, 4, 7]])
     shards = [table[a:b].detach().requires_grad_() for a, b in zip(BORDERS, BORDERS[1:])]

@@ -1,13 +1,13 @@
-// The operator new of this program: counted, and refused on demand.
+// Replaces operator new of this program: counts its calls, and fails on request.
 #pragma once
 
 #include <cstdint>
 
 namespace ligerdsl::runtime::test {
 
-int64_t allocations();  // so far, of all threads
+int64_t allocations();  // of all threads since the start
 
-// While it lives, this thread gets no memory from operator new.
+// While an object of this class exists, operator new fails on this thread.
 class NoMemory {
  public:
   NoMemory();

@@ -1,5 +1,5 @@
-// What trimming removes, and everything that it must leave alone.
-#include "runtime/cache_folder.h"
+// Tests which files trimming removes, and which it must not touch.
+#include "runtime/cache/cache_folder.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <set>
 
-#include "runtime/disk_cache.h"
+#include "runtime/cache/disk_cache.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -33,7 +33,7 @@ std::string name_of(const char* key, const char* suffix = ".art") {
   return entry_name(sha256(key), suffix);
 }
 
-TEST(CacheFolder, TheLeastRecentlyUsedGoFirst) {
+TEST(CacheFolder, TrimRemovesLeastRecentlyUsedFirst) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   for (const char* key : {"a", "b", "c"}) cache.write(sha256(key), ".art", std::string(1000, 'x'));
@@ -57,7 +57,7 @@ TEST(CacheFolder, TheLeastRecentlyUsedGoFirst) {
   EXPECT_EQ(cache.usage().entries, 0);
 }
 
-TEST(CacheFolder, OnlyOldTemporaryFilesOfOursGo) {
+TEST(CacheFolder, TrimRemovesOnlyOldTemporaryFilesOfTheLibrary) {
   TempFolder folder;
   const CacheFolder cache(folder.path(), false);
   const std::string whole = encode_entry_head({sha256("a"), ".art"}, {}, "payload") + "payload";
@@ -66,7 +66,7 @@ TEST(CacheFolder, OnlyOldTemporaryFilesOfOursGo) {
   const std::set<std::string> foreign = {".ligerdsl-1-2-5.tmp", ".ligerdsl-x.tmp",       ".ligerdsl-1-2.tmp",
                                          ".tmp-1-2-3",          ".ligerdsl-1-2-3-4.tmp", ".ligerdsl--2-3.tmp",
                                          ".ligerdsl-1-2-3.tmp~"};
-  int cut = 0;  // killed before the first byte, within the header, within the payload
+  int cut = 0;  // cut off before the first byte, within the header, within the payload
   for (const std::string& name : ours)
     test::write_file(folder.path() + "/" + name, whole.substr(0, static_cast<size_t>(cut++) * 90));
   for (const std::string& name : young) test::write_file(folder.path() + "/" + name, whole);
@@ -80,8 +80,8 @@ TEST(CacheFolder, OnlyOldTemporaryFilesOfOursGo) {
   EXPECT_EQ(names_in(folder.path()), left);
 }
 
-// Everything that is not ours, whatever its name, survives both trimming and an emptied cache.
-TEST(CacheFolder, WhatIsNotOursStays) {
+// Files that are not the library's, whatever their names, survive trimming and clearing.
+TEST(CacheFolder, TrimKeepsForeignFiles) {
   TempFolder folder, outside;
   const std::string path = folder.path() + "/";
   const DiskCache cache(folder.path(), CacheMode::read_write);
@@ -123,7 +123,7 @@ TEST(CacheFolder, WhatIsNotOursStays) {
   EXPECT_TRUE(fs::exists(path + name_of("folder") + "/inside"));
 }
 
-// Foreign bytes are not the cache's: they make nothing of its own go.
+// The sizes of foreign files do not count towards the limit, so they evict no entry.
 TEST(CacheFolder, ForeignFilesDoNotCount) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
@@ -135,7 +135,7 @@ TEST(CacheFolder, ForeignFilesDoNotCount) {
   EXPECT_TRUE(cache.read(sha256("own"), ".art"));
 }
 
-TEST(CacheFolder, FilesOfAnotherUserStay) {
+TEST(CacheFolder, TrimKeepsFilesOfOtherUsers) {
   if (geteuid() != 0) {
     printf("[SKIP] giving a file to another user needs root\n");
     GTEST_SKIP();
@@ -148,7 +148,7 @@ TEST(CacheFolder, FilesOfAnotherUserStay) {
   EXPECT_TRUE(fs::exists(folder.path() + "/" + name_of("theirs")));
 }
 
-TEST(CacheFolder, DamagedEntriesAndThoseOfOtherReleasesAreOurs) {
+TEST(CacheFolder, TrimRemovesDamagedEntriesAndThoseOfOtherReleases) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   const std::string path = folder.path() + "/";
@@ -180,7 +180,7 @@ TEST(CacheFolder, DamagedEntriesAndThoseOfOtherReleasesAreOurs) {
   EXPECT_TRUE(fs::is_empty(folder.path()));
 }
 
-TEST(CacheFolder, ALabelIsThreeShortLines) {
+TEST(CacheFolder, LabelLinesAreCutToLength) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   cache.write(sha256("a"), ".art", "payload", {.kernel = "two\nlines", .target = std::string(100000, 't')});
@@ -190,7 +190,7 @@ TEST(CacheFolder, ALabelIsThreeShortLines) {
   EXPECT_EQ(head.label.target.size(), 1024u);
 }
 
-TEST(CacheFolder, ATrimUnderAnotherOneIsLeftOut) {
+TEST(CacheFolder, TrimIsSkippedWhileAnotherRuns) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   cache.write(sha256("a"), ".art", "payload");
@@ -205,7 +205,7 @@ TEST(CacheFolder, ATrimUnderAnotherOneIsLeftOut) {
   EXPECT_EQ(cache.usage().entries, 0);
 }
 
-TEST(CacheFolder, OpeningSaysWhatIsWrong) {
+TEST(CacheFolder, OpenReportsItsFault) {
   TempFolder folder;
   EXPECT_EQ(CacheFolder("", true).fault(), CacheFault::unnamed);
   EXPECT_EQ(CacheFolder(folder.path() + "/none", false).fault(), CacheFault::missing);

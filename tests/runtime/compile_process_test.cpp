@@ -1,4 +1,4 @@
-// Compiles in a process of their own: every way in which the compiler can fail there is an error here.
+// Tests compiles in a separate process: every failure of the compiler there is an error here.
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -14,8 +14,8 @@
 #include <vector>
 
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/reproducer.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/compile/reproducer.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -40,7 +40,7 @@ std::string failure(Status status, const std::string& program, int32_t seconds =
   return expect_error(status, [&] { isolated(seconds)->compile(program, default_options()); });
 }
 
-// The file that a message names; it holds the program. Removed.
+// Expects that the message names a file with the program, and removes the file.
 void expect_reproducer(const std::string& message, const std::string& program) {
   const size_t begin = message.find("this with \"");
   ASSERT_NE(begin, std::string::npos) << message;
@@ -60,7 +60,7 @@ void expect_words(const std::string& text, const std::vector<std::string>& words
   for (const std::string& word : words) EXPECT_NE(text.find(word), std::string::npos) << word << " in: " << text;
 }
 
-TEST(CompileProcess, GivesWhatAThreadGives) {
+TEST(CompileProcess, ReturnsTheSameArtifactAsAThread) {
   auto library = CompilerLibrary::open(FAKE_COMPILER);
   const std::string here = library->compile("program", default_options());
   const int64_t before = test::fake_compiles();
@@ -70,7 +70,7 @@ TEST(CompileProcess, GivesWhatAThreadGives) {
   EXPECT_NE(isolated()->compile(large, default_options()).find(large), std::string::npos);
 }
 
-TEST(CompileProcess, TheCompilersOwnErrorsStayWhatTheyAre) {
+TEST(CompileProcess, PassesOnTheCompilersErrors) {
   expect_words(failure(Status::compile_failed, "error"), {"kernel.cpp:3:7", "do not broadcast"});
   const std::string bug = failure(Status::internal_error, "internal");
   expect_words(bug, {"should accept", "assertion"});
@@ -80,8 +80,8 @@ TEST(CompileProcess, TheCompilersOwnErrorsStayWhatTheyAre) {
   expect_reproducer(fatal, "fatal");
 }
 
-TEST(CompileProcess, ACrashIsAnErrorWithItsSignal) {
-  // A sanitizer turns a signal into an exit of its own.
+TEST(CompileProcess, CrashIsAnErrorThatNamesTheSignal) {
+  // A sanitizer ends the process with its own exit status instead of a signal.
   const std::string crash = failure(Status::compile_failed, "crash");
   expect_words(crash, {"the compiler's process", "Stack dump: the fake compiler"});
   if (!kSanitized) expect_words(crash, {"SIGSEGV"});
@@ -97,7 +97,7 @@ TEST(CompileProcess, ACrashIsAnErrorWithItsSignal) {
   expect_reproducer(quit, "quit");
 }
 
-TEST(CompileProcess, AHangIsStopped) {
+TEST(CompileProcess, HangEndsAtTheTimeLimit) {
   test::TempFolder folder;
   const std::string program = "hang " + folder.path() + "/pid";
   const auto start = std::chrono::steady_clock::now();
@@ -111,7 +111,7 @@ TEST(CompileProcess, AHangIsStopped) {
   EXPECT_EQ(kill(child, 0), -1) << "the worker lives";
 }
 
-TEST(CompileProcess, EndlessComputingIsStopped) {
+TEST(CompileProcess, EndlessLoopEndsAtTheTimeLimit) {
   const std::string text = failure(Status::compile_failed, "spin", 1);
   expect_words(text, {"LIGERDSL_COMPILE_SECONDS"});
   expect_reproducer(text, "spin");
@@ -122,8 +122,9 @@ TEST(CompileProcess, MemoryIsLimited) {
   expect_words(failure(Status::out_of_host_memory, "hungry"), {"512 MiB", "LIGERDSL_COMPILE_MEGABYTES"});
 }
 
-// Files in memory are files: their limit ends neither this process nor the compile without a word.
-TEST(CompileProcess, ALimitOfTheSizeOfFilesIsNamed) {
+// A memfd is subject to RLIMIT_FSIZE. The limit must neither end this process nor fail a compile
+// without a message.
+TEST(CompileProcess, ErrorNamesTheFileSizeLimit) {
   EXPECT_TRUE(passes_in_child([] {
     const rlimit limit{2000, 2000};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
@@ -136,7 +137,7 @@ TEST(CompileProcess, ALimitOfTheSizeOfFilesIsNamed) {
   }));
 }
 
-TEST(CompileProcess, FewDescriptorsAreAnError) {
+TEST(CompileProcess, TooFewDescriptorsAreAnError) {
   if (kSanitized) GTEST_SKIP() << "the sanitizer needs descriptors to look at an error";
   EXPECT_TRUE(passes_in_child([] {
     auto library = isolated();
@@ -156,7 +157,7 @@ TEST(CompileProcess, FewDescriptorsAreAnError) {
   }));
 }
 
-TEST(Reproducer, ALimitOfTheSizeOfFilesIsNoSignal) {
+TEST(Reproducer, FileSizeLimitDoesNotRaiseASignal) {
   EXPECT_TRUE(passes_in_child([] {
     const rlimit limit{10, 10};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
@@ -165,12 +166,12 @@ TEST(Reproducer, ALimitOfTheSizeOfFilesIsNoSignal) {
   }));
 }
 
-TEST(CompileProcess, AMissingWorkerOrCompilerIsNamed) {
+TEST(CompileProcess, ErrorNamesMissingWorkerOrCompiler) {
   auto library = CompilerLibrary::open(FAKE_COMPILER);
   library->isolate({.mode = CompileMode::process, .worker = "/nowhere/worker"});
   expect_words(expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
                {"/nowhere/worker", "LIGERDSL_COMPILE_WORKER", "LIGERDSL_COMPILE=thread"});
-  library->isolate({.mode = CompileMode::process});  // beside the compiler library
+  library->isolate({.mode = CompileMode::process});  // next to the compiler library
   expect_words(expect_error(Status::not_supported, [&] { library->compile("program", default_options()); }),
                {std::filesystem::path(FAKE_COMPILER).parent_path().string() + "/ligerdsl/compile-worker"});
   library->isolate({.mode = CompileMode::process, .worker = "/bin/true"});  // not a worker at all
@@ -178,7 +179,7 @@ TEST(CompileProcess, AMissingWorkerOrCompilerIsNamed) {
                {"without an answer", "exit status 0"});
 }
 
-TEST(CompileProcess, AWorkerThatFindsAnotherBuildRefuses) {
+TEST(CompileProcess, WorkerRejectsCompilerOfAnotherBuild) {
   const CompileIsolation isolation{.mode = CompileMode::process, .worker = COMPILE_WORKER};
   const CompileAnswer foreign = compile_in_process(isolation, FOREIGN_COMPILER, "program", default_options());
   EXPECT_EQ(foreign.outcome, CompileOutcome::other_build);
@@ -190,7 +191,7 @@ TEST(CompileProcess, AWorkerThatFindsAnotherBuildRefuses) {
 
 int fork_handlers_run = 0;
 
-TEST(CompileProcess, NoForkHandlerRunsAndNoDescriptorIsInherited) {
+TEST(CompileProcess, RunsNoForkHandlerAndInheritsNoDescriptor) {
   pthread_atfork([] { ++fork_handlers_run; }, nullptr, nullptr);
   int open_pipe[2];
   ASSERT_EQ(pipe(open_pipe), 0);  // without O_CLOEXEC
@@ -201,7 +202,7 @@ TEST(CompileProcess, NoForkHandlerRunsAndNoDescriptorIsInherited) {
   close(open_pipe[1]);
 }
 
-TEST(CompileProcess, AHostThatReapsChildrenItselfIsServed) {
+TEST(CompileProcess, WorksIfTheHostIgnoresSigchld) {
   EXPECT_TRUE(test::passes_in_child([&] {
     signal(SIGCHLD, SIG_IGN);
     isolated()->compile("program", default_options());
@@ -212,7 +213,7 @@ TEST(CompileProcess, AHostThatReapsChildrenItselfIsServed) {
   }));
 }
 
-// State of a process as in /proc, '-' when there is none.
+// Returns the process state from /proc, or '-' if the process does not exist.
 char state_of(pid_t process) {
   std::ifstream file("/proc/" + std::to_string(process) + "/stat");
   std::string number, name;
@@ -221,7 +222,7 @@ char state_of(pid_t process) {
   return state;
 }
 
-// A worker that hangs, and the process number that it left in `file`.
+// Waits until a worker that hangs has written its process id to `file`; returns the id.
 pid_t wait_for_worker(const std::string& file) {
   pid_t worker = 0;
   for (int i = 0; i < 2000 && worker == 0; ++i) {
@@ -231,7 +232,7 @@ pid_t wait_for_worker(const std::string& file) {
   return worker;
 }
 
-TEST(CompileProcess, TheWorkerEndsWithItsParent) {
+TEST(CompileProcess, WorkerEndsWithItsParent) {
   test::TempFolder folder;
   const std::string file = folder.path() + "/pid";
   const pid_t parent = fork();
@@ -248,7 +249,7 @@ TEST(CompileProcess, TheWorkerEndsWithItsParent) {
   EXPECT_TRUE(state == '-' || state == 'Z') << state;
 }
 
-TEST(CompileProcess, ADescriptorStopsEveryCompile) {
+TEST(CompileProcess, StopDescriptorEndsEveryCompile) {
   test::TempFolder folder;
   int ends[2];
   ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
@@ -271,7 +272,7 @@ TEST(CompileProcess, ADescriptorStopsEveryCompile) {
   close(ends[1]);
 }
 
-TEST(CompileProcess, ThreadsCompileAtOnce) {
+TEST(CompileProcess, ThreadsCompileConcurrently) {
   auto library = isolated();
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
@@ -284,7 +285,7 @@ TEST(CompileProcess, ThreadsCompileAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(Reproducer, FilesThatAreNoneAreRefused) {
+TEST(Reproducer, RejectsMissingAndDamagedFiles) {
   test::TempFolder folder;
   expect_error(Status::invalid_program, [&] { read_reproducer(folder.path() + "/missing"); });
   const std::string file = folder.path() + "/damaged";

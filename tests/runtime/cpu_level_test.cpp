@@ -1,8 +1,8 @@
-#include "runtime/cpu_level.h"
+#include "runtime/environment/cpu_level.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -21,14 +21,14 @@ std::string missing(std::string_view level, const std::string& features) {
   }
 }
 
-TEST(CpuLevel, OfAProcessor) {
+TEST(CpuLevel, SupportedLevelsMissNothing) {
   EXPECT_EQ(missing("x86-64", ""), "");
   EXPECT_EQ(missing("x86-64-v2", kNehalem), "");
   EXPECT_EQ(missing("x86-64-v3", kHaswell), "");
   EXPECT_EQ(missing("x86-64-v2", kHaswell), "");
 }
 
-TEST(CpuLevel, AboveAProcessor) {
+TEST(CpuLevel, ErrorNamesTheMissingFeature) {
   for (const auto& [level, features, feature] :
        {std::tuple("x86-64-v2", std::string(), "cx16"), std::tuple("x86-64-v3", kNehalem, "avx"),
         std::tuple("x86-64-v4", kNehalem, "avx"), std::tuple("x86-64-v4", kHaswell, "avx512f"),

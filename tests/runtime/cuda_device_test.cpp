@@ -1,11 +1,12 @@
-// GPU devices on the fake driver: loading, launching, memory, faults.
+// Tests GPU devices on the fake driver: loading, launching, memory and faults.
 #include <cstring>
 
-#include "runtime/disk_cache.h"
-#include "runtime/driver.h"
-#include "runtime/measure.h"
-#include "runtime/resource_remarks.h"
-#include "runtime/tensor_map.h"
+#include "program/remarks.h"
+#include "runtime/cache/disk_cache.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/cuda/tensor_map.h"
+#include "runtime/device/measure.h"
+#include "runtime/kernel/resource_remarks.h"
 #include "support.h"
 #include "tests/support/ptx/tensor_map.h"
 
@@ -23,7 +24,7 @@ class CudaDeviceTest : public ::testing::Test {
   test::TempFolder folder;
 };
 
-TEST_F(CudaDeviceTest, Describes) {
+TEST_F(CudaDeviceTest, DescribesTheFakeGpu) {
   auto device = fake_gpu(folder.path());
   EXPECT_EQ(device->description().name, "Fake GPU");
   EXPECT_EQ(device->description().arch, "sm_90a");
@@ -32,21 +33,23 @@ TEST_F(CudaDeviceTest, Describes) {
   EXPECT_EQ(options.ptx_version, 90);
 }
 
-TEST_F(CudaDeviceTest, WhatTheMachineCodeCostsIsARemark) {
+TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   auto device = fake_gpu(folder.path());
   const auto remarks = [&](int min_ctas_per_sm) {
     const auto kernel = device->load("plain", device->base_options());
     return resource_remarks(kernel->artifact(), kernel->resources(), min_ctas_per_sm);
   };
   EXPECT_TRUE(remarks(8).empty());
-  device.reset();  // and with it what it has loaded
+  device.reset();  // also unloads the kernel
   fake_cuda().set_function(255, 120, 3);
   device = fake_gpu(folder.path());
   EXPECT_EQ(remarks(3).size(), 1u);
   const auto both = remarks(4);
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(to_string(both[0]).substr(0, 75),
-            "remark: [resources] each thread spills 120 bytes to local memory beside its");
+            "remark: [resources] each thread spills 120 bytes to local memory in addition to its");
+  EXPECT_EQ(both[0].id, "spills");
+  EXPECT_EQ(both[1].id, "min-ctas-exceed-resources");
   EXPECT_NE(
       both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
       std::string::npos)
@@ -56,16 +59,19 @@ TEST_F(CudaDeviceTest, WhatTheMachineCodeCostsIsARemark) {
       "insufficient register resources for the wgmma pipeline in the function 'k'";
   const auto serialised = resource_remarks({}, {.registers = 255, .log = log}, 0);
   ASSERT_EQ(serialised.size(), 1u);
-  EXPECT_NE(serialised[0].text.find("products by wgmma wait for each other"), std::string::npos);
-  // The compiler has said so, and local memory that holds variables is not only of spills.
+  EXPECT_NE(serialised[0].text.find("wgmma: matmuls do not overlap"), std::string::npos);
+  EXPECT_EQ(serialised[0].id, "wgmma-serialised");
+  // No second remark: the compiler reported the missed target already, and the local memory also
+  // holds variables.
   program::Artifact artifact;
-  artifact.remarks = {{.pass = "place-tiles", .text = "min_ctas_per_sm = 4 is not reached: a CTA takes ..."}};
+  artifact.remarks = {
+      make_remark(program::RemarkId::min_ctas_exceed_shared_memory, "min_ctas_per_sm = 4 is not reached: ...")};
   artifact.code = ".local .align 8 .b8 __local_depot0[8];";
   EXPECT_TRUE(resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
 }
 
-// As an SM of an H200 has them.
-TEST(CtasThatFit, ByWhatAnSmHas) {
+// Uses the limits of an H200's SM.
+TEST(CtasThatFit, IsLimitedByEachResourceOfTheSm) {
   const program::GpuArch& arch = *program::find_gpu_arch("sm_90a");
   EXPECT_EQ(ctas_that_fit(arch, 256, 32, 0), 8) << "threads";
   EXPECT_EQ(ctas_that_fit(arch, 32, 16, 0), 32) << "CTAs";
@@ -99,7 +105,8 @@ TEST_F(CudaDeviceTest, LaunchPacksSlotsAndGeometry) {
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
 }
 
-// Of a view of 100 rows of 72 numbers, 80 apart, behind one other slot.
+// The kernel's second argument is a view of 100 rows of 72 elements with stride 80, after one other
+// slot.
 TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
@@ -113,7 +120,7 @@ TEST_F(CudaDeviceTest, TensorMapsAreParameters) {
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 1);
 }
 
-TEST_F(CudaDeviceTest, SixteenTensorMapsAreTheMost) {
+TEST_F(CudaDeviceTest, AcceptsSixteenTensorMapsAtMost) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped 16", device->base_options());
   const uint64_t slots[6] = {7, 0x1000, 100, 72, 80, 1};
@@ -126,8 +133,8 @@ TEST_F(CudaDeviceTest, SixteenTensorMapsAreTheMost) {
   EXPECT_NE(error.find("17 tensor maps; at most 256 and 16 are supported"), std::string::npos) << error;
 }
 
-// Its stride is of no meaning, and may be 0.
-TEST_F(CudaDeviceTest, ASingleRowHasATensorMap) {
+// The row stride of a single row is not used, and may be 0.
+TEST_F(CudaDeviceTest, TensorMapOfASingleRowIgnoresTheStride) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
   for (const uint64_t stride : {0, 3, 80}) {
@@ -139,20 +146,21 @@ TEST_F(CudaDeviceTest, ASingleRowHasATensorMap) {
   }
 }
 
-TEST_F(CudaDeviceTest, ViewsWithoutATensorMapAreRefused) {
+TEST_F(CudaDeviceTest, RejectsViewsThatNoTensorMapDescribes) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("mapped", device->base_options());
   struct Case {
     uint64_t view[5];
     const char* why;
   };
-  const Case cases[] = {{{0x1008, 100, 72, 80, 1}, "its address is no multiple of 16 bytes"},
-                        {{0x1000, 0, 72, 80, 1}, "it has no elements"},
-                        {{0x1000, 100, 0, 80, 1}, "it has no elements"},
-                        {{0x1000, 100, 72, 76, 1}, "its rows are no multiple of 16 bytes apart"},
-                        {{0x1000, 100, 72, 64, 1}, "its rows overlap, or are 2^40 bytes or more apart"},
-                        {{0x1000, 100, 72, uint64_t{1} << 39, 1}, "its rows overlap, or are 2^40 bytes or more apart"},
-                        {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "it has more than 2^30 rows or columns"}};
+  const Case cases[] = {
+      {{0x1008, 100, 72, 80, 1}, "its address is no multiple of 16 bytes"},
+      {{0x1000, 0, 72, 80, 1}, "it has no elements"},
+      {{0x1000, 100, 0, 80, 1}, "it has no elements"},
+      {{0x1000, 100, 72, 76, 1}, "the stride of its rows is no multiple of 16 bytes"},
+      {{0x1000, 100, 72, 64, 1}, "its rows overlap, or their stride is 2^40 bytes or more"},
+      {{0x1000, 100, 72, uint64_t{1} << 39, 1}, "its rows overlap, or their stride is 2^40 bytes or more"},
+      {{0x1000, (uint64_t{1} << 30) + 1, 72, 80, 1}, "it has more than 2^30 rows or columns"}};
   for (const Case& each : cases) {
     uint64_t slots[6] = {7};
     std::copy(std::begin(each.view), std::end(each.view), slots + 1);
@@ -164,36 +172,38 @@ TEST_F(CudaDeviceTest, ViewsWithoutATensorMapAreRefused) {
   EXPECT_EQ(fake_cuda().calls_of("cuTensorMapEncodeTiled"), 0);
 }
 
-// [2, 100, 8, 64], rows of heads beside each other or behind each other; what one does not step along may be any number.
-TEST(TensorMap, OfFourDimensions) {
+// A [2, 100, 8, 64] view with the heads of a row contiguous, or with the rows of a head contiguous.
+// The stride of a dimension of size 1 may have any value.
+TEST(TensorMap, ChecksFourDimensions) {
   const program::TensorMap map{.slot = 1, .type = DType::bf16, .box = {1, 64, 1, 64}, .swizzle = 128};
   struct Case {
     uint64_t sizes[4], strides[4];
     const char* why;
   };
-  const char* overlap = "its rows overlap, or are 2^40 bytes or more apart";
+  const char* overlap = "its rows overlap, or their stride is 2^40 bytes or more";
   const Case cases[] = {{{2, 100, 8, 64}, {51200, 512, 64, 1}, nullptr},
                         {{2, 100, 8, 64}, {51200, 64, 6400, 1}, nullptr},
                         {{1, 100, 8, 64}, {0, 512, 64, 1}, nullptr},
                         {{2, 100, 8, 64}, {0, 512, 64, 1}, overlap},
                         {{2, 100, 8, 64}, {51200, 512, 32, 1}, overlap},
-                        {{2, 100, 8, 64}, {51200, 516, 64, 1}, "its rows are no multiple of 16 bytes apart"},
+                        {{2, 100, 8, 64}, {51200, 516, 64, 1}, "the stride of its rows is no multiple of 16 bytes"},
                         {{2, 0, 8, 64}, {51200, 512, 64, 1}, "it has no elements"}};
   for (const Case& each : cases) {
     uint64_t slots[10] = {7, 0x1000};
     std::copy(std::begin(each.sizes), std::end(each.sizes), slots + 2);
     std::copy(std::begin(each.strides), std::end(each.strides), slots + 6);
-    EXPECT_STREQ(runtime::why_not_mapped(map, slots), each.why);
+    EXPECT_STREQ(runtime::reason_not_mapped(map, slots), each.why);
   }
 }
 
-// Every row of a slice has the address that it has in the view, and those in front of it and behind it are outside of the map.
-TEST(TensorMap, OfSlices) {
+// Each row of a slice has the same address as in the view. Rows before and after the slice are out
+// of bounds of the map.
+TEST(TensorMap, SlicedRowsKeepTheirAddress) {
   const program::TensorMap map{.slot = 0, .type = DType::bf16, .box = {64, 1, 64}, .swizzle = 128, .sliced = 0};
   EXPECT_EQ(map.dims(), 5u);
   constexpr uint64_t kAddress = 0x7f1200003000;
   const uint64_t slots[7] = {kAddress, 100, 8, 64, 520, 64, 1};
-  ASSERT_EQ(runtime::why_not_mapped(map, slots), nullptr);
+  ASSERT_EQ(runtime::reason_not_mapped(map, slots), nullptr);
   runtime::cuda::Api api{};
   api.encode_map = ligerdsl::test::ptx::encode;
   runtime::cuda::TensorMap encoded;
@@ -207,7 +217,7 @@ TEST(TensorMap, OfSlices) {
   for (const auto& [begin, end] : {std::pair<uint64_t, uint64_t>{0, 100}, {37, 80}, {99, 100}, {50, 50}}) {
     const uint64_t size = end - begin;
     for (uint64_t row = 0; row < size; ++row) {
-      const uint64_t places[] = {kRows - size + row, end, kRows};  // strides are of all dimensions but the first
+      const uint64_t places[] = {kRows - size + row, end, kRows};  // strides are of all dimensions but the innermost
       EXPECT_LT(places[0], found.sizes[2]);
       uint64_t at = found.address;
       for (int i = 0; i < 3; ++i) at += places[i] * static_cast<uint64_t>(found.strides[1 + i]);
@@ -218,7 +228,7 @@ TEST(TensorMap, OfSlices) {
     EXPECT_LT(kRows, found.sizes[4]);
   }
   const uint64_t far[7] = {kAddress, 100, 8, 64, uint64_t{1} << 34, 64, 1};
-  EXPECT_STREQ(runtime::why_not_mapped(map, far), "the rows of its slices are 2^34 elements or more apart");
+  EXPECT_STREQ(runtime::reason_not_mapped(map, far), "the row stride of its slices is 2^34 elements or more");
 }
 
 TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
@@ -234,7 +244,7 @@ TEST_F(CudaDeviceTest, ClusterMultipliesTheGrid) {
   EXPECT_EQ(launch.cluster, 4u);
 }
 
-TEST_F(CudaDeviceTest, ClustersOfSixteenAreAllowedFirst) {
+TEST_F(CudaDeviceTest, ClusterOfSixteenSetsTheNonPortableAttribute) {
   auto device = fake_gpu(folder.path());
   program::CompileOptions options = device->base_options();
   options.num_ctas = 8;
@@ -261,7 +271,7 @@ bool launch_overlaps(LoadedKernel& kernel, const Grid& grid, uintptr_t stream) {
   return launch.overlaps;
 }
 
-TEST_F(CudaDeviceTest, LaunchesOverlapWhereKernelAndStreamAllowIt) {
+TEST_F(CudaDeviceTest, LaunchesOverlapIfKernelAndStreamAllowIt) {
   auto device = fake_gpu(folder.path());
   EXPECT_TRUE(device->base_options().launch_overlap);
   auto kernel = device->load("plain", device->base_options());
@@ -277,8 +287,9 @@ TEST_F(CudaDeviceTest, LaunchesOverlapWhereKernelAndStreamAllowIt) {
   EXPECT_TRUE(launch_overlaps(*device->load("plain", cluster), {1, 1, 1}, 0x77));
 }
 
-// The fake GPU holds 8 CTAs on each of 132 multiprocessors: with 925 every one gets its eighth or seventh.
-TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyWhenTheyFillTheMachine) {
+// The fake GPU holds 8 CTAs on each of 132 SMs. With 925 CTAs, each SM has at least 7 and some have
+// 8.
+TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyIfTheyFillTheGpu) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("persistent", device->base_options());
   EXPECT_FALSE(launch_overlaps(*kernel, {132, 1, 1}, 0x77));
@@ -287,8 +298,8 @@ TEST_F(CudaDeviceTest, PersistentKernelsOverlapOnlyWhenTheyFillTheMachine) {
   EXPECT_TRUE(launch_overlaps(*kernel, {132, 8, 1}, 0x77));
 }
 
-// The fake GPU runs 8 CTAs on each of 132 multiprocessors, or 30 clusters.
-TEST_F(CudaDeviceTest, DynamicPersistentKernelsStartAsManyCtasAsRunAtATime) {
+// The fake GPU runs 8 CTAs on each of 132 SMs, or 30 clusters.
+TEST_F(CudaDeviceTest, DynamicPersistentKernelStartsOneWaveOfCtas) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("next_program", device->base_options());
   program::CompileOptions clustered = device->base_options();
@@ -316,7 +327,7 @@ TEST_F(CudaDeviceTest, OldDriversLaunchWithoutOverlap) {
   }
 }
 
-// A capture records the attribute; the runtime asks nothing about the stream.
+// A capture records the attribute. The runtime does not query the stream.
 TEST_F(CudaDeviceTest, CapturedLaunchesOverlap) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
@@ -325,7 +336,7 @@ TEST_F(CudaDeviceTest, CapturedLaunchesOverlap) {
   EXPECT_EQ(fake_cuda().calls_of("cuStreamIsCapturing"), 0);
 }
 
-TEST_F(CudaDeviceTest, EmptyAndHugeGrids) {
+TEST_F(CudaDeviceTest, EmptyGridLaunchesNothingAndHugeGridIsChecked) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
   const uint64_t slots[2] = {};
@@ -340,7 +351,7 @@ TEST_F(CudaDeviceTest, EmptyAndHugeGrids) {
   EXPECT_FALSE(fake_cuda().last_launch(&launch));
 }
 
-TEST_F(CudaDeviceTest, LargeSharedMemoryIsAllowedFirst) {
+TEST_F(CudaDeviceTest, LargeSharedMemorySetsTheAttribute) {
   auto device = fake_gpu(folder.path());
   device->load("plain", device->base_options());
   EXPECT_EQ(fake_cuda().last_shared_limit(), 0);
@@ -349,7 +360,7 @@ TEST_F(CudaDeviceTest, LargeSharedMemoryIsAllowedFirst) {
   EXPECT_EQ(kernel->resources().shared_bytes, 100 << 10);
 }
 
-TEST_F(CudaDeviceTest, LaunchMakesFourDriverCallsAtMost) {
+TEST_F(CudaDeviceTest, LaunchMakesFourDriverCalls) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
   const uint64_t slots[2] = {};
@@ -391,7 +402,7 @@ TEST_F(CudaDeviceTest, AssemblerErrorsCarryTheLog) {
   EXPECT_NE(text.find("PTX version 8.0"), std::string::npos) << text;
 }
 
-TEST_F(CudaDeviceTest, MemoryAndEvents) {
+TEST_F(CudaDeviceTest, AllocatesFillsCopiesAndTimes) {
   auto device = fake_gpu(folder.path());
   auto* memory = static_cast<uint8_t*>(device->alloc(1000));
   device->fill(memory, 7, 1000, nullptr);
@@ -421,8 +432,9 @@ TEST_F(CudaDeviceTest, OutOfMemoryLeavesTheContextUsable) {
   EXPECT_EQ(fake_cuda().capture_mode(), 0);
 }
 
-// Creating a device, loading, launching and releasing with the k-th driver call failing, for every k.
-TEST_F(CudaDeviceTest, AnyFailingCallIsAnErrorAndNothingLeaks) {
+// Fails the k-th driver call, for every k, while a device is created, loads, launches and is
+// released.
+TEST_F(CudaDeviceTest, EveryFailingCallIsAnErrorWithoutLeaks) {
   auto everything = [&] {
     const test::TempFolder fresh;
     auto device = fake_gpu(fresh.path());
@@ -447,18 +459,18 @@ TEST_F(CudaDeviceTest, AnyFailingCallIsAnErrorAndNothingLeaks) {
       EXPECT_TRUE(error.status() == Status::out_of_device_memory || error.status() == Status::no_device)
           << k << error.what();
     }
-    // A release that fails is silent and leaves at most that one object; a pop that fails leaves a context on the
-    // stack.
+    // A release that fails is silent and leaks at most that one object. A pop that fails leaves a
+    // context on the stack.
     EXPECT_LE(fake_cuda().live_objects(), failed ? 0 : 1) << k;
     EXPECT_EQ(fake_cuda().capture_mode() == 0 || !failed, true) << k;
-    // The same process goes on.
+    // The same process stays usable.
     fake_cuda().reset();
     everything();
     EXPECT_EQ(fake_cuda().live_objects(), 0) << k;
   }
 }
 
-TEST_F(CudaDeviceTest, StickyErrorsAreNotBlamedOnThisCall) {
+TEST_F(CudaDeviceTest, StickyErrorsAreAttributedToEarlierWork) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
   fake_cuda().set_sticky(cuda::error_illegal_address);
@@ -469,7 +481,7 @@ TEST_F(CudaDeviceTest, StickyErrorsAreNotBlamedOnThisCall) {
   expect_error(Status::sticky_device_error, [&] { device->synchronize(nullptr); });
 }
 
-TEST_F(CudaDeviceTest, LoadingDuringACaptureDoesNotBreakIt) {
+TEST_F(CudaDeviceTest, LoadDuringACaptureKeepsItValid) {
   auto device = fake_gpu(folder.path());
   fake_cuda().set_capturing(true);
   EXPECT_TRUE(device->capturing(nullptr));
@@ -480,7 +492,7 @@ TEST_F(CudaDeviceTest, LoadingDuringACaptureDoesNotBreakIt) {
   EXPECT_FALSE(device->capturing(nullptr));
 }
 
-TEST_F(CudaDeviceTest, ForkedChildIsRefused) {
+TEST_F(CudaDeviceTest, RejectsForkedChildren) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
   EXPECT_TRUE(test::passes_in_child([&] {
@@ -494,7 +506,7 @@ TEST_F(CudaDeviceTest, ForkedChildIsRefused) {
   }));
 }
 
-TEST_F(CudaDeviceTest, AfterDriverShutdownReleasingIsSilent) {
+TEST_F(CudaDeviceTest, ReleaseAfterDriverShutdownIsSilent) {
   auto device = fake_gpu(folder.path());
   auto kernel = device->load("plain", device->base_options());
   void* memory = device->alloc(10);

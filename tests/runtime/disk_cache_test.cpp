@@ -1,4 +1,4 @@
-#include "runtime/disk_cache.h"
+#include "runtime/cache/disk_cache.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -14,7 +14,7 @@
 #include <fstream>
 #include <thread>
 
-#include "runtime/log.h"
+#include "runtime/environment/log.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -30,7 +30,7 @@ std::string entry_path(const DiskCache& cache, const Digest& key, const char* su
   return cache.directory() + "/" + hex(key) + suffix;
 }
 
-TEST(DiskCache, KeepsWhatWasWritten) {
+TEST(DiskCache, ReadsWhatWasWritten) {
   TempFolder folder;
   const std::string path = folder.path() + "/a/b/cache";
   const DiskCache cache(path, CacheMode::read_write);
@@ -50,7 +50,7 @@ TEST(DiskCache, KeepsWhatWasWritten) {
   EXPECT_EQ(cache.usage().entries, 2);
 }
 
-TEST(DiskCache, OverwritesWhole) {
+TEST(DiskCache, OverwritesTheWholeEntry) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   cache.write(kKey, ".art", "long old payload");
@@ -86,7 +86,7 @@ TEST(DiskCache, EveryFlippedBitIsAMiss) {
   }
 }
 
-TEST(DiskCache, AnEntryUnderAnotherNameIsAMiss) {
+TEST(DiskCache, EntryUnderAnotherNameIsAMiss) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   cache.write(kKey, ".art", "payload");
@@ -96,7 +96,7 @@ TEST(DiskCache, AnEntryUnderAnotherNameIsAMiss) {
   EXPECT_FALSE(cache.read(kKey, ".cubin"));
 }
 
-TEST(DiskCache, StrangeFilesInPlaceOfAnEntryAreMisses) {
+TEST(DiskCache, LinksFoldersAndPipesInPlaceOfAnEntryAreMisses) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   cache.write(kOther, ".art", "payload");
@@ -113,11 +113,11 @@ TEST(DiskCache, StrangeFilesInPlaceOfAnEntryAreMisses) {
   cache.write(kKey, ".art", "payload");  // cannot replace the folder: a warning, no error
   EXPECT_FALSE(cache.read(kKey, ".art"));
   EXPECT_EQ(warnings.lines.size(), 1u);
-  EXPECT_EQ(cache.usage().entries, 1);  // and no temporary file is left
+  EXPECT_EQ(cache.usage().entries, 1);  // no temporary file is left
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 2);
 }
 
-TEST(DiskCache, SymlinkedFolderIsRefused) {
+TEST(DiskCache, RejectsSymlinkedFolder) {
   TempFolder folder;
   std::filesystem::create_directory(folder.path() + "/real");
   std::filesystem::permissions(folder.path() + "/real", std::filesystem::perms::owner_all);
@@ -134,7 +134,7 @@ TEST(DiskCache, SymlinkedFolderIsRefused) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path() + "/real"));
 }
 
-TEST(DiskCache, WritableByOthersIsRefused) {
+TEST(DiskCache, RejectsFolderWritableByOthers) {
   TempFolder folder;
   for (mode_t mode : {0770, 0707, 0777, 0720}) {
     ASSERT_EQ(chmod(folder.path().c_str(), mode), 0);
@@ -146,14 +146,14 @@ TEST(DiskCache, WritableByOthersIsRefused) {
   EXPECT_TRUE(DiskCache(folder.path(), CacheMode::read_write).readable());
 }
 
-TEST(DiskCache, AFileInPlaceOfTheFolderIsRefused) {
+TEST(DiskCache, RejectsFileInPlaceOfTheFolder) {
   TempFolder folder;
   test::write_file(folder.path() + "/file", "x");
   EXPECT_FALSE(DiskCache(folder.path() + "/file", CacheMode::read_write).readable());
   EXPECT_FALSE(DiskCache(folder.path() + "/file/below", CacheMode::read_write).readable());
 }
 
-TEST(DiskCache, ForeignFolderIsRefused) {
+TEST(DiskCache, RejectsFolderOfAnotherUser) {
   if (geteuid() != 0) {
     printf("[SKIP] giving a folder to another user needs root\n");
     GTEST_SKIP();
@@ -165,7 +165,7 @@ TEST(DiskCache, ForeignFolderIsRefused) {
   EXPECT_NE(cache.why_off().find("another user"), std::string::npos);
 }
 
-TEST(DiskCache, ReadOnlyFolderServesAndWarnsOnce) {
+TEST(DiskCache, ReadOnlyFolderIsReadAndWarnsOnce) {
   TempFolder folder;
   DiskCache(folder.path(), CacheMode::read_write).write(kKey, ".art", "payload");
   // Root may write anywhere, so the check runs as another user in a child.
@@ -184,7 +184,8 @@ TEST(DiskCache, ReadOnlyFolderServesAndWarnsOnce) {
     cache.write(kOther, ".art", "more");
     EXPECT_FALSE(cache.read(kOther, ".art"));
     EXPECT_EQ(warnings.lines.size(), 1u);
-    // A folder that cannot be made: the warning says which part of the path, and why.
+    // If the folder cannot be created, the warning names the part of the path that failed, and the
+    // reason.
     EXPECT_FALSE(DiskCache(folder.path() + "/sub/cache", CacheMode::read_write).readable());
     EXPECT_EQ(warnings.lines.size(), 2u);
     EXPECT_NE(warnings.lines.back().find('"' + folder.path() + "/sub\": Permission denied"), std::string::npos)
@@ -201,7 +202,7 @@ TEST(DiskCache, FullDiskIsAWarning) {
   EXPECT_TRUE(test::passes_in_child([&] {
     Warnings warnings;
     const DiskCache cache(folder.path(), CacheMode::read_write);
-    const rlimit limit{1000, 1000};  // stands in for a full disk: a write fails half way
+    const rlimit limit{1000, 1000};  // imitates a full disk: a write fails half way
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
     cache.write(kKey, ".art", std::string(100000, 'x'));
     EXPECT_FALSE(cache.read(kKey, ".art"));
@@ -211,7 +212,8 @@ TEST(DiskCache, FullDiskIsAWarning) {
   }));
 }
 
-// A mount table of one's own: as root, or in a user namespace in which this user is itself.
+// Enters a private mount namespace: directly as root, otherwise in a user namespace that maps the
+// user to itself.
 bool enter_mount_namespace() {
   const std::string user = std::to_string(geteuid()), group = std::to_string(getegid());
   if (unshare(CLONE_NEWNS) == 0) return true;
@@ -222,13 +224,13 @@ bool enter_mount_namespace() {
   return true;
 }
 
-// A file system of 64 KiB, where the user may have one.
+// Mounts a file system of 64 KiB. Returns false if the user may not mount.
 bool mount_small_disk(const std::string& folder) {
   return enter_mount_namespace() && mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
          mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64k,mode=700") == 0;
 }
 
-TEST(DiskCache, ADiskThatRunsFullKeepsWhatIsThere) {
+TEST(DiskCache, DiskThatFillsUpKeepsExistingEntries) {
   TempFolder folder;
   EXPECT_TRUE(test::passes_in_child([&] {
     if (!mount_small_disk(folder.path())) {
@@ -251,7 +253,7 @@ TEST(DiskCache, ADiskThatRunsFullKeepsWhatIsThere) {
   }));
 }
 
-TEST(DiskCache, Modes) {
+TEST(DiskCache, ObeysItsMode) {
   TempFolder folder;
   const DiskCache off(folder.path() + "/off", CacheMode::off);
   off.write(kKey, ".art", "payload");
@@ -270,7 +272,7 @@ TEST(DiskCache, Modes) {
   EXPECT_EQ(required.read(kKey, ".art"), "payload");
 }
 
-TEST(DiskCache, DefaultFolder) {
+TEST(DiskCache, DefaultFolderFollowsTheEnvironment) {
   Options options;
   EXPECT_EQ(default_cache_directory(options), "");
   options.home = "/home/me";
@@ -283,7 +285,7 @@ TEST(DiskCache, DefaultFolder) {
   EXPECT_EQ(default_cache_directory(options), "/own");
 }
 
-TEST(DiskCache, NoHomeWarnsAndWorksWithout) {
+TEST(DiskCache, MissingHomeWarnsAndDisablesTheCache) {
   Warnings warnings;
   const DiskCache cache(default_cache_directory(Options{}), CacheMode::read_write);
   EXPECT_FALSE(cache.readable());
@@ -291,7 +293,7 @@ TEST(DiskCache, NoHomeWarnsAndWorksWithout) {
   EXPECT_NE(warnings.lines[0].find("HOME"), std::string::npos);
 }
 
-// Writes and reads a few keys for ever. Exits with 1 on a torn entry.
+// Writes and reads a few keys until killed. Exits with 1 if it reads an incomplete entry.
 [[noreturn]] void hammer(const std::string& path) {
   const DiskCache cache(path, CacheMode::read_write);
   for (int i = 0;; ++i) {
@@ -303,7 +305,7 @@ TEST(DiskCache, NoHomeWarnsAndWorksWithout) {
   }
 }
 
-TEST(DiskCache, ProcessesKilledAtRandomLeaveNoTornEntry) {
+TEST(DiskCache, KilledProcessesLeaveNoIncompleteEntry) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   std::vector<pid_t> children;
@@ -324,7 +326,7 @@ TEST(DiskCache, ProcessesKilledAtRandomLeaveNoTornEntry) {
     const std::string whole(20000, name[0]);
     EXPECT_EQ(cache.read(sha256(name), ".art").value_or(whole), whole);
   }
-  // What killed writers left behind goes once it is old.
+  // Trimming removes the temporary files of killed writers once they are old.
   const timespec old[2] = {{1000, 0}, {1000, 0}};
   for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
     utimensat(AT_FDCWD, entry.path().c_str(), old, 0);
@@ -332,8 +334,9 @@ TEST(DiskCache, ProcessesKilledAtRandomLeaveNoTornEntry) {
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
 }
 
-// Memory is taken for what a header and the file's size agree on, so none of these may allocate anything.
-TEST(DiskCache, HugeFilesCostNoMemory) {
+// A read allocates memory only if the header and the file's size agree. None of these files may
+// cause an allocation.
+TEST(DiskCache, HugeFilesAllocateNoMemory) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   cache.write(kKey, ".art", std::string(100000, 'x'));
@@ -374,7 +377,7 @@ TEST(DiskCache, HugeFilesCostNoMemory) {
   }
 }
 
-TEST(DiskCache, LargeEntriesAreKept) {
+TEST(DiskCache, StoresLargeEntries) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write);
   const std::string payload(size_t{3} << 20, 'z');
@@ -386,7 +389,7 @@ TEST(DiskCache, LargeEntriesAreKept) {
   EXPECT_EQ(warnings.lines.size(), 1u);
 }
 
-TEST(DiskCache, TheLimitHoldsAndTheLeastRecentlyUsedGo) {
+TEST(DiskCache, LimitEvictsTheLeastRecentlyUsed) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write, 100000);
   EXPECT_EQ(cache.limit_bytes(), 100000);
@@ -411,12 +414,12 @@ TEST(DiskCache, TheLimitHoldsAndTheLeastRecentlyUsedGo) {
   EXPECT_TRUE(cache.read(key(9), ".art"));
 }
 
-TEST(DiskCache, TheDefaultLimit) {
+TEST(DiskCache, DefaultLimitIsOneGibibyte) {
   TempFolder folder;
   EXPECT_EQ(DiskCache(folder.path(), CacheMode::read_write).limit_bytes(), int64_t{1} << 30);
 }
 
-TEST(DiskCache, AnEntryLargerThanTheLimitIsNotStored) {
+TEST(DiskCache, EntryLargerThanTheLimitIsNotStored) {
   TempFolder folder;
   const DiskCache cache(folder.path(), CacheMode::read_write, 5000);
   cache.write(kOther, ".art", std::string(3000, 'x'));
@@ -426,7 +429,7 @@ TEST(DiskCache, AnEntryLargerThanTheLimitIsNotStored) {
   EXPECT_TRUE(cache.read(kOther, ".art"));
   ASSERT_EQ(warnings.lines.size(), 1u);
   EXPECT_NE(warnings.lines[0].find("LIGERDSL_CACHE_SIZE"), std::string::npos) << warnings.lines[0];
-  // One that nearly fills it stays, and everything else goes.
+  // An entry that nearly fills the limit stays and evicts all others.
   cache.write(kKey, ".art", std::string(4800, 'x'));
   EXPECT_TRUE(cache.read(kKey, ".art"));
   EXPECT_EQ(cache.usage().entries, 1);
@@ -435,7 +438,7 @@ TEST(DiskCache, AnEntryLargerThanTheLimitIsNotStored) {
   });
 }
 
-TEST(DiskCache, TheFirstStoreOfAProcessRemovesAbandonedFiles) {
+TEST(DiskCache, FirstStoreOfAProcessRemovesAbandonedFiles) {
   TempFolder folder;
   const std::string path = folder.path() + "/.ligerdsl-1-2-3.tmp";
   test::write_file(path, "LGDSLKRN");
@@ -445,9 +448,9 @@ TEST(DiskCache, TheFirstStoreOfAProcessRemovesAbandonedFiles) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-// Processes that store under a limit of a few entries while others trim: entries are whole or not there, and in the end
-// the limit holds.
-TEST(DiskCache, ManyProcessesStoreAndTrim) {
+// Some processes store under a limit of a few entries while others trim. Entries are complete or
+// absent, and in the end the limit holds.
+TEST(DiskCache, ProcessesStoreAndTrimConcurrently) {
   TempFolder folder;
   constexpr int64_t kLimit = 200000;
   const auto store_and_read = [&](int process) {

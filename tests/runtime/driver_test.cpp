@@ -1,4 +1,4 @@
-#include "runtime/driver.h"
+#include "runtime/cuda/driver.h"
 
 #include <thread>
 
@@ -17,22 +17,22 @@ class DriverTest : public ::testing::Test {
   void SetUp() override { fake_cuda().reset(); }
 };
 
-TEST_F(DriverTest, MissingLibraryIsNamed) {
+TEST_F(DriverTest, ErrorNamesMissingLibrary) {
   const std::string text = expect_error(Status::no_device, [] { Driver::open("/nowhere/libcuda.so.1"); });
   EXPECT_NE(text.find("/nowhere/libcuda.so.1"), std::string::npos) << text;
   EXPECT_NE(text.find("CPU"), std::string::npos) << text;
 }
 
-TEST_F(DriverTest, ALibraryWithoutTheFunctionsIsTooOld) {
+TEST_F(DriverTest, LibraryWithoutTheFunctionsIsTooOld) {
   expect_error(Status::driver_too_old, [] { Driver::open("libm.so.6"); });
 }
 
-TEST_F(DriverTest, StubDriverIsNamedAsSuch) {
+TEST_F(DriverTest, ErrorNamesTheStubDriver) {
   fake_cuda().set_driver(13000, cuda::error_stub_library, 1);
   EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("stub driver"), std::string::npos);
 }
 
-TEST_F(DriverTest, InitFailures) {
+TEST_F(DriverTest, InitFailuresAreErrors) {
   fake_cuda().set_driver(13000, cuda::error_no_device, 0);
   EXPECT_NE(expect_error(Status::no_device, [] { fake_driver(); }).find("CUDA_VISIBLE_DEVICES"), std::string::npos);
   fake_cuda().set_driver(13000, 999, 0);
@@ -43,7 +43,7 @@ TEST_F(DriverTest, InitFailures) {
   EXPECT_NE(expect_error(Status::driver_too_old, [] { fake_driver(); }).find("11.8"), std::string::npos);
 }
 
-TEST_F(DriverTest, VersionsAndArchitectures) {
+TEST_F(DriverTest, MapsDriverVersionsToPtxVersions) {
   EXPECT_EQ(ptx_version_of_driver(12000), 80);
   EXPECT_EQ(ptx_version_of_driver(12040), 84);
   EXPECT_EQ(ptx_version_of_driver(12050), 85);
@@ -64,7 +64,7 @@ TEST_F(DriverTest, VersionsAndArchitectures) {
   EXPECT_EQ(arch_of(12, 1), "sm_120");
 }
 
-TEST_F(DriverTest, Devices) {
+TEST_F(DriverTest, DescribesDevices) {
   auto driver = fake_driver();
   EXPECT_EQ(driver->ptx_version(), 90);
   EXPECT_EQ(driver->device(0).arch, "sm_90a");
@@ -82,14 +82,14 @@ TEST_F(DriverTest, EveryFailingCallOfOpenIsAnError) {
   }
 }
 
-TEST_F(DriverTest, ScopeLeavesTheCallersContextAlone) {
+TEST_F(DriverTest, ScopeRestoresTheCallersContext) {
   PrimaryContext context(fake_driver(), 0);
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
   {
     PrimaryContext::Scope scope(context);
     EXPECT_NE(fake_cuda().current_context(), nullptr);
     const int64_t pushes = fake_cuda().calls_of("cuCtxPushCurrent");
-    PrimaryContext::Scope nested(context);  // current already: nothing is pushed
+    PrimaryContext::Scope nested(context);  // current already: no push
     EXPECT_EQ(fake_cuda().calls_of("cuCtxPushCurrent"), pushes);
   }
   EXPECT_EQ(fake_cuda().current_context(), nullptr);
@@ -110,7 +110,7 @@ TEST_F(DriverTest, ContextIsReleased) {
   EXPECT_EQ(fake_cuda().live_objects(), 0);
 }
 
-TEST_F(DriverTest, ForkedChildIsRefusedWithAHint) {
+TEST_F(DriverTest, RejectsForkedChildrenWithAHint) {
   auto context = std::make_unique<PrimaryContext>(fake_driver(), 0);
   EXPECT_TRUE(test::passes_in_child([&] {
     const std::string text = expect_error(Status::forked_process, [&] { PrimaryContext::Scope scope(*context); });
@@ -122,7 +122,7 @@ TEST_F(DriverTest, ForkedChildIsRefusedWithAHint) {
   PrimaryContext::Scope parent_still_works(*context);
 }
 
-TEST_F(DriverTest, ErrorsAreSortedIntoStatuses) {
+TEST_F(DriverTest, MapsDriverErrorsToStatuses) {
   EXPECT_EQ(status_of_result(2), Status::out_of_device_memory);
   EXPECT_EQ(status_of_result(4), Status::driver_shutdown);
   for (int sticky : {214, 220, 700, 702, 710, 714, 715, 716, 717, 718, 719})

@@ -1,11 +1,11 @@
-#include "runtime/elf_image.h"
+#include "runtime/system/elf_image.h"
 
 #include "support.h"
 
 namespace ligerdsl::runtime {
 namespace {
 
-TEST(ElfImage, IsCutShortWhereItEndsTooEarly) {
+TEST(ElfImage, DetectsTruncation) {
   const std::string whole = test::read_file(FAKE_COMPILER);
   EXPECT_FALSE(is_cut_short_elf(whole));
   for (const size_t bytes : {size_t{4}, size_t{63}, size_t{64}, whole.size() / 2, whole.size() - 1})
@@ -17,7 +17,7 @@ TEST(ElfImage, IsCutShortWhereItEndsTooEarly) {
   EXPECT_FALSE(is_cut_short_elf(".version 8.0"));
 }
 
-TEST(ElfImage, MayHoldAnyNumbers) {
+TEST(ElfImage, ArbitraryHeaderValuesAreSafe) {
   std::string image = test::read_file(FAKE_COMPILER).substr(0, 4096);
   for (size_t at = 16; at < 64; ++at) {
     for (const char byte : {'\xff', '\x80', '\0'}) {

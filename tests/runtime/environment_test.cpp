@@ -1,4 +1,4 @@
-// What the environment does, in processes of their own: it is read once.
+// Tests environment variables in separate processes, because a process reads them once.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -7,10 +7,10 @@
 #include <filesystem>
 #include <vector>
 
-#include "runtime/compiler_library.h"
-#include "runtime/disk_cache.h"
-#include "runtime/log.h"
-#include "runtime/options.h"
+#include "runtime/cache/disk_cache.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/environment/log.h"
+#include "runtime/environment/options.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -50,7 +50,8 @@ TEST(EnvironmentChild, DISABLED_NoOverlapOnGpu) {
   EXPECT_FALSE(Device::create({.kind = DeviceKind::cuda})->base_options().launch_overlap);
 }
 
-// Its reader goes away: a signal that ends a process.
+// The reader of the log pipe closes its end. A write then raises SIGPIPE, which would end the
+// process.
 TEST(EnvironmentChild, DISABLED_LogIntoAPipe) {
   const int reader = open(std::getenv("LIGERDSL_LOG_FILE"), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
   log(LogLevel::warning, "first");
@@ -61,13 +62,13 @@ TEST(EnvironmentChild, DISABLED_LogIntoAPipe) {
   log(LogLevel::warning, "second");
 }
 
-TEST(Environment, APipeThatNobodyReadsAnyMoreEndsNothing) {
+TEST(Environment, LogPipeWithoutReaderDoesNotEndTheProcess) {
   test::TempFolder folder;
   ASSERT_EQ(mkfifo((folder.path() + "/log").c_str(), 0600), 0);
   EXPECT_TRUE(passes_with("DISABLED_LogIntoAPipe", {"LIGERDSL_LOG_FILE=" + folder.path() + "/log"}));
 }
 
-TEST(Environment, ThreadsCacheCompilerDumpAndLogFile) {
+TEST(Environment, SetsThreadsCacheCompilerDumpAndLogFile) {
   test::TempFolder folder;
   const std::string path = folder.path();
   EXPECT_TRUE(passes_with("DISABLED_LoadOnCpu",
@@ -80,12 +81,12 @@ TEST(Environment, ThreadsCacheCompilerDumpAndLogFile) {
   EXPECT_NE(log.find("wrote " + path + "/ligerdsl_fake-"), std::string::npos) << log;
 }
 
-TEST(Environment, ALogFileThatCannotBeWrittenIsSaidOnceAndLinesGoToStderr) {
+TEST(Environment, UnwritableLogFileWarnsOnceAndLogsToStderr) {
   test::TempFolder folder;
   const std::string path = folder.path(), errors = path + "/errors";
   test::write_file(path + "/target", "");
   std::filesystem::create_symlink(path + "/target", path + "/link");
-  ASSERT_EQ(mkfifo((path + "/pipe").c_str(), 0600), 0);  // which nobody reads
+  ASSERT_EQ(mkfifo((path + "/pipe").c_str(), 0600), 0);  // without a reader
   for (const auto& [file, reason] : std::vector<std::pair<std::string, std::string>>{
            {path + "/none/below/log", '"' + path + "/none\": No such file or directory"},
            {path + "/target/log", '"' + path + "/target\": Not a directory"},
@@ -104,7 +105,7 @@ TEST(Environment, ALogFileThatCannotBeWrittenIsSaidOnceAndLinesGoToStderr) {
   EXPECT_EQ(test::read_file(path + "/target"), "");
 }
 
-TEST(Environment, ACacheFolderThatCannotBeMadeNamesThePartOfThePath) {
+TEST(Environment, WarningNamesThePartOfTheCachePathThatFails) {
   test::TempFolder folder;
   const std::string errors = folder.path() + "/errors";
   test::write_file(folder.path() + "/home", "");
@@ -115,7 +116,7 @@ TEST(Environment, ACacheFolderThatCannotBeMadeNamesThePartOfThePath) {
   EXPECT_NE(log.find("/home\": Not a directory"), std::string::npos) << log;
 }
 
-TEST(Environment, DebugLogTellsCompilesHitsAndMisses) {
+TEST(Environment, DebugLogReportsCompilesHitsAndMisses) {
   test::TempFolder folder;
   const std::string errors = folder.path() + "/errors";
   const auto log_of = [&](const char* name) {
@@ -149,14 +150,14 @@ TEST(Environment, DebugLogTellsCompilesHitsAndMisses) {
                {"cubin hit on disk: ligerdsl_fake for sm_90a, driver ", "cache hit on disk: ligerdsl_fake for sm_90a"});
 }
 
-TEST(Environment, CacheSizeAndNoJit) {
+TEST(Environment, SetsCacheSizeAndNoJit) {
   test::TempFolder folder;
   EXPECT_TRUE(
       passes_with("DISABLED_LimitAndNoJit", {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE_DIR=" + folder.path(),
                                              "LIGERDSL_CACHE_SIZE=3M", "LIGERDSL_NO_JIT=1"}));
 }
 
-TEST(Environment, LaunchOverlapIsSwitchedOff) {
+TEST(Environment, DisablesLaunchOverlap) {
   EXPECT_TRUE(passes_with("DISABLED_NoOverlapOnGpu", {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_LIBCUDA=" FAKE_CUDA,
                                                       "LIGERDSL_CACHE=off", "LIGERDSL_LAUNCH_OVERLAP=off"}));
 }

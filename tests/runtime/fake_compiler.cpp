@@ -1,13 +1,23 @@
-// A compiler library without LLVM: the real C table, answers chosen by the "program" text.
-//   "error ..." is a faulty program; "internal" a compiler bug; "fatal ..." LLVM giving up; "slow ..." takes 50 ms.
-//   "gate FILE" compiles, and writes FILE.begun, and waits until FILE is there.
-//   "persistent ..." is a kernel that asks for the number of programs, "next_program ..." one that takes them from a
-//   counter, "mapped ..." one that reads a view of two dimensions, its second argument, by a tensor map. ".version ..." is PTX and comes back as it is. "crash", "abort", "quit" and "overflow" end the process in
-//   four ways; "hang FILE" never returns and writes its process number there; "spin" never stops computing; "hungry"
-//   takes all the memory there is; "descriptors" is a faulty program whose error lists the open descriptors. Anything
-//   else compiles: for the CPU to a kernel that is in this library, for a GPU to PTX-like text with the program in it.
-// An edited tile stage is added to the code, unless it begins with "bad": that is an error of its first line.
-// CPU kernel: slots {pointer to int64, n}; program i writes i * 3 + 1 to element i, through its arena.
+// A compiler library without LLVM. It has the real C table, and the "program" text selects the
+// answer:
+// - "error ...": a faulty program; "internal": a compiler bug; "fatal ...": an LLVM fatal error
+// - "slow ...": compiles in 50 ms; "gate FILE": writes FILE.begun, waits until FILE exists,
+//   compiles
+// - "persistent ...": a kernel that asks for the number of programs
+// - "next_program ...": a kernel that takes its programs from a counter
+// - "mapped ...": a kernel that reads its second argument, a 2-D view, through a tensor map
+// - ".version ...": PTX, returned unchanged
+// - "crash", "abort", "quit", "overflow": end the process in four ways
+// - "hang FILE": writes its process id to FILE and never returns; "spin": computes forever
+// - "hungry": allocates until memory is exhausted
+// - "descriptors": a faulty program whose error lists the open descriptors
+// - anything else compiles: for the CPU to a kernel of this library, for a GPU to PTX-like text
+//   that contains the program
+//
+// An edited tile stage is appended to the code. If it begins with "bad", its first line is an
+// error.
+// CPU kernel: slots {pointer to int64, n}. Program i writes i * 3 + 1 to element i, through its
+// arena.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -51,7 +61,7 @@ int overflow(int depth) {
   return depth < 0 ? 0 : overflow(depth + 1) + frame[0];
 }
 
-// Does not come back from any of its programs.
+// Returns false if the program is not one of those that end the process or never return.
 bool ends_badly(const std::string& text) {
   if (text.starts_with("crash")) {
     fprintf(stderr, "Stack dump: the fake compiler\n");

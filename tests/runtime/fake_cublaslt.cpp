@@ -1,6 +1,6 @@
-// Stands in for cuBLASLt: the functions that the library uses, on host memory, of f32, f16 and bf16 with sums in
-// f32. Column-major, like the real one.
-// A matrix layout and an algorithm carry what the fake needs in their opaque words.
+// A fake cuBLASLt on host memory: the functions that the library uses, for f32, f16 and bf16 with
+// f32 accumulation. Column-major, like the real one. The opaque words of a matrix layout and of an
+// algorithm store the fields that the fake needs.
 #include <cstddef>
 #include <cstdint>
 
@@ -32,7 +32,7 @@ struct Heuristic {
 };
 
 constexpr uint64_t kAlgorithm = 0x1234;
-// Proposals: the first is refused by the library itself, the others are tiles of 320x128, 128x160, 256x128.
+// Proposed tiles. The library rejects the first; the others are 320x128, 128x160 and 256x128.
 constexpr int kTiles[] = {0, 248, 29, 24};
 constexpr int kInvalidValue = 7, kNotSupported = 15;
 
@@ -69,7 +69,7 @@ int fake_cublaslt_choices() {
 const uint32_t* fake_cublaslt_alignments() {
   return last_align;
 }
-// The tile of the last product, and how many waves proposals claim to have.
+// Tile of the last matmul, and the number of waves that the proposals report.
 int fake_cublaslt_last_tile() {
   return last_tile;
 }
@@ -130,7 +130,7 @@ int cublasLtMatmulAlgoGetHeuristic(void*, void*, const Layout* a, const Layout*,
   const auto* p = static_cast<const Preference*>(preference);
   for (int i = 0; i < 4; ++i) last_align[i] = p->align[i];
   *count = 0;
-  if (wanted < 1 || a->rows == 13) return kNotSupported;  // a size for which there is no kernel
+  if (wanted < 1 || a->rows == 13) return kNotSupported;  // a size without a kernel
   for (const int tile : kTiles) {
     if (*count == wanted) break;
     found[(*count)++] = {

@@ -1,5 +1,5 @@
-// A CUDA driver without a GPU: host memory, recorded calls, faults on request. What is queued is done at once, or, on a
-// stream that is being captured, when the graph is launched.
+// A fake CUDA driver: host memory, recorded calls, and faults on request. It runs queued work at
+// once. Work on a stream under capture runs when the graph is launched.
 #include "fake_cuda.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "fake_launch.h"
-#include "runtime/cuda_api.h"
+#include "runtime/kernel/cuda_api.h"
 
 using namespace ligerdsl::runtime::cuda;
 
@@ -37,8 +37,8 @@ struct State {
   int registers = 32, local_bytes = 0, ctas_per_sm = 8;
   std::map<std::string_view, int64_t> by_name;  // names are literals: counting a known function takes no memory
   std::set<void*> objects;                      // from malloc
-  std::map<void*, size_t> memory;               // those that are device memory, with their bytes
-  std::map<Stream, Graph> captures;             // streams that are being captured
+  std::map<void*, size_t> memory;               // device allocations and their sizes in bytes
+  std::map<Stream, Graph> captures;             // streams under capture
   int64_t links = 0;
   std::map<void*, std::string> modules;  // module -> image
   int64_t retained = 0;
@@ -57,7 +57,7 @@ State& state() {
 
 char primary_context[64];
 
-// Without a destructor: the driver is called until the process ends.
+// Has no destructor, because the driver is called until the process ends.
 struct ContextStack {
   void* contexts[64];
   int count;
@@ -71,7 +71,7 @@ struct ContextStack {
 thread_local ContextStack context_stack{};
 thread_local int thread_capture_mode = 0;
 
-// Records a call. Nonzero: what the call must return at once.
+// Records a call. Returns the result that the call must return at once, or 0.
 Result enter(const char* name, bool needs_context = false, bool can_be_sticky = false) {
   State& s = state();
   std::lock_guard lock(s.mutex);
@@ -104,7 +104,7 @@ bool breaks_capture() {
   return (state().capturing || !state().captures.empty()) && thread_capture_mode != capture_mode_relaxed;
 }
 
-// Does it, or makes it a node of the graph that the stream is captured into.
+// Runs the work, or adds it as a node to the graph into which the stream is captured.
 Result queue(Stream stream, Work work) {
   {
     std::lock_guard lock(state().mutex);
@@ -117,7 +117,7 @@ Result queue(Stream stream, Work work) {
   return work();
 }
 
-// A launch without a runner computes nothing and takes no memory.
+// Computes nothing and allocates nothing unless a library has set `fake_kernel`.
 Result run_kernel(const LaunchConfig& config, Function function, const FakeCudaControl::Launch& launch, void** maps) {
   if (fake_kernel == nullptr) return success;
   FakeLaunch run{{}, config, launch.cluster, nullptr, launch.slot_bytes, {}, {}};
@@ -329,7 +329,8 @@ API cuOccupancyMaxActiveClusters(int* clusters, Function, const LaunchConfig* co
   *clusters = 30;
   return success;
 }
-// Parameters of a kind that the entry of a module's PTX declares: of 8 bytes, or maps of 128.
+// Counts the parameters of a kind that the entry of a module's PTX declares: 8 bytes, or maps of
+// 128 bytes.
 int parameters_of(Function function, std::string_view kind) {
   std::lock_guard lock(state().mutex);
   const std::string& image = state().modules[function];

@@ -1,5 +1,5 @@
-// What the stand-in of the CUDA driver does with a launch. By itself it computes nothing; a library that links
-// tests/support/emulated_launch.cpp beside it sets `fake_kernel` and runs PTX on the CPU.
+// Launch of the fake CUDA driver, which by itself computes nothing. A library that also links
+// tests/support/emulated_launch.cpp sets `fake_kernel` and runs PTX on the CPU.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
-#include "runtime/cuda_api.h"
+#include "runtime/kernel/cuda_api.h"
 #include "tests/support/ptx/tensor_map.h"
 
 struct FakeLaunch {
-  std::string image;  // what the module was loaded from: "CUBIN " and the PTX
+  std::string image;  // loaded text of the module: "CUBIN " and the PTX
   ligerdsl::runtime::cuda::LaunchConfig config;
   int64_t cluster;
   const uint64_t* slots;
   size_t slot_bytes;
   std::vector<ligerdsl::test::ptx::TensorMap> maps;
-  std::map<void*, size_t> memory;  // everything that is allocated, with its bytes
+  std::map<void*, size_t> memory;  // live allocations and their sizes in bytes
 };
 
 extern ligerdsl::runtime::cuda::Result (*fake_kernel)(const FakeLaunch& launch);

@@ -1,5 +1,6 @@
-// What a child of a process with several threads can still do: everything but go on with what other threads were at.
-#include "runtime/fork.h"
+// Tests a forked child of a multi-threaded process: everything works except what the parent's other
+// threads had begun.
+#include "runtime/system/fork.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +8,9 @@
 #include <thread>
 
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/log.h"
-#include "runtime/thread_pool.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/device/thread_pool.h"
+#include "runtime/environment/log.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -18,7 +19,7 @@ namespace {
 using test::expect_error;
 using test::passes_in_child;
 
-// Does `step` over and over on another thread.
+// Runs `step` repeatedly on another thread.
 class Meanwhile {
  public:
   template <class Step>
@@ -41,13 +42,13 @@ class Meanwhile {
   std::thread thread_;
 };
 
-TEST(Fork, AGenerationIsAProcess) {
+TEST(Fork, EachProcessHasItsGeneration) {
   const uint32_t here = fork_generation();
   EXPECT_TRUE(passes_in_child([&] { return fork_generation() != here; }));
   EXPECT_EQ(fork_generation(), here);
 }
 
-TEST(Fork, AMutexIsFreeInAChildAndWhatItGuardsWhole) {
+TEST(Fork, MutexIsFreeAndItsDataConsistentInAChild) {
   ForkMutex mutex;
   int64_t one = 0, two = 0;
   const Meanwhile changing([&] {
@@ -63,7 +64,7 @@ TEST(Fork, AMutexIsFreeInAChildAndWhatItGuardsWhole) {
     }));
 }
 
-TEST(Fork, AChildMakesItsOwn) {
+TEST(Fork, ChildCreatesItsOwnPerProcessValue) {
   PerProcess<int> number(std::make_shared<int>(1));
   const auto next = [](int parents) { return std::make_shared<int>(parents + 1); };
   EXPECT_EQ(number.get(next), 1);
@@ -71,7 +72,7 @@ TEST(Fork, AChildMakesItsOwn) {
   EXPECT_EQ(number.get(next), 1);
 }
 
-TEST(Fork, UsersOfTheParentAreNotWaitedFor) {
+TEST(Fork, ChildDoesNotWaitForUsersOfTheParent) {
   UseCount users;
   const uint32_t entered = users.enter();
   EXPECT_FALSE(users.abandoned());
@@ -94,7 +95,7 @@ TEST(Fork, UsersOfTheParentAreNotWaitedFor) {
   leaving.join();
 }
 
-TEST(Fork, APoolIsDestroyedInAChild) {
+TEST(Fork, ChildCanDestroyThePool) {
   for (const int threads : {1, 2, 8})
     for (const bool used : {false, true}) {
       auto pool = std::make_unique<ThreadPool>(threads);
@@ -109,7 +110,7 @@ TEST(Fork, APoolIsDestroyedInAChild) {
     }
 }
 
-TEST(Fork, APoolWorksInAChildWhateverItsThreadsWereDoing) {
+TEST(Fork, PoolWorksInAChildOfABusyParent) {
   auto pool = std::make_unique<ThreadPool>(4);
   pool->reserve_arenas(5000);
   const auto write = [](void*, int64_t, int64_t, void* arena) { memset(arena, 1, 5000); };
@@ -130,7 +131,7 @@ TEST(Fork, APoolWorksInAChildWhateverItsThreadsWereDoing) {
     }));
 }
 
-TEST(Fork, ALogCallbackThatNeverReturnsIsNotWaitedForInAChild) {
+TEST(Fork, ChildDoesNotWaitForALogCallback) {
   std::atomic<int> state{0};  // 1: inside the callback, 2: it may return
   const auto wait = [](void* user, int32_t, const char*) {
     auto& at = *static_cast<std::atomic<int>*>(user);
@@ -151,8 +152,9 @@ TEST(Fork, ALogCallbackThatNeverReturnsIsNotWaitedForInAChild) {
   remove_log_callback(id);
 }
 
-// The parent's thread that builds the kernel does not exist in the child, which must not wait for it.
-TEST(Fork, AKernelThatTheParentIsBuildingIsTheChildsToBuild) {
+// The parent's thread that compiles the kernel does not exist in the child, so the child must not
+// wait for it.
+TEST(Fork, KernelThatTheParentCompilesIsAnErrorInTheChild) {
   test::TempFolder folder;
   const auto device = test::fake_cpu(folder.path());
   const auto known = device->load("known", device->base_options());
@@ -162,7 +164,8 @@ TEST(Fork, AKernelThatTheParentIsBuildingIsTheChildsToBuild) {
   EXPECT_TRUE(passes_in_child([&] {
     const auto options = device->base_options();
     if (device->load("known", options) != known) return false;
-    // Not a hang: its parent was inside the compiler, and it is told so.
+    // Reports an error instead of a hang, because the parent was inside the compiler when it
+    // forked.
     const std::string text = expect_error(Status::forked_process, [&] { device->load("slow kernel", options); });
     return text.find("forked while another thread") != std::string::npos;
   }));

@@ -1,4 +1,4 @@
-// The runtime on a real GPU; the PTX stands in for the compiler's.
+// Tests the runtime on a real GPU, with hand-written PTX instead of the compiler's.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 #include <cstdio>
 
 #include "program/gpu_arch.h"
-#include "runtime/cuda_module.h"
-#include "runtime/driver.h"
-#include "runtime/measure.h"
+#include "runtime/cuda/cuda_module.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/device/measure.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -62,8 +62,8 @@ class GpuTest : public ::testing::Test {
   std::shared_ptr<Device> device;
 };
 
-// The row of the table that this GPU is compiled for, beside what its driver says.
-TEST_F(GpuTest, ArchitectureIsAsInTheTable) {
+// Compares the table row of this GPU's architecture with the attributes that the driver reports.
+TEST_F(GpuTest, AttributesMatchTheTableOfArchitectures) {
   const std::shared_ptr<const Driver> driver = Driver::shared();
   const program::GpuArch* arch = program::find_gpu_arch(device->description().arch);
   ASSERT_TRUE(arch) << device->description().arch;
@@ -104,7 +104,7 @@ TEST_F(GpuTest, RunsPtx) {
   device->free(out);
 }
 
-TEST_F(GpuTest, LoadsFromDiskFast) {
+TEST_F(GpuTest, LoadsFromDiskQuickly) {
   device->load(kPtx, device->base_options());
   auto second = make();
   LoadReport report;
@@ -116,7 +116,7 @@ TEST_F(GpuTest, LoadsFromDiskFast) {
   EXPECT_LE(took.count(), 2.0);
 }
 
-TEST_F(GpuTest, SyntaxErrorsCarryTheAssemblersLog) {
+TEST_F(GpuTest, SyntaxErrorsContainTheAssemblersLog) {
   std::string broken = kPtx;
   broken.append("\n garbage;\n");
   const std::string text =
@@ -124,7 +124,7 @@ TEST_F(GpuTest, SyntaxErrorsCarryTheAssemblersLog) {
   EXPECT_NE(text.find("line"), std::string::npos) << text;
 }
 
-// The same launch with nothing of ours around it.
+// Returns the host time of the same launch through the driver API alone, in microseconds.
 double raw_launch_us(Device& device, const PrimaryContext& context, const uint64_t* slots, Stream stream) {
   const PrimaryContext::Scope scope(context);
   const cuda::Api& api = context.api();
@@ -148,7 +148,7 @@ TEST_F(GpuTest, LaunchAddsLittleHostTime) {
   Stream stream = device->create_stream();
   const uint64_t slots[2] = {reinterpret_cast<uint64_t>(out), 1};
   const PrimaryContext context(Driver::shared(), 0);
-  // The least of several rounds: other programs on the host only ever add time.
+  // Takes the minimum of several rounds, because other programs on the host only add time.
   double added = 1e9, added_with_context = 1e9;
   for (int round = 0; round < 7; ++round) {
     const double raw = raw_launch_us(*device, context, slots, stream);
@@ -167,7 +167,7 @@ TEST_F(GpuTest, LaunchAddsLittleHostTime) {
   device->free(out);
 }
 
-TEST_F(GpuTest, LoadingDuringACaptureLeavesItValid) {
+TEST_F(GpuTest, LoadDuringACaptureKeepsItValid) {
   auto api = [](const char* name) { return dlsym(dlopen("libcuda.so.1", RTLD_NOW), name); };
   const auto begin = reinterpret_cast<int (*)(Stream, int)>(api("cuStreamBeginCapture_v2"));
   const auto end = reinterpret_cast<int (*)(Stream, void**)>(api("cuStreamEndCapture"));

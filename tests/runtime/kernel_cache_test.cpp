@@ -1,5 +1,5 @@
-// Device::load on the CPU with the fake compiler: origins, keys, faults, threads.
-#include "runtime/kernel_cache.h"
+// Tests Device::load on the CPU with the fake compiler: origins, keys, faults and threads.
+#include "runtime/cache/kernel_cache.h"
 
 #include <cstring>
 #include <filesystem>
@@ -7,9 +7,9 @@
 #include <thread>
 
 #include "program/serialize.h"
-#include "runtime/compiler_library.h"
-#include "runtime/disk_cache.h"
-#include "runtime/measure.h"
+#include "runtime/cache/disk_cache.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/device/measure.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -27,7 +27,7 @@ void expect_runs(LoadedKernel& kernel, int64_t n = 1000) {
   for (int64_t i = 0; i < n; ++i) ASSERT_EQ(out[static_cast<size_t>(i)], i * 3 + 1) << i;
 }
 
-TEST(KernelCache, CompiledThenMemoryThenDisk) {
+TEST(KernelCache, LoadsFromCompilerThenMemoryThenDisk) {
   TempFolder folder;
   LoadReport report;
   {
@@ -51,7 +51,7 @@ TEST(KernelCache, CompiledThenMemoryThenDisk) {
   expect_runs(*kernel);
 }
 
-TEST(KernelCache, EveryFieldOfTheOptionsChangesTheKey) {
+TEST(KernelCache, EveryOptionChangesTheKey) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   const program::CompileOptions base = device->base_options();
@@ -77,7 +77,7 @@ TEST(KernelCache, EveryFieldOfTheOptionsChangesTheKey) {
   EXPECT_EQ(device->disk_cache().usage().entries, static_cast<int64_t>(kernels.size()));
 }
 
-TEST(KernelCache, AnUnnamedCpuMeansThisOne) {
+TEST(KernelCache, DefaultCpuIsTheHost) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   EXPECT_EQ(device->base_options().arch, "fake-cpu");
@@ -86,7 +86,7 @@ TEST(KernelCache, AnUnnamedCpuMeansThisOne) {
   EXPECT_EQ(device->load("program", program::CompileOptions{}), named);
 }
 
-TEST(KernelCache, DamagedEntriesAreCompiledAgain) {
+TEST(KernelCache, RecompilesDamagedEntries) {
   TempFolder folder;
   { fake_cpu(folder.path())->load("program", {}); }
   const std::string path = std::filesystem::directory_iterator(folder.path())->path();
@@ -100,7 +100,7 @@ TEST(KernelCache, DamagedEntriesAreCompiledAgain) {
   }
 }
 
-TEST(KernelCache, AnEntryWithARightDigestThatDoesNotParseIsCompiledAgain) {
+TEST(KernelCache, RecompilesEntriesThatDoNotParse) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   const Digest key = KernelCache::key("program", program::serialize(device->base_options()));
@@ -110,7 +110,7 @@ TEST(KernelCache, AnEntryWithARightDigestThatDoesNotParseIsCompiledAgain) {
   EXPECT_EQ(report.origin, Origin::compiled);
 }
 
-TEST(KernelCache, FailuresAreReportedAndNotKept) {
+TEST(KernelCache, FailuresAreNotCached) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   for (int i = 0; i < 2; ++i) {
@@ -123,7 +123,7 @@ TEST(KernelCache, FailuresAreReportedAndNotKept) {
   expect_runs(*device->load("program", {}));
 }
 
-TEST(KernelCache, LlvmGivingUpIsAnErrorAndTheProcessLives) {
+TEST(KernelCache, LlvmFatalErrorDoesNotEndTheProcess) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   for (int i = 0; i < 3; ++i) {
@@ -133,7 +133,7 @@ TEST(KernelCache, LlvmGivingUpIsAnErrorAndTheProcessLives) {
   expect_runs(*device->load("program", {}));
 }
 
-TEST(KernelCache, OneCompilePerKeyAtATime) {
+TEST(KernelCache, ThreadsCompileAKeyOnce) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   const int64_t before = fake_compiles();
@@ -145,7 +145,7 @@ TEST(KernelCache, OneCompilePerKeyAtATime) {
   for (auto& kernel : kernels) EXPECT_EQ(kernel, kernels[0]);
 }
 
-TEST(KernelCache, ThreadsLoadAndLaunchAtOnce) {
+TEST(KernelCache, ThreadsLoadAndLaunchConcurrently) {
   TempFolder folder;
   auto device = fake_cpu(folder.path(), 3);
   std::vector<std::thread> threads;
@@ -156,7 +156,7 @@ TEST(KernelCache, ThreadsLoadAndLaunchAtOnce) {
   for (std::thread& thread : threads) thread.join();
 }
 
-TEST(KernelCache, NoJitRefusesToCompile) {
+TEST(KernelCache, NoJitForbidsCompiling) {
   TempFolder folder;
   DeviceConfig config;
   config.cache_dir = folder.path();
@@ -170,8 +170,8 @@ TEST(KernelCache, NoJitRefusesToCompile) {
   expect_runs(*device->load("program", {}));
 }
 
-// What was put there without a device is what a device looks up.
-TEST(KernelCache, KeptEntriesAreFoundWithoutACompile) {
+// A device finds the entries that were stored without a device.
+TEST(KernelCache, FindsEntriesStoredWithoutADevice) {
   TempFolder folder;
   const DiskCache disk(folder.path(), CacheMode::required);
   DeviceConfig config;
@@ -200,7 +200,7 @@ TEST(KernelCache, KeptEntriesAreFoundWithoutACompile) {
   }
 }
 
-TEST(KernelCache, WrongTargetAndEmit) {
+TEST(KernelCache, RejectsWrongTargetAndEmit) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   program::CompileOptions options;
@@ -212,7 +212,7 @@ TEST(KernelCache, WrongTargetAndEmit) {
   EXPECT_EQ(device->emit("program", {}, "tile"), "stage tile of program");
 }
 
-TEST(CpuDevice, GridsAndMemory) {
+TEST(CpuDevice, ChecksGridsAndCopiesMemory) {
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   auto kernel = device->load("program", {});
@@ -228,7 +228,7 @@ TEST(CpuDevice, GridsAndMemory) {
   for (size_t i = 0; i < size; ++i) from[i] = static_cast<uint8_t>(i * 7 >> 3);
   device->copy(to, from, size, nullptr);
   EXPECT_EQ(memcmp(to, from, size), 0);
-  device->copy(from + 1, from, size - 1, nullptr);  // overlapping: as memmove
+  device->copy(from + 1, from, size - 1, nullptr);  // overlapping, like memmove
   EXPECT_EQ(memcmp(from + 1, to, size - 1), 0);
   device->fill(to, 9, size, nullptr);
   EXPECT_EQ(to[size - 1], 9);
@@ -237,7 +237,7 @@ TEST(CpuDevice, GridsAndMemory) {
   EXPECT_GT(device->free_memory(), 0);
 }
 
-TEST(CpuDevice, BadConfigurations) {
+TEST(CpuDevice, RejectsInvalidConfigurations) {
   DeviceConfig config;
   config.ordinal = 1;
   expect_error(Status::invalid_device, [&] { Device::create(config); });
@@ -262,20 +262,21 @@ TEST(CpuDevice, MeasuresTime) {
   EXPECT_LE(result.median_ms, result.q80_ms);
 }
 
-// Eleven times overwriting the caches takes more than a millisecond, and the work takes nothing. Without the limit all
-// 201 samples would be taken.
-TEST(CpuDevice, MeasuringEndsWhenOverwritingCachesTakesTheTime) {
+// Overwriting the caches eleven times takes more than a millisecond, and the work takes none.
+// Without the limit, all 201 samples would be taken.
+TEST(CpuDevice, MeasurementLimitsTimeSpentOverwritingCaches) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take long to overwrite the caches";
   TempFolder folder;
   auto device = fake_cpu(folder.path());
   MeasureOptions options;
   options.budget_ms = 0.1;
   options.warmup = 0;
-  const Measurement result = measure(*device, [](Stream) {}, options);
+  const Measurement result = measure(
+      *device, [](Stream) {}, options);
   EXPECT_EQ(result.samples_ms.size(), static_cast<size_t>(options.min_samples));
 }
 
-TEST(CompilerLibrary, RefusesWhatIsNotOurs) {
+TEST(CompilerLibrary, RejectsForeignLibraries) {
   EXPECT_NE(expect_error(Status::not_supported, [] { CompilerLibrary::open("/nowhere/compiler.so"); })
                 .find("LIGERDSL_COMPILER"),
             std::string::npos);

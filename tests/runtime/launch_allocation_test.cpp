@@ -1,4 +1,4 @@
-// Launching takes no memory: what is asked of operator new is counted.
+// Tests that a launch allocates no memory, by counting calls of operator new.
 #include <functional>
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace ligerdsl::runtime {
 namespace {
 
-TEST(LaunchAllocation, CpuLaunchTakesNoMemory) {
+TEST(LaunchAllocation, CpuLaunchAllocatesNothing) {
   test::TempFolder folder;
   auto device = test::fake_cpu(folder.path(), 3);
   auto kernel = device->load("program", {});
@@ -20,7 +20,7 @@ TEST(LaunchAllocation, CpuLaunchTakesNoMemory) {
   EXPECT_EQ(test::allocations() - before, 0);
 }
 
-TEST(LaunchAllocation, GpuLaunchTakesNoMemory) {
+TEST(LaunchAllocation, GpuLaunchAllocatesNothing) {
   test::fake_cuda().reset();
   test::TempFolder folder;
   auto device = test::fake_gpu(folder.path());
@@ -33,7 +33,7 @@ TEST(LaunchAllocation, GpuLaunchTakesNoMemory) {
   EXPECT_EQ(test::fake_cuda().call_count() - calls, 4);  // current context, push, launch, pop
 }
 
-TEST(LaunchAllocation, TensorMapsTakeNoMemory) {
+TEST(LaunchAllocation, TensorMapsAllocateNothing) {
   test::fake_cuda().reset();
   test::TempFolder folder;
   auto device = test::fake_gpu(folder.path());
@@ -46,7 +46,7 @@ TEST(LaunchAllocation, TensorMapsTakeNoMemory) {
   EXPECT_EQ(test::fake_cuda().call_count() - calls, 5);  // one more, which encodes the map
 }
 
-// In processes of their own, for what throws in a destructor ends the process.
+// Runs in separate processes, because an exception in a destructor ends the process.
 void release(const std::function<std::shared_ptr<Device>(const std::string&)>& make, bool without_memory) {
   const test::TempFolder folder;
   auto device = make(folder.path());
@@ -74,7 +74,7 @@ TEST(LaunchAllocationChild, DISABLED_ReleaseOnGpu) {
   release_without_memory(test::fake_gpu);
 }
 
-TEST(LaunchAllocation, WithoutMemoryEverythingIsReleased) {
+TEST(LaunchAllocation, ReleaseSucceedsWithoutMemory) {
   for (const char* name :
        {"LaunchAllocationChild.DISABLED_ReleaseOnCpu", "LaunchAllocationChild.DISABLED_ReleaseOnGpu"})
     EXPECT_TRUE(test::passes_with(name, {"LIGERDSL_LOG=debug"})) << name;

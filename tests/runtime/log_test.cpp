@@ -1,4 +1,4 @@
-#include "runtime/log.h"
+#include "runtime/environment/log.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ void collect(void* user, int32_t, const char* line) {
   static_cast<std::vector<std::string>*>(user)->push_back(line);
 }
 
-TEST(Log, LevelsCallbacksAndOnce) {
+TEST(Log, FiltersByLevelAndLogsOnce) {
   std::vector<std::string> lines;
   const int id = add_log_callback(collect, &lines);
   log(LogLevel::warning, "one");

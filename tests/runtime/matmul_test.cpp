@@ -1,4 +1,4 @@
-#include "runtime/matmul.h"
+#include "runtime/kernel/matmul.h"
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
@@ -13,15 +13,15 @@
 #include <span>
 #include <vector>
 
-#include "runtime/cublaslt_choice.h"
-#include "runtime/driver.h"
-#include "runtime/status.h"
+#include "runtime/cuda/cublaslt_choice.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/system/status.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
 namespace {
 
-// Row-major f32 with a gap behind every row.
+// Row-major f32 matrix with a gap after every row.
 struct Floats {
   Floats(int64_t rows, int64_t cols, int64_t gap, float seed) : matrix{nullptr, f32, rows, cols, cols + gap} {
     for (int64_t i = 0; i < rows * (cols + gap); ++i) data.push_back(std::sin(seed + 0.7f * static_cast<float>(i)));
@@ -52,7 +52,8 @@ Function of_fake_cublaslt(const char* name) {
   return reinterpret_cast<Function>(dlsym(dlopen(FAKE_CUBLASLT, RTLD_NOW), name));
 }
 
-// Every product, with and without adding to c, of matrices with gaps behind their rows.
+// Checks each kind of matmul, with and without adding to c, for matrices with gaps after their
+// rows.
 void check_products(Matmul& matmul, int64_t m = 5, int64_t n = 7, int64_t k = 11) {
   for (Product product : {Product::nt, Product::nn, Product::tn}) {
     for (float beta : {0.0f, 1.0f}) {
@@ -76,16 +77,16 @@ void check_products(Matmul& matmul, int64_t m = 5, int64_t n = 7, int64_t k = 11
   }
 }
 
-TEST(Matmul, ProductsOfStridedMatrices) {
+TEST(Matmul, MultipliesStridedMatrices) {
   check_products(*make_cpu_matmul());
   check_products(*make_cpu_matmul(), 65, 130, 97);  // large enough for several threads
 }
 
-TEST(CudaMatmul, RowMajorThroughAColumnMajorLibrary) {
+TEST(CudaMatmul, MultipliesRowMajorThroughColumnMajorLibrary) {
   check_products(*make_cuda_matmul(fake_context(), FAKE_CUBLASLT));
 }
 
-TEST(CudaMatmul, RemembersTheChoiceOfKernel) {
+TEST(CudaMatmul, CachesTheChoiceOfKernel) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   const auto choices = of_fake_cublaslt<int (*)()>("fake_cublaslt_choices");
   Floats a(4, 3, 1, 0), b(8, 3, 1, 0), c(4, 8, 0, 0);
@@ -98,7 +99,7 @@ TEST(CudaMatmul, RemembersTheChoiceOfKernel) {
   EXPECT_EQ(multiply(), 0);
   a.matrix.rows = c.matrix.rows = 3;
   EXPECT_EQ(multiply(), 1) << "another size";
-  for (int64_t rows = 1; rows <= 4; ++rows) {  // more sizes than are remembered: right all the same
+  for (int64_t rows = 1; rows <= 4; ++rows) {  // more sizes than are cached: still correct
     for (int64_t cols = 1; cols <= 40; ++cols) {
       Floats x(rows, 2, 0, 0), y(cols, 2, 0, 0), z(rows, cols, 0, 0);
       matmul->multiply(Product::nt, x.matrix, y.matrix, 0, z.matrix, nullptr, nullptr);
@@ -109,7 +110,7 @@ TEST(CudaMatmul, RemembersTheChoiceOfKernel) {
   EXPECT_EQ(multiply(), 1) << "forgotten meanwhile";
 }
 
-TEST(CudaMatmul, ToldOfAlignment) {
+TEST(CudaMatmul, PassesAlignmentsToTheLibrary) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   const auto alignments = of_fake_cublaslt<const uint32_t* (*)()>("fake_cublaslt_alignments")();
   alignas(256) static float memory[3][64];
@@ -123,7 +124,7 @@ TEST(CudaMatmul, ToldOfAlignment) {
   EXPECT_EQ(alignments[0], 256u);
 }
 
-// f32 operands have no table, so of the fake's proposals the first that it allows is taken.
+// f32 operands have no table, so the matmul takes the first of the fake's proposals that it allows.
 TEST(CudaMatmul, TakesTheFirstUsableProposal) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   Floats a(4, 3, 1, 0), b(8, 3, 1, 0), c(4, 8, 0, 0);
@@ -131,7 +132,8 @@ TEST(CudaMatmul, TakesTheFirstUsableProposal) {
   EXPECT_EQ(of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile")(), 248);
 }
 
-// The kernels of 16-bit operands that are timed as the fastest; the fake multiplies what it gets as f32, zeros here.
+// Expects the fastest measured kernels for 16-bit operands. The fake reads its inputs as f32; all
+// are zero here.
 TEST(CudaMatmul, TakesTheKernelOfTheTable) {
   const auto last_tile = of_fake_cublaslt<int (*)()>("fake_cublaslt_last_tile");
   const auto set_waves = of_fake_cublaslt<void (*)(float)>("fake_cublaslt_set_waves");
@@ -152,7 +154,7 @@ TEST(CudaMatmul, TakesTheKernelOfTheTable) {
   EXPECT_EQ(tile(Product::nn, bf16, 100), 248) << "no table";
 }
 
-TEST(ChooseKernel, PrefersWhatIsProposedInTheTablesOrder) {
+TEST(ChooseKernel, FollowsTheOrderOfTheTable) {
   const ProposedKernel all[] = {{248, 97}, {24, 121}, {23, 121}, {209, 111}, {29, 194}, {201, 176}, {197, 185}};
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, all), 5u);
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, f16, f16, std::span(all).first(5)), 2u);
@@ -164,7 +166,7 @@ TEST(ChooseKernel, PrefersWhatIsProposedInTheTablesOrder) {
   EXPECT_EQ(choose_kernel("sm_90a", Product::nt, bf16, bf16, std::span(all).first(1)), 0u) << "none of the table's";
 }
 
-TEST(CudaMatmul, WhatItDoesNotTake) {
+TEST(CudaMatmul, RejectsUnsupportedOperands) {
   const auto matmul = make_cuda_matmul(fake_context(), FAKE_CUBLASLT);
   Floats a(2, 13, 0, 0), b(13, 13, 0, 0), c(2, 13, 0, 0);
   expect_failure(Status::not_supported, "no kernel for a product of 2 x 13 x 13",
@@ -175,7 +177,7 @@ TEST(CudaMatmul, WhatItDoesNotTake) {
                  [&] { matmul->multiply(Product::nn, half, b.matrix, 0, c.matrix, nullptr, nullptr); });
 }
 
-TEST(Matmul, WhatItDoesNotTake) {
+TEST(Matmul, RejectsUnsupportedOperands) {
   const auto matmul = make_cpu_matmul();
   Floats a(2, 3, 0, 0), b(4, 3, 0, 0), c(2, 4, 0, 0);
   const auto multiply = [&](const Matrix& x, const Matrix& y, const Matrix& z) {
@@ -199,9 +201,9 @@ size_t address_space_in_use() {
   return pages * static_cast<size_t>(sysconf(_SC_PAGESIZE));
 }
 
-// Run by the next test, each time in a process that has loaded no CBLAS library yet.
+// The next test runs this in processes that have not yet loaded a CBLAS library.
 TEST(Matmul, DISABLED_UnderALimit) {
-  alarm(60);  // OpenBLAS would ask for memory for ever
+  alarm(60);  // OpenBLAS would retry its allocation forever
   const rlim_t most = static_cast<rlim_t>(std::atoi(getenv("TEST_MEGABYTES"))) << 20;
   const rlimit limit{most, most};
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
@@ -214,7 +216,7 @@ TEST(Matmul, DISABLED_UnderALimit) {
   }
 }
 
-TEST(Matmul, ALimitOfAddressSpaceIsAnErrorAndNoWait) {
+TEST(Matmul, AddressSpaceLimitIsAnErrorWithoutAHang) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
   for (int megabytes = 64; megabytes <= 512; megabytes += 32) {
     EXPECT_TRUE(test::passes_with("Matmul.DISABLED_UnderALimit", {"TEST_MEGABYTES=" + std::to_string(megabytes)}))
@@ -234,10 +236,10 @@ TEST(Matmul, DISABLED_WithoutABuffer) {
   ASSERT_EQ(setrlimit(RLIMIT_AS, &none), 0);
   multiply();
   ASSERT_EQ(setrlimit(RLIMIT_AS, &limit), 0);
-  multiply();  // with the buffer of the call before
+  multiply();  // with the buffer of the earlier call
 }
 
-TEST(Matmul, ABufferThatIsNotToBeHadIsAnError) {
+TEST(Matmul, FailedBufferAllocationIsAnError) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers take address space of their own";
   EXPECT_TRUE(test::passes_with("Matmul.DISABLED_WithoutABuffer", {}));
 }
@@ -252,13 +254,13 @@ TEST(Matmul, DISABLED_WithoutThreads) {
   expect_failure(Status::not_supported, "ulimit -u", [] { make_cpu_matmul(); });
 }
 
-// OpenBLAS would end the process by SIGINT.
-TEST(Matmul, AThreadThatCannotBeStartedIsAnError) {
+// Without the check, OpenBLAS would end the process by SIGINT.
+TEST(Matmul, FailedThreadStartIsAnError) {
   if (test::kSanitized) GTEST_SKIP() << "sanitizers start threads of their own";
   EXPECT_TRUE(test::passes_with("Matmul.DISABLED_WithoutThreads", {"OPENBLAS_NUM_THREADS=4"}));
 }
 
-TEST(Matmul, MissingLibrariesAreNamed) {
+TEST(Matmul, ErrorNamesMissingLibraries) {
   expect_failure(Status::not_supported, "LIGERDSL_LIBCBLAS", [] { make_cpu_matmul("/nowhere/libcblas.so"); });
   expect_failure(Status::not_supported, "/nowhere/libcblas.so", [] { make_cpu_matmul("/nowhere/libcblas.so"); });
   expect_failure(Status::not_supported, "cblas_sgemm", [] { make_cpu_matmul(FAKE_CUDA); });
@@ -268,7 +270,7 @@ TEST(Matmul, MissingLibrariesAreNamed) {
   expect_failure(Status::not_supported, "cublasLtCreate", [&] { make_cuda_matmul(context, FAKE_CUDA); });
 }
 
-TEST(Matmul, TheLibrariesAreNamed) {
+TEST(Matmul, DescribesItsLibraries) {
   EXPECT_EQ(describe_cublaslt(FAKE_CUBLASLT).find(FAKE_CUBLASLT), 0u) << describe_cublaslt(FAKE_CUBLASLT);
   expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cublaslt("/nowhere.so"); });
   expect_failure(Status::not_supported, "/nowhere.so", [] { describe_cblas("/nowhere.so"); });

@@ -1,7 +1,12 @@
-/* A profiler as NVTX's protocol wants one: writes what it is told to the file that NVTX_TOOL_RECORD names.
-     domain NAME | category NUMBER NAME | push DOMAIN THREAD CATEGORY PAYLOAD MESSAGE | pop DOMAIN THREAD
-   With NVTX_TOOL_DECLINES it wants nothing; with NVTX_TOOL_LATER it listens from nvtx_tool_begin() on; with
-   NVTX_TOOL_SLOW it takes a while to begin. */
+/* A profiler for NVTX's injection protocol. It appends each event to the file in NVTX_TOOL_RECORD:
+
+     domain NAME
+     category NUMBER NAME
+     push DOMAIN THREAD CATEGORY PAYLOAD MESSAGE
+     pop DOMAIN THREAD
+
+   NVTX_TOOL_DECLINES: it accepts no events. NVTX_TOOL_LATER: it listens after nvtx_tool_begin().
+   NVTX_TOOL_SLOW: it begins slowly. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +48,7 @@ static int domains;
 
 static long thread(void) { return syscall(SYS_gettid); }
 
-/* A line at once: threads write to the same file. */
+/* Writes a line in one call, because threads write to the same file. */
 static void record(const char *line) {
   const char *path = getenv("NVTX_TOOL_RECORD");
   FILE *file = path ? fopen(path, "a") : NULL;

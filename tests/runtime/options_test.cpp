@@ -1,4 +1,4 @@
-#include "runtime/options.h"
+#include "runtime/environment/options.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "runtime/stage_files.h"
+#include "runtime/environment/stage_files.h"
 
 namespace ligerdsl::runtime {
 namespace {
@@ -34,7 +34,7 @@ TEST(Options, DefaultsWithoutEnvironment) {
   EXPECT_FALSE(options.ignored);
 }
 
-TEST(Options, EveryVariableIsRead) {
+TEST(Options, ParsesEveryVariable) {
   const Options options = parse({{"LIGERDSL_LOG", "debug"},
                                  {"LIGERDSL_LOG_FILE", "log"},
                                  {"LIGERDSL_CACHE", "required"},
@@ -96,7 +96,7 @@ TEST(Options, EveryVariableIsRead) {
   EXPECT_TRUE(options.problems.empty());
 }
 
-TEST(Options, EveryRowIsReachable) {
+TEST(Options, ReadsEveryVariableOfTheTable) {
   std::set<std::string> asked;
   parse_options(
       [&](const char* name) -> const char* {
@@ -110,7 +110,7 @@ TEST(Options, EveryRowIsReachable) {
   }
 }
 
-TEST(Options, BadValuesAreNamedAndIgnored) {
+TEST(Options, InvalidValuesAreReportedAndIgnored) {
   for (auto [name, value] : std::map<std::string, std::string>{{"LIGERDSL_LOG", "loud"},
                                                                {"LIGERDSL_CACHE", "yes"},
                                                                {"LIGERDSL_NUM_THREADS", "-1"},
@@ -134,7 +134,7 @@ TEST(Options, BadValuesAreNamedAndIgnored) {
   EXPECT_EQ(parse({{"LIGERDSL_COMPILE_MEGABYTES", "-1"}}).problems.size(), 1u);
 }
 
-TEST(Options, Bytes) {
+TEST(Options, ParsesByteSizes) {
   EXPECT_EQ(parse_bytes("0"), 0);
   EXPECT_EQ(parse_bytes("4096"), 4096);
   EXPECT_EQ(parse_bytes("3k"), 3072);
@@ -154,7 +154,7 @@ TEST(Options, EmptyValueIsUnset) {
   EXPECT_TRUE(parse({{"LIGERDSL_CACHE", ""}}).problems.empty());
 }
 
-TEST(Options, AllStages) {
+TEST(Options, AllSelectsEveryStage) {
   EXPECT_EQ(parse({{"LIGERDSL_DUMP", "all"}}).dump.size(), stages().size());
   EXPECT_EQ(parse({{"LIGERDSL_DUMP", "ptx,tile,ptx"}}).dump, (std::vector<std::string>{"tile", "ptx"}));
 }

@@ -1,6 +1,7 @@
-// Ranges and traces of threads, of forked children and of full disks, on the fakes; what they say of a run of the command
-// is in tests/cli/ranges_test.py. In processes of their own: listeners are looked for once.
-#include "runtime/ranges.h"
+// Tests ranges and traces with threads, forked children and full disks, on the fakes. They run in
+// separate processes, because a process looks for listeners once. tests/cli/ranges_test.py tests
+// the ranges of the command.
+#include "runtime/observe/ranges.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -16,7 +17,7 @@
 #include <thread>
 
 #include "allocations.h"
-#include "runtime/files.h"
+#include "runtime/system/files.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -55,7 +56,7 @@ TEST(RangesChild, DISABLED_ForkedWhileOthersTell) {
   });
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(test::passes_in_child([&] {
-      tell_span("child", 1000, 2000);
+      report_span("child", 1000, 2000);
       return true;
     }));
   }
@@ -72,7 +73,8 @@ TEST(RangesChild, DISABLED_ToolThatListensLater) {
   launch(*kernel);
 }
 
-// A file may grow to 4 KiB here; beyond it a write raises a signal that ends a process.
+// A file may grow to 4 KiB. A write beyond that raises a signal that ends the process unless it is
+// ignored.
 TEST(RangesChild, DISABLED_FullDisk) {
   auto kernel = Device::create({})->load("program", {});
   const rlimit most{4096, 4096};
@@ -92,7 +94,7 @@ TEST(RangesChild, DISABLED_WithoutMemory) {
   launch(*kernel);
 }
 
-// Another process would have the file open as this does.
+// Opens the file like another process would.
 TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
   auto kernel = Device::create({})->load("program", {});
   launch(*kernel);
@@ -112,7 +114,7 @@ TEST(RangesChild, DISABLED_WhileTheFileIsLocked) {
   launch(*kernel);
 }
 
-// While the first of them attaches a tool that takes its time.
+// The first context attaches a tool that begins slowly, while the others are created.
 TEST(RangesChild, DISABLED_ContextsAtOnce) {
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) threads.emplace_back([] { launch(*Device::create({})->load("program", {})); });
@@ -131,7 +133,8 @@ class Ranges : public ::testing::Test {
     return {"LIGERDSL_COMPILER=" FAKE_COMPILER, "LIGERDSL_CACHE=off", "LIGERDSL_TRACE=" + trace,
             "NVTX_INJECTION64_PATH=" NVTX_TOOL, "NVTX_TOOL_RECORD=" + record};
   }
-  // Of a trace: one on each line between brackets, with a comma after all but the last.
+  // Returns the events of the trace. Each is on its own line between brackets, and all but the last
+  // end in a comma.
   std::vector<std::string> events() const {
     std::vector<std::string> lines;
     std::istringstream text(read_file(trace));
@@ -151,7 +154,7 @@ class Ranges : public ::testing::Test {
   const std::string trace = scratch.path() + "/trace.json", record = scratch.path() + "/record";
 };
 
-TEST_F(Ranges, OfThreadsNestOnEach) {
+TEST_F(Ranges, NestPerThread) {
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_Threads", variables()));
   std::map<std::string, int> depth, launches;
   std::istringstream lines(read_file(record));
@@ -171,7 +174,7 @@ TEST_F(Ranges, OfThreadsNestOnEach) {
   events();
 }
 
-TEST_F(Ranges, AreToldToAToolThatListensLater) {
+TEST_F(Ranges, ReachAToolThatStartsLate) {
   auto all = variables();
   all.emplace_back("NVTX_TOOL_LATER=1");
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_ToolThatListensLater", all));
@@ -181,13 +184,13 @@ TEST_F(Ranges, AreToldToAToolThatListensLater) {
   EXPECT_EQ(count(told, "\npop ligerdsl "), 1) << told;
 }
 
-TEST_F(Ranges, OfForkedChildrenAreInTheSameFile) {
+TEST_F(Ranges, ForkedChildrenWriteToTheSameFile) {
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_ForkedWhileOthersTell", variables()));
   EXPECT_EQ(count(read_file(trace), "\"name\":\"child\""), 5);
   events();
 }
 
-TEST_F(Ranges, OnAFullDiskEndWhole) {
+TEST_F(Ranges, TraceOnAFullDiskStaysValid) {
   const std::string errors = scratch.path() + "/errors";
   auto all = variables();
   std::erase_if(all, [](const std::string& one) { return one.starts_with("NVTX_INJECTION"); });  // it writes, too
@@ -198,7 +201,7 @@ TEST_F(Ranges, OnAFullDiskEndWhole) {
   EXPECT_NE(read_file(errors).find("File too large"), std::string::npos) << read_file(errors);
 }
 
-TEST_F(Ranges, WithoutMemoryAreLostAndCounted) {
+TEST_F(Ranges, CountsEventsLostWithoutMemory) {
   const std::string errors = scratch.path() + "/errors";
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_WithoutMemory", variables(), errors));
   events();
@@ -207,7 +210,7 @@ TEST_F(Ranges, WithoutMemoryAreLostAndCounted) {
   EXPECT_NE(read_file(trace).find("\"args\":{\"events\":3}"), std::string::npos) << read_file(trace);
 }
 
-TEST_F(Ranges, OfAFileThatSomebodyKeepsLockedAreLostAndCounted) {
+TEST_F(Ranges, CountsEventsLostWhileTheFileIsLocked) {
   const std::string errors = scratch.path() + "/errors";
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_WhileTheFileIsLocked", variables(), errors));
   events();
@@ -217,7 +220,7 @@ TEST_F(Ranges, OfAFileThatSomebodyKeepsLockedAreLostAndCounted) {
   EXPECT_NE(read_file(errors).find("another process keeps it locked"), std::string::npos) << read_file(errors);
 }
 
-TEST_F(Ranges, AreToldOfContextsThatAreMadeWhileAToolIsAttached) {
+TEST_F(Ranges, IncludeContextsCreatedWhileAToolAttaches) {
   auto all = variables();
   all.emplace_back("NVTX_TOOL_SLOW=1");
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_ContextsAtOnce", all));
@@ -225,12 +228,12 @@ TEST_F(Ranges, AreToldOfContextsThatAreMadeWhileAToolIsAttached) {
   EXPECT_EQ(count(read_file(trace), "\"cat\":\"launch\""), kThreads);
 }
 
-TEST_F(Ranges, OfAGridThatCannotBeCountedHaveNoPayload) {
+TEST_F(Ranges, UncountableGridHasNoPayload) {
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_GridThatCannotBeCounted", variables()));
   EXPECT_EQ(count(read_file(record), " none launch ligerdsl_fake"), 1) << read_file(record);
 }
 
-TEST_F(Ranges, AFileThatIsNoneIsSaid) {
+TEST_F(Ranges, ReportsATraceThatIsNotARegularFile) {
   ASSERT_EQ(mkfifo(trace.c_str(), 0600), 0);
   const std::string errors = scratch.path() + "/errors";
   EXPECT_TRUE(passes_with("RangesChild.DISABLED_Threads", variables(), errors));

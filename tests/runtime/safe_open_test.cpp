@@ -1,4 +1,4 @@
-#include "runtime/safe_open.h"
+#include "runtime/system/safe_open.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -15,7 +15,8 @@ namespace fs = std::filesystem;
 
 constexpr uid_t kSomebodyElse = 12345;
 
-// A folder as /tmp is, in which somebody else has put something. Only root can give a file to somebody else.
+// A folder like /tmp, in which another user has created files. Only root can give a file to another
+// user.
 class SharedFolder : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -43,14 +44,14 @@ std::string problem_of(const std::string& path, int flags) {
   return file.good() ? "" : problem;
 }
 
-TEST_F(SharedFolder, LinksOfOthersAreNotFollowed) {
+TEST_F(SharedFolder, RejectsSymbolicLinksOfOtherUsers) {
   fs::create_symlink(victim_, in_shared("file"));
   give_away(in_shared("file"));
   expect_refused(in_shared("file"), "symbolic link of another user (uid 12345)");
   fs::create_directory_symlink(own_.path(), in_shared("folder"));
   give_away(in_shared("folder"));
   expect_refused(in_shared("folder/victim"), "symbolic link of another user");
-  // A link of ours to a link of theirs.
+  // A link of this user to a link of the other one.
   fs::create_symlink(in_shared("file"), own_.path() + "/to_theirs");
   expect_refused(own_.path() + "/to_theirs", "symbolic link of another user");
   std::string problem;
@@ -59,25 +60,25 @@ TEST_F(SharedFolder, LinksOfOthersAreNotFollowed) {
   EXPECT_EQ(find_place(in_shared("folder/new"), &problem), nullptr);
 }
 
-TEST_F(SharedFolder, FilesOfOthersInAStickyFolderAreNotWritten) {
+TEST_F(SharedFolder, RejectsFilesOfOtherUsersInAStickyFolder) {
   test::write_file(in_shared("theirs"), "theirs");
   give_away(in_shared("theirs"));
   expect_refused(in_shared("theirs"), "belongs to another user (uid 12345)");
   EXPECT_EQ(test::read_file(in_shared("theirs")), "theirs") << "it is not cut off before it is looked at";
   ASSERT_EQ(mkfifo(in_shared("pipe").c_str(), 0666), 0);
   give_away(in_shared("pipe"));
-  expect_refused(in_shared("pipe"), "belongs to another user");  // and nothing waits for a reader
-  // Colleagues may share a file in a folder that is theirs together.
+  expect_refused(in_shared("pipe"), "belongs to another user");  // and does not wait for a reader
+  // Users of a group may share a file in a folder that is not sticky.
   ASSERT_EQ(chmod(shared_.path().c_str(), 02775), 0);
   EXPECT_EQ(problem_of(in_shared("theirs"), O_WRONLY), "");
 }
 
-TEST_F(SharedFolder, HardLinksToFilesElsewhereAreNotWritten) {
+TEST_F(SharedFolder, RejectsHardLinks) {
   fs::create_hard_link(victim_, in_shared("second"));
   expect_refused(in_shared("second"), "hard link");
 }
 
-TEST_F(SharedFolder, OwnFilesAndNewOnesAreWritten) {
+TEST_F(SharedFolder, OpensOwnAndNewFiles) {
   EXPECT_EQ(problem_of(in_shared("new"), O_WRONLY | O_CREAT), "");
   EXPECT_EQ(problem_of(in_shared("new"), O_WRONLY), "");
   std::string problem;
@@ -86,7 +87,7 @@ TEST_F(SharedFolder, OwnFilesAndNewOnesAreWritten) {
   EXPECT_EQ(problem_of(in_shared("own_link"), O_WRONLY), "");
 }
 
-TEST(SafeOpen, FollowsOwnLinksToFilesThatAreNotThereYet) {
+TEST(SafeOpen, FollowsOwnLinksToMissingFiles) {
   const test::TempFolder folder;
   const std::string path = folder.path();
   fs::create_directory(path + "/real");
@@ -98,7 +99,7 @@ TEST(SafeOpen, FollowsOwnLinksToFilesThatAreNotThereYet) {
   EXPECT_NE(problem_of(path + "/circle", O_WRONLY | O_CREAT).find("symbolic links"), std::string::npos);
 }
 
-TEST(SafeOpen, NamesTheFolderThatIsMissing) {
+TEST(SafeOpen, ErrorNamesTheMissingFolder) {
   const test::TempFolder folder;
   EXPECT_EQ(problem_of(folder.path() + "/none/below/file", O_WRONLY | O_CREAT),
             '"' + folder.path() + "/none\": No such file or directory");
@@ -106,7 +107,7 @@ TEST(SafeOpen, NamesTheFolderThatIsMissing) {
   EXPECT_NE(problem_of("", O_WRONLY | O_CREAT), "");
 }
 
-TEST(SafeOpen, DescriptorsAndDevicesAreOpenedByTheirNames) {
+TEST(SafeOpen, OpensDescriptorsAndDevicesByName) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   EXPECT_EQ(problem_of("/proc/self/fd/" + std::to_string(ends[1]), O_WRONLY), "");

@@ -1,4 +1,4 @@
-#include "runtime/sha256.h"
+#include "runtime/system/sha256.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@ namespace ligerdsl::runtime {
 namespace {
 
 // FIPS 180-4 and NIST CAVP examples.
-TEST(Sha256, Vectors) {
+TEST(Sha256, MatchesTestVectors) {
   EXPECT_EQ(hex(sha256("")), "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
   EXPECT_EQ(hex(sha256("abc")), "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
   EXPECT_EQ(hex(sha256("abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq")),
@@ -14,7 +14,7 @@ TEST(Sha256, Vectors) {
   EXPECT_EQ(hex(sha256(std::string(1000000, 'a'))), "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
-TEST(Sha256, PiecesDoNotMatter) {
+TEST(Sha256, DigestDoesNotDependOnPieces) {
   std::string text;
   for (int i = 0; i < 300; ++i) text += static_cast<char>(i * 7);
   const Digest whole = sha256(text);
@@ -24,7 +24,7 @@ TEST(Sha256, PiecesDoNotMatter) {
   }
 }
 
-TEST(Sha256, FieldsDoNotRunTogether) {
+TEST(Sha256, FieldBoundariesChangeTheDigest) {
   EXPECT_NE(Sha256().field("ab").field("c").finish(), Sha256().field("a").field("bc").finish());
   EXPECT_NE(Sha256().field("").field("x").finish(), Sha256().field("x").field("").finish());
 }

@@ -1,5 +1,6 @@
-// Kernels that several threads, contexts and processes want at the same time are compiled once.
-#include "runtime/single_flight.h"
+// Tests that a kernel that several threads, contexts and processes want at the same time is
+// compiled once.
+#include "runtime/cache/single_flight.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,8 +14,8 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/kernel_cache.h"
-#include "runtime/log.h"
+#include "runtime/cache/kernel_cache.h"
+#include "runtime/environment/log.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -38,7 +39,7 @@ bool exists(const std::string& path) {
   return access(path.c_str(), F_OK) == 0;
 }
 
-// Counts the log's lines with `text`.
+// Counts the lines of the log that contain `text`.
 class Lines {
  public:
   explicit Lines(std::string text) : text_(std::move(text)) {
@@ -70,7 +71,8 @@ std::shared_ptr<Device> without_a_cache() {
   return Device::create(config);
 }
 
-// Contexts of one process: the waiting of each is logged before the gate opens, so none comes too late by chance.
+// The contexts share this process. The gate opens only after each context has logged that it waits,
+// so none can come too late.
 void expect_one_compile(const std::vector<std::shared_ptr<Device>>& devices, const std::string& gate) {
   const int64_t before = fake_compiles();
   const Lines waiting("another thread makes ");
@@ -153,7 +155,7 @@ TEST(SingleFlight, ProcessesOfOneCacheCompileEachKernelOnce) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
 
-TEST(SingleFlight, MachineCodeIsAssembledOnce) {
+TEST(SingleFlight, ContextsAssembleMachineCodeOnce) {
   TempFolder folder;
   test::fake_cuda().reset();
   std::vector<std::shared_ptr<Device>> devices;
@@ -167,7 +169,7 @@ TEST(SingleFlight, MachineCodeIsAssembledOnce) {
   EXPECT_EQ(test::fake_cuda().calls_of("cuLinkCreate"), 4);
 }
 
-TEST(SingleFlight, AFailureIsReportedToEveryThreadAndNotKept) {
+TEST(SingleFlight, EveryThreadGetsTheFailureAndNoneIsCached) {
   TempFolder folder;
   std::vector<std::shared_ptr<Device>> devices;
   for (int i = 0; i < 3; ++i) devices.push_back(fake_cpu(folder.path()));
@@ -179,8 +181,9 @@ TEST(SingleFlight, AFailureIsReportedToEveryThreadAndNotKept) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
 
-// A compiling process is killed while another waits for it. The other one does not wait to the end of its time.
-TEST(SingleFlight, AKilledProcessLetsTheOthersGoOn) {
+// A compiling process is killed while another process waits for it. The waiter continues before its
+// time limit.
+TEST(SingleFlight, KilledProcessReleasesTheWaiters) {
   TempFolder folder, gates;
   const std::string gate = gates.path() + "/gate";
   const pid_t child = fork();
@@ -208,7 +211,7 @@ TEST(SingleFlight, AKilledProcessLetsTheOthersGoOn) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
 
-TEST(SingleFlight, AStoppedProcessIsWaitedForNoLongerThanTold) {
+TEST(SingleFlight, WaitForALockEndsAtTheTimeLimit) {
   TempFolder folder;
   const CacheFolder cache(folder.path(), true);
   const EntryLock other(cache, kEntry, {}, 0ms);
@@ -218,8 +221,8 @@ TEST(SingleFlight, AStoppedProcessIsWaitedForNoLongerThanTold) {
   EXPECT_TRUE(lock.waited());
 }
 
-// All who wait go on as soon as the entry is stored, not one after another.
-TEST(SingleFlight, AStoredEntryEndsTheWait) {
+// All waiters continue as soon as the entry is stored, not one after another.
+TEST(SingleFlight, StoredEntryEndsTheWait) {
   TempFolder folder;
   const DiskCache disk(folder.path(), CacheMode::read_write);
   const EntryLock maker(disk.folder(), kEntry, {}, 0ms);
@@ -234,8 +237,9 @@ TEST(SingleFlight, AStoredEntryEndsTheWait) {
   EXPECT_TRUE(maker.held());
 }
 
-// A file system without locks, or what somebody put in the lock's place, costs a compile and no wait.
-TEST(SingleFlight, WithoutALockNothingWaits) {
+// Without a lock, because the file system has none or a folder has its name, every process compiles
+// and none waits.
+TEST(SingleFlight, MissingLockMeansNoWait) {
   TempFolder folder;
   const CacheFolder cache(folder.path(), true);
   std::filesystem::create_directory(folder.path() + "/" + lock_name(kEntry));
@@ -246,7 +250,7 @@ TEST(SingleFlight, WithoutALockNothingWaits) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 1);
 }
 
-TEST(SingleFlight, AbandonedLocksGoWithOldTemporaryFiles) {
+TEST(SingleFlight, TrimRemovesOldAbandonedLocks) {
   TempFolder folder;
   const CacheFolder cache(folder.path(), true);
   EXPECT_TRUE(passes_in_child([&] {
@@ -261,8 +265,8 @@ TEST(SingleFlight, AbandonedLocksGoWithOldTemporaryFiles) {
   EXPECT_EQ(test::count_files(folder.path(), ".lock"), 0);
 }
 
-// A thread of the parent makes the entry and will never land in the child.
-TEST(SingleFlight, AForkedChildDoesNotWaitForItsParentsThread) {
+// A thread of the parent makes the entry. That thread does not exist in the child.
+TEST(SingleFlight, ForkedChildDoesNotWaitForItsParentsThread) {
   TempFolder folder;
   const DiskCache off("", CacheMode::off);
   const DiskCache disk(folder.path(), CacheMode::read_write);
@@ -278,7 +282,7 @@ TEST(SingleFlight, AForkedChildDoesNotWaitForItsParentsThread) {
     const SingleFlight flight(off, kKey, kArtifactSuffix, {});
     return !flight.made() && !flight.waited();
   }));
-  // Between the two processes the lock of the folder is held, by a process that lives: the child waits as told.
+  // A live process holds the folder's lock, so the child waits until its time limit.
   EXPECT_TRUE(passes_in_child([&] {
     const SingleFlight flight(disk, kKey, kArtifactSuffix, {}, 50ms);
     return !flight.made() && flight.waited();

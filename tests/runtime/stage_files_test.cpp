@@ -1,5 +1,6 @@
-// LIGERDSL_DUMP and LIGERDSL_OVERRIDE_DIR on the fakes, in processes of their own: the environment is read once.
-#include "runtime/stage_files.h"
+// Tests LIGERDSL_DUMP and LIGERDSL_OVERRIDE_DIR on the fakes, in separate processes, because a
+// process reads them once.
+#include "runtime/environment/stage_files.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,7 +10,7 @@
 #include <set>
 #include <thread>
 
-#include "runtime/driver.h"
+#include "runtime/cuda/driver.h"
 #include "support.h"
 
 namespace ligerdsl::runtime {
@@ -42,7 +43,7 @@ TEST(StageFilesChild, DISABLED_LoadOnCpu) {
   }
 }
 
-// A process that is gone had the same number, and left a file half written.
+// An earlier process with the same process id left a file half written.
 TEST(StageFilesChild, DISABLED_LoadBesideAnUnfinishedFile) {
   auto device = Device::create({});
   const std::string folder =
@@ -68,7 +69,7 @@ TEST(StageFilesChild, DISABLED_LoadInThreads) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// What the driver got as machine code is known by its size.
+// The size of the code identifies the machine code that the driver received.
 TEST(StageFilesChild, DISABLED_LoadOnGpu) {
   auto kernel = load_on_gpu();
   EXPECT_EQ(kernel->resources().code_bytes, std::stoll(text_of("TEST_CODE_BYTES")));
@@ -83,7 +84,7 @@ TEST(StageFilesChild, DISABLED_FailOnGpu) {
 
 class StageFiles : public ::testing::Test {
  protected:
-  // The variables of every child here.
+  // Returns the variables of every child of these tests, and `more`.
   std::vector<std::string> with(std::vector<std::string> more) const {
     more.insert(more.end(), {kCompiler, kDriver, "LIGERDSL_CACHE_DIR=" + path + "/cache", "LIGERDSL_LOG=info",
                              "LIGERDSL_LOG_FILE=" + path + "/log"});
@@ -96,13 +97,13 @@ class StageFiles : public ::testing::Test {
   std::string log() const { return read_file(path + "/log"); }
   std::string dumps() const { return path + "/dumps"; }
 
-  // The folder of "program" on the fake GPU or CPU, below `root`.
+  // Returns the folder of "program" on the fake GPU or CPU, below `root`.
   static std::string folder_in(const std::string& root, bool gpu) {
     const test::TempFolder cache;
     auto device = gpu ? test::fake_gpu(cache.path()) : test::fake_cpu(cache.path());
     return root + "/ligerdsl_fake-" + variant_key("program", device->base_options());
   }
-  // Puts a file into the override folder; returns its path.
+  // Writes a file into the override folder; returns its path.
   std::string edit(bool gpu, const std::string& file, const std::string& content) const {
     const std::string to = folder_in(path + "/edited", gpu);
     fs::create_directories(to);
@@ -121,7 +122,7 @@ class StageFiles : public ::testing::Test {
 
 const std::string kPtx = ".version 8.0\n.entry ligerdsl_fake program";  // what the fake compiler makes
 
-TEST_F(StageFiles, AreNumberedInAFolderPerVariant) {
+TEST_F(StageFiles, DumpNumbersStagesInAFolderPerVariant) {
   const std::string dump = "LIGERDSL_DUMP=tile,loops,llvm,asm,object,resources,remarks,tgpu,ptx,cubin";
   for (const char* where : {"thread", "process"}) {
     const std::string to = dumps() + where, compile = std::string("LIGERDSL_COMPILE=") + where;
@@ -144,7 +145,7 @@ TEST_F(StageFiles, AreNumberedInAFolderPerVariant) {
   }
 }
 
-TEST_F(StageFiles, VariantsThreadsAndProcessesDoNotMeet) {
+TEST_F(StageFiles, VariantsThreadsAndProcessesDumpIndependently) {
   const auto variables = with({"LIGERDSL_DUMP=tile,llvm", "LIGERDSL_DUMP_DIR=" + dumps()});
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadTwoVariantsOnCpu", variables));
   EXPECT_EQ(files_in(dumps()).size(), 2u);
@@ -163,13 +164,13 @@ TEST_F(StageFiles, VariantsThreadsAndProcessesDoNotMeet) {
   EXPECT_EQ(texts.size(), 5u) << "four programs, and one in two variants";
 }
 
-TEST_F(StageFiles, WhatCannotBeWrittenIsSaidAndTheCallWorks) {
+TEST_F(StageFiles, FailedDumpIsReportedAndTheCallSucceeds) {
   write_file(path + "/file", "");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadTwoVariantsOnCpu",
                           with({"LIGERDSL_DUMP=tile,llvm", "LIGERDSL_DUMP_DIR=" + path + "/file/dumps"})));
   EXPECT_EQ(count(log(), "LIGERDSL_DUMP_DIR"), 1) << log();
   EXPECT_NE(log().find('"' + path + "/file\": Not a directory"), std::string::npos) << log();
-  fs::create_directories(folder_in(dumps(), false) + "/02-tile.mlir");  // where a file should be
+  fs::create_directories(folder_in(dumps(), false) + "/02-tile.mlir");  // a folder in place of the file
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu",
                           with({"LIGERDSL_DUMP=tile,llvm", "LIGERDSL_DUMP_DIR=" + dumps()})));
   EXPECT_NE(log().find("LIGERDSL_DUMP: cannot write \"" + folder_in(dumps(), false) + "/02-tile.mlir\""),
@@ -178,7 +179,7 @@ TEST_F(StageFiles, WhatCannotBeWrittenIsSaidAndTheCallWorks) {
   EXPECT_EQ(files_in(folder_in(dumps(), false)), (std::set<std::string>{"02-tile.mlir"}));
 }
 
-TEST_F(StageFiles, FilterByKernelName) {
+TEST_F(StageFiles, FilterSelectsByKernelName) {
   for (const auto& [filter, folders] : {std::pair("other", 0u), {"_fake", 1u}}) {
     const std::string to = dumps() + filter;
     fs::create_directories(to);
@@ -189,7 +190,7 @@ TEST_F(StageFiles, FilterByKernelName) {
   }
 }
 
-TEST_F(StageFiles, EditedPtxIsWhatTheDriverGets) {
+TEST_F(StageFiles, DriverGetsTheEditedPtx) {
   const std::string edited = kPtx + " // edited";
   const auto is = [&](const std::string& ptx, const char* overlap) {
     return std::vector<std::string>{"TEST_CODE_BYTES=" + std::to_string(ptx.size() + 6),
@@ -209,18 +210,18 @@ TEST_F(StageFiles, EditedPtxIsWhatTheDriverGets) {
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", with(is(kPtx, "1"))));
 }
 
-TEST_F(StageFiles, ALaterEditedStageWins) {
+TEST_F(StageFiles, LatestEditedStageWins) {
   edit(true, "02-tile.mlir", "tile");
   const std::string size = "TEST_CODE_BYTES=" + std::to_string((kPtx + " with tile").size() + 6);
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden({size, "TEST_OVERLAP=0"})));
   edit(true, "06-kernel.cubin", "CUBIN edited ligerdsl_fake");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden({"TEST_CODE_BYTES=26", "TEST_OVERLAP=0"})));
-  EXPECT_NE(log().find("; not looked at beside it: 02-tile.mlir\n"), std::string::npos) << log();
+  EXPECT_NE(log().find("; ignored files: 02-tile.mlir\n"), std::string::npos) << log();
   EXPECT_FALSE(fs::exists(path + "/cache") && !files_in(path + "/cache").empty());
 }
 
-// Neither compiled nor even read.
-TEST_F(StageFiles, AnEarlierEditedStageMayBeAnything) {
+// The earlier stage is neither compiled nor read.
+TEST_F(StageFiles, EarlierEditedStagesAreIgnored) {
   edit(true, "02-tile.mlir", "bad");
   edit(true, "05-kernel.ptx", kPtx + "2");
   const std::vector<std::string> size = {"TEST_CODE_BYTES=" + std::to_string(kPtx.size() + 7), "TEST_OVERLAP=0"};
@@ -229,18 +230,18 @@ TEST_F(StageFiles, AnEarlierEditedStageMayBeAnything) {
   fs::remove(tile);
   ASSERT_EQ(mkfifo(tile.c_str(), 0600), 0);
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnGpu", overridden(size)));
-  EXPECT_EQ(count(log(), "; not looked at beside it: 02-tile.mlir\n"), 2) << log();
+  EXPECT_EQ(count(log(), "; ignored files: 02-tile.mlir\n"), 2) << log();
 }
 
-TEST_F(StageFiles, EditedTileAndObjectOnACpu) {
+TEST_F(StageFiles, CpuUsesEditedTileAndObject) {
   edit(false, "02-tile.mlir", "tile");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu", overridden({"TEST_CODE=" + kPtx + " with tile"})));
   edit(false, "06-kernel.o", "object");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu", overridden({"TEST_CODE=object"})));
 }
 
-// Editing in place, where the dump wrote.
-TEST_F(StageFiles, ADumpDoesNotOverwriteWhatIsOverridden) {
+// The stage is edited in place, where the dump wrote it.
+TEST_F(StageFiles, DumpDoesNotOverwriteEditedFiles) {
   const std::string file = edit(false, "02-tile.mlir", "tile");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu",
                           overridden({"LIGERDSL_DUMP=tile,llvm", "LIGERDSL_DUMP_DIR=" + path + "/edited"})));
@@ -249,7 +250,7 @@ TEST_F(StageFiles, ADumpDoesNotOverwriteWhatIsOverridden) {
   EXPECT_NE(log().find(" is LIGERDSL_OVERRIDE_DIR"), std::string::npos) << log();
 }
 
-TEST_F(StageFiles, ABadFileIsAnErrorThatNamesIt) {
+TEST_F(StageFiles, ErrorNamesTheInvalidFile) {
   const auto expect_fails = [&](const std::string& file, const char* content, Status status, const std::string& says) {
     fs::remove_all(path + "/edited");
     const std::string edited = edit(true, file, content);
@@ -260,12 +261,15 @@ TEST_F(StageFiles, ABadFileIsAnErrorThatNamesIt) {
   expect_fails("02-tile.mlir", "bad", Status::compile_failed, "02-tile.mlir:1:1: error: expected an operation");
   expect_fails("05-kernel.ptx", "syntax error", Status::compile_failed, "line 3; fatal : Parsing error");
   expect_fails("06-kernel.cubin", "nothing", Status::compile_failed, "(edited)");
-  expect_fails("06-kernel.cubin", "\x7f" "ELF CUBIN ligerdsl_fake", Status::compile_failed, "it is cut short");
+  expect_fails("06-kernel.cubin",
+               "\x7f"
+               "ELF CUBIN ligerdsl_fake",
+               Status::compile_failed, "it is cut short");
   expect_fails("05-kernel.ptx", "", Status::invalid_argument, "is empty");
   EXPECT_FALSE(fs::exists(path + "/cache") && !files_in(path + "/cache").empty());
 }
 
-TEST_F(StageFiles, WhatIsNoFileIsAnErrorThatNamesIt) {
+TEST_F(StageFiles, ErrorNamesFilesThatAreNotRegular) {
   const std::string folder = folder_in(path + "/edited", true), ptx = folder + "/05-kernel.ptx";
   const auto expect_fails = [&](const std::string& says, const std::function<void()>& make) {
     fs::remove_all(path + "/edited");
@@ -281,11 +285,11 @@ TEST_F(StageFiles, WhatIsNoFileIsAnErrorThatNamesIt) {
   expect_fails("No such file or directory", [&] { fs::create_symlink("nowhere", ptx); });
   expect_fails("at most 67108864 are read", [&] {
     write_file(ptx, "");
-    fs::resize_file(ptx, int64_t{1} << 40);  // of holes
+    fs::resize_file(ptx, int64_t{1} << 40);  // sparse
   });
 }
 
-TEST_F(StageFiles, OneFolderIsOfAVariant) {
+TEST_F(StageFiles, TwoFoldersOfOneVariantAreAnError) {
   const std::string folder = folder_in(path + "/edited", true);
   const std::string key = folder.substr(folder.rfind('-')), copy = path + "/edited/a-copy" + key;
   const auto expect_fails = [&](const std::string& names, const std::string& names_too) {
@@ -302,14 +306,14 @@ TEST_F(StageFiles, OneFolderIsOfAVariant) {
   expect_fails('"' + folder + '"', "Not a directory");
 }
 
-TEST_F(StageFiles, AFolderWithNothingToRunIsSaid) {
+TEST_F(StageFiles, FolderWithoutUsableStagesIsReported) {
   edit(false, "03-loops.mlir", "loops");
   edit(false, "06-kernel.cubin", "of the other target");
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadOnCpu", overridden({"TEST_CODE=" + kPtx})));
   EXPECT_EQ(count(log(), "holds none of 02-tile.mlir, 06-kernel.o, so this kernel is not overridden"), 1) << log();
 }
 
-TEST_F(StageFiles, WhatIsEditedIsNotForContextsThatMustNotCompile) {
+TEST_F(StageFiles, EditedStageIsAnErrorUnderNoJit) {
   const std::string file = edit(true, "05-kernel.ptx", kPtx);
   EXPECT_TRUE(passes_with(
       "StageFilesChild.DISABLED_FailOnGpu",
@@ -317,18 +321,18 @@ TEST_F(StageFiles, WhatIsEditedIsNotForContextsThatMustNotCompile) {
                   "TEST_SAYS=" + fs::path(file).parent_path().string(), "TEST_SAYS_TOO=unset LIGERDSL_OVERRIDE_DIR"})));
 }
 
-TEST_F(StageFiles, AnUnfinishedFileIsInNobodysWay) {
+TEST_F(StageFiles, UnfinishedFileDoesNotBlockADump) {
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadBesideAnUnfinishedFile",
                           with({"LIGERDSL_DUMP=tile", "LIGERDSL_DUMP_DIR=" + dumps()})));
 }
 
-TEST_F(StageFiles, AFolderOfALongNameCanBeMade) {
+TEST_F(StageFiles, LongKernelNamesAreShortened) {
   const std::string name = variant_folder(std::string(1000, 'x'), "program", {});
   EXPECT_LE(name.size(), 255u);
   EXPECT_TRUE(name.ends_with("x-" + variant_key("program", {})));
 }
 
-TEST_F(StageFiles, AnOverrideFolderThatIsNotThereIsSaid) {
+TEST_F(StageFiles, MissingOverrideFolderIsReported) {
   EXPECT_TRUE(passes_with("StageFilesChild.DISABLED_LoadTwoVariantsOnCpu", overridden()));
   EXPECT_EQ(count(log(), "LIGERDSL_OVERRIDE_DIR cannot be read"), 1) << log();
 }

@@ -1,4 +1,4 @@
-#include "runtime/subprocess.h"
+#include "runtime/system/subprocess.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -13,7 +13,7 @@ namespace {
 
 using test::expect_error;
 
-TEST(Subprocess, GivesOutputOfBothStreamsAndTheEnd) {
+TEST(Subprocess, ReturnsBothStreamsAndTheExitStatus) {
   const ProcessResult good = run_process({"sh", "-c", "echo one; echo two >&2; echo three"});
   EXPECT_EQ(good.output, "one\ntwo\nthree\n");
   EXPECT_TRUE(good.succeeded);
@@ -25,14 +25,14 @@ TEST(Subprocess, GivesOutputOfBothStreamsAndTheEnd) {
   EXPECT_EQ(run_process({"sh", "-c", "kill -SEGV $$"}).end, "killed by SIGSEGV");
 }
 
-TEST(Subprocess, ArgumentsAreNoShellText) {
+TEST(Subprocess, ArgumentsAreNotShellText) {
   const std::string text = "a b; $(touch pwned) `touch pwned` 'q' \"r\" * \n\\";
   EXPECT_EQ(run_process({"printf", "%s|%s", text, ""}).output, text + "|");
   const std::vector<std::string> line = {"printf", "%s.", text, "", "plain-/.word"};
   EXPECT_EQ(run_process({"sh", "-c", command_line(line)}).output, run_process(line).output);
 }
 
-TEST(Subprocess, TheProgramReadsNothingAndSeesNoOtherDescriptor) {
+TEST(Subprocess, InheritsNoInputAndNoDescriptor) {
   EXPECT_EQ(run_process({"cat"}).output, "");
   const int file = open("/dev/null", O_RDONLY | O_CLOEXEC);
   const std::string path = "/proc/self/fd/" + std::to_string(file);
@@ -48,7 +48,7 @@ TEST(Subprocess, OutputBeyondTheLimitIsDropped) {
   EXPECT_FALSE(run_process({"printf", "12345"}, {.output_bytes = 5}).cut);
 }
 
-TEST(Subprocess, ADescriptorStopsIt) {
+TEST(Subprocess, StopDescriptorEndsIt) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(write(ends[1], "x", 1), 1);
@@ -59,14 +59,14 @@ TEST(Subprocess, ADescriptorStopsIt) {
   close(ends[1]);
 }
 
-TEST(Subprocess, StandardStreamsThatAreClosedAreNoObstacle) {
+TEST(Subprocess, WorksWithClosedStandardStreams) {
   EXPECT_TRUE(test::passes_in_child([] {
     for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) close(stream);
     return run_process({"sh", "-c", "echo out; echo err >&2"}).output == "out\nerr\n";
   }));
 }
 
-TEST(Subprocess, FewDescriptorsAreAnError) {
+TEST(Subprocess, TooFewDescriptorsAreAnError) {
   if (test::kSanitized) GTEST_SKIP() << "the sanitizer needs descriptors to look at an error";
   EXPECT_TRUE(test::passes_in_child([] {
     const int next = dup(STDERR_FILENO);
@@ -86,7 +86,7 @@ TEST(Subprocess, FewDescriptorsAreAnError) {
   }));
 }
 
-TEST(Subprocess, AProgramThatIsNotThereIsNamed) {
+TEST(Subprocess, ErrorNamesMissingProgram) {
   const std::string text = expect_error(Status::not_supported, [] {
     run_process({"no-such-program-here", "argument"});
   });

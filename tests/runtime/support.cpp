@@ -11,9 +11,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "runtime/compiler_library.h"
-#include "runtime/driver.h"
-#include "runtime/log.h"
+#include "runtime/compile/compiler_library.h"
+#include "runtime/cuda/driver.h"
+#include "runtime/environment/log.h"
 
 extern char** environ;
 
@@ -40,7 +40,7 @@ std::shared_ptr<const Driver> fake_driver() {
 }
 
 std::shared_ptr<CompilerLibrary> fake_compiler() {
-  // Named where the build's folder is not (tests/gpu.sh).
+  // tests/gpu.sh runs without the build folder and passes the path in this variable.
   const char* carried = std::getenv("LIGERDSL_TEST_FAKE_COMPILER");
   static const std::shared_ptr<CompilerLibrary> library = CompilerLibrary::open(carried ? carried : FAKE_COMPILER);
   return library;

@@ -1,4 +1,4 @@
-// What the runtime's tests share: a scratch folder, the fakes, and an expectation about errors.
+// Helpers of the runtime's tests: a scratch folder, the fakes, and expectations about errors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "fake_cuda.h"
-#include "runtime/device.h"
-#include "runtime/status.h"
+#include "runtime/device/device.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::runtime::test {
 
-// A fresh folder, removed at the end.
+// A new folder, which the destructor removes.
 class TempFolder {
  public:
   TempFolder();
@@ -26,15 +26,15 @@ class TempFolder {
   std::string path_;
 };
 
-// The fake driver's controls, reset.
+// Returns the controls of the fake driver. A driver must be opened after they are set.
 const FakeCudaControl& fake_cuda();
-std::shared_ptr<const Driver> fake_driver();  // opened anew after the controls were set
+std::shared_ptr<const Driver> fake_driver();  // reopened after the controls were set
 
 std::shared_ptr<CompilerLibrary> fake_compiler();
 int64_t fake_compiles();       // since the process started
 int64_t fake_modules_alive();  // CPU modules linked and not unlinked
 
-// A device on the fakes whose cache is `folder`.
+// Returns a device on the fakes whose cache is `folder`.
 std::shared_ptr<Device> fake_cpu(const std::string& folder, int32_t threads = 2);
 std::shared_ptr<Device> fake_gpu(const std::string& folder);
 
@@ -50,24 +50,23 @@ class Warnings {
   int id_;
 };
 
-// Sanitizers take memory and address space of their own.
+// Sanitizers reserve memory and address space of their own.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 inline constexpr bool kSanitized = true;
 #else
 inline constexpr bool kSanitized = false;
 #endif
 
-// The message of the Error that `work` throws; fails the test unless it has this status.
+// Runs `work`, expects that it throws an Error with this status, and returns the message.
 std::string expect_error(Status status, const std::function<void()>& work);
 
-// Runs `work` in a forked child and returns true when it ran to its end, in a minute, without a failed expectation or
-// an exception.
+// Runs `work` in a forked child. Returns true if it ends within a minute without a failed
+// expectation or an exception.
 bool passes_in_child(const std::function<bool()>& work);
 
-// Runs one (disabled) test of this program in a process with these variables added; its stderr goes to a file where one
-// is named. True when it passed.
-bool passes_with(const std::string& name, const std::vector<std::string>& variables,
-                 const std::string& errors_to = "");
+// Runs one (disabled) test of this program in a process with these variables added. Writes its
+// stderr to `errors_to` if that is not empty. Returns true if the test passed.
+bool passes_with(const std::string& name, const std::vector<std::string>& variables, const std::string& errors_to = "");
 
 int count_files(const std::string& folder, const std::string& ending);
 int count(const std::string& text, const std::string& part);

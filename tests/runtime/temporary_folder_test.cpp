@@ -1,4 +1,4 @@
-#include "runtime/temporary_folder.h"
+#include "runtime/environment/temporary_folder.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -18,7 +18,7 @@ mode_t mode_of(const std::string& path) {
   return stat(path.c_str(), &info) == 0 ? info.st_mode & 07777 : 0;
 }
 
-TEST(TemporaryFolder, IsItsOwnersAloneAndGoesWithAllThatIsInIt) {
+TEST(TemporaryFolder, IsPrivateAndRemovesItsContents) {
   std::string path;
   {
     const TemporaryFolder folder, another;
@@ -34,7 +34,7 @@ TEST(TemporaryFolder, IsItsOwnersAloneAndGoesWithAllThatIsInIt) {
   EXPECT_FALSE(fs::exists(path));
 }
 
-TEST(TemporaryFolder, ALimitOfTheSizeOfFilesIsAnError) {
+TEST(TemporaryFolder, FileSizeLimitIsAnError) {
   EXPECT_TRUE(test::passes_in_child([] {
     const rlimit limit{10, 10};
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return false;
@@ -45,7 +45,7 @@ TEST(TemporaryFolder, ALimitOfTheSizeOfFilesIsAnError) {
   }));
 }
 
-TEST(TemporaryFolder, WritesNoFileThatIsThereAndFollowsNoLink) {
+TEST(TemporaryFolder, RejectsExistingFilesAndLinks) {
   const test::TempFolder outside;
   const std::string victim = outside.path() + "/victim";
   test::write_file(victim, "mine");

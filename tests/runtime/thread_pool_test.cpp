@@ -1,4 +1,4 @@
-#include "runtime/thread_pool.h"
+#include "runtime/device/thread_pool.h"
 
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ struct Counts {
   }
 };
 
-TEST(ThreadPool, EveryIndexOnceForEverySizeAndChunk) {
+TEST(ThreadPool, RunsEveryIndexOnce) {
   for (int threads : {1, 2, 7}) {
     ThreadPool pool(threads);
     EXPECT_EQ(pool.threads(), threads);
@@ -38,7 +38,7 @@ TEST(ThreadPool, EveryIndexOnceForEverySizeAndChunk) {
   }
 }
 
-// Work as kernels do it: each index reduces its own row in a fixed order, through the arena.
+// Imitates a kernel: each index reduces its own row in a fixed order, through the arena.
 std::vector<float> row_sums(int threads) {
   constexpr int64_t rows = 500, columns = 200;
   struct Job {
@@ -59,7 +59,7 @@ std::vector<float> row_sums(int threads) {
   return job.out;
 }
 
-TEST(ThreadPool, SameBitsForAnyNumberOfThreads) {
+TEST(ThreadPool, ResultsDoNotDependOnTheNumberOfThreads) {
   const std::vector<float> one = row_sums(1);
   for (int threads : {2, 7}) {
     const std::vector<float> many = row_sums(threads);
@@ -90,7 +90,7 @@ TEST(ThreadPool, ArenasAreAlignedLargeEnoughAndUnshared) {
   }
 }
 
-TEST(ThreadPool, JobsFromManyThreadsAtOnce) {
+TEST(ThreadPool, RunsJobsOfManyThreadsConcurrently) {
   ThreadPool pool(3);
   pool.reserve_arenas(256);
   std::vector<std::thread> callers;
@@ -108,7 +108,7 @@ TEST(ThreadPool, JobsFromManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(ThreadPool, JobsInsideJobsDoNotDeadlock) {
+TEST(ThreadPool, NestedJobsDoNotDeadlock) {
   for (int threads : {1, 2, 3}) {
     ThreadPool pool(threads);
     pool.reserve_arenas(128);
@@ -146,7 +146,7 @@ TEST(ThreadPool, WorksInAForkedChild) {
 }
 
 #if defined(__SSE__)
-TEST(ThreadPool, CallersFloatModeNeitherMattersNorChanges) {
+TEST(ThreadPool, IgnoresAndKeepsTheCallersFloatMode) {
   ThreadPool pool(2);
   struct Job {
     std::vector<float> out = std::vector<float>(64);
@@ -192,7 +192,7 @@ TEST(ThreadPool, HostAllocatorServesEveryArena) {
   EXPECT_TRUE(allocations.live.empty());
 }
 
-TEST(ThreadPool, AllocationFailureIsAnErrorAndThePoolLives) {
+TEST(ThreadPool, StaysUsableAfterAnAllocationFailure) {
   HostAllocator allocator{nullptr, [](void*, size_t, size_t) -> void* { return nullptr; }, nullptr};
   ThreadPool pool(2, allocator);
   test::expect_error(Status::out_of_host_memory, [&] { pool.reserve_arenas(1000); });

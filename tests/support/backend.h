@@ -1,6 +1,7 @@
-// Where a test body runs its operations: the reference interpreter, the CPU target, a GPU, or an emulator of one. Test
-// programs take --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80 (main.cpp); a
-// test body never asks which one it got, only what it can afford.
+// Target on which a test body runs its operations: the reference interpreter, the CPU, a GPU, or an
+// emulated GPU. Test programs take
+// --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80
+// (main.cpp). A test body never asks for the backend's name, only for its budget.
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace ligerdsl::test {
 
-// The caller's side of an Operation: tensors and scalars by name.
+// Arguments of an Operation: tensors and scalars by name.
 class Arguments {
  public:
   struct Entry {
@@ -37,30 +38,31 @@ class Backend {
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
   virtual kernels::Machine machine() const = 0;
-  // Elements that one test case may process in reasonable time.
+  // Number of elements that one test case may process in reasonable time.
   virtual int64_t budget() const = 0;
-  // How much worse than compiled code's its long f32 sums may be.
+  // Factor by which errors of long f32 additions may exceed those of compiled code.
   virtual double summation_slack() const { return 1; }
-  // Changes how many threads a CPU uses; backends without threads ignore it.
+  // Sets the number of CPU threads. Backends without threads ignore it.
   virtual void set_threads(int) {}
-  // The programs that since the last call were launched as other variants than that of aligned arguments
-  // (kernels/core/argument_facts.h), where the choice can be seen.
+  // Returns the programs that were launched since the last call with a variant other than that for
+  // aligned arguments (kernels/core/argument_facts.h), if the backend can observe the choice.
   virtual std::vector<std::string> took_generic() { return {}; }
 
-  // Runs all launches in order. Scratch buffers are fresh and poisoned.
+  // Runs all launches in order. Scratch buffers are new and poisoned.
   void run(const kernels::Operation& operation, int64_t rows, Arguments arguments);
 
  protected:
   virtual void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) = 0;
 };
 
-// What making a backend gave: null when it is not available here, and then `why` says why.
+// A new backend, or null and the reason why it is not available.
 struct BackendChoice {
   std::unique_ptr<Backend> backend;
   std::string why;
 };
 
-// The backends linked into this program, by name. A backend's file registers it with a static BackendEntry.
+// The backends linked into this program, by name. A static BackendEntry in a backend's file
+// registers it.
 struct BackendEntry {
   BackendEntry(const char* name, BackendChoice (*make)());
 };

@@ -1,5 +1,5 @@
-// Runs operations on the reference interpreter, every f32 operation rounded to f32: kernels' formulas and their
-// numerics, without a compiler.
+// Runs operations on the reference interpreter and rounds every f32 operation to f32. This tests
+// the kernels' formulas and numerics without a compiler.
 #include "interpreter/interpreter.h"
 #include "tests/support/backend.h"
 
@@ -15,7 +15,7 @@ class InterpreterBackend : public Backend {
     return gpu_ ? kernels::gpu("sm_90a", 4, kPtxWithoutClusters) : kernels::Machine{};
   }
   int64_t budget() const override { return 1 << 15; }
-  double summation_slack() const override { return 8; }  // it adds one element after the other
+  double summation_slack() const override { return 8; }  // it adds the elements one after another
 
  protected:
   void launch(const kernels::Step& step, const kernels::Grid& grid, const Arguments& arguments) override {
@@ -39,7 +39,7 @@ class InterpreterBackend : public Backend {
   bool gpu_;
 };
 
-// The tile shapes of either target, so that both launch rules are tested.
+// The tile shapes of both targets, so that both launch rules are tested.
 const BackendEntry cpu_shapes("interpreter", [] {
   return BackendChoice{std::make_unique<InterpreterBackend>(/*gpu=*/false), ""};
 });

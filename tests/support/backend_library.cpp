@@ -1,4 +1,5 @@
-// Runs operations through the C ABI's kernels (ligerdsl_kernel_create and ligerdsl_kernel_launch), on the CPU or a GPU.
+// Runs operations through the C ABI's kernels (ligerdsl_kernel_create, ligerdsl_kernel_launch), on
+// the CPU or a GPU.
 #include <iostream>
 #include <map>
 #include <set>
@@ -43,7 +44,8 @@ int32_t dtype_code(DType type) {
   throw std::logic_error("a dtype without a row here");
 }
 
-// Whether the device compiles and loads a kernel of clusters; says why not.
+// Returns true if the device compiles and loads a kernel with clusters; otherwise prints the
+// reason.
 bool takes_clusters(ligerdsl_context_t context) {
   KernelBuilder k("clusters");
   View x = k.view("x", DType::f32, {1024});
@@ -142,8 +144,8 @@ class LibraryBackend : public Backend {
     context_ = nullptr;
   }
 
-  // Storages on the device, canaries and gaps included; of sparse ones the elements alone. On the CPU they are used
-  // where they are.
+  // Copies of Storages on the device, including canaries and gaps. Sparse storages are copied
+  // without gaps. The CPU uses the storages themselves.
   class Mirror {
    public:
     explicit Mirror(LibraryBackend& backend) : backend_(backend) {}
@@ -183,7 +185,8 @@ class LibraryBackend : public Backend {
     void copy(void* to, const void* from, int64_t bytes) {
       check(ligerdsl_buffer_copy(backend_.context_, to, from, static_cast<size_t>(bytes), nullptr), "copy");
     }
-    // The place in the storage and the size of each row of a sparse tensor, in bytes.
+    // Calls `body` with the offset in the storage and the size of each row of a sparse tensor, in
+    // bytes.
     template <class Body>
     static void for_each_row(const Tensor& tensor, const Body& body) {
       const int64_t size = size_of(tensor.type());

@@ -1,7 +1,7 @@
-// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. As in the library's launcher the arguments
-// at hand decide between the kernel's variants. ptx-cluster2 and ptx-cluster4 give every
-// program a cluster of that many CTAs, if its launch asks for none; ptx-sm80 is the GPU that lacks most instructions.
-#include <dlfcn.h>
+// Compiles each launch for a GPU and runs its PTX on the emulator of ptx/. The arguments decide
+// which variant of a kernel runs, like in the library's launcher. The backends ptx-cluster2 and
+// ptx-cluster4 give every program a cluster of that many CTAs unless its launch asks for one. The
+// backend ptx-sm80 emulates the GPU that lacks the most instructions.
 
 #include <algorithm>
 #include <bit>
@@ -14,15 +14,15 @@
 #include "compiler/compiler_api.h"
 #include "kernels/core/compile_options.h"
 #include "program/serialize.h"
-#include "runtime/tensor_map.h"
+#include "runtime/cuda/tensor_map.h"
 #include "tests/support/backend.h"
 #include "tests/support/ptx/machine.h"
 
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kAtATime = 2;               // programs of a dynamic persistent kernel
-constexpr int64_t kSharedBytes = 227 * 1024;  // that a CTA of sm_90 can have
+constexpr int64_t kAtATime = 2;               // resident CTAs of a dynamic persistent kernel
+constexpr int64_t kSharedBytes = 227 * 1024;  // largest shared memory of a CTA of sm_90
 
 struct Compiled {
   ptx::Program program;
@@ -31,7 +31,7 @@ struct Compiled {
   std::vector<program::TensorMap> maps;
 };
 
-// What a launch says about its arguments: slots, and which variant serves.
+// A launch's arguments as slots, and the variant to run.
 struct Packed {
   std::vector<uint64_t> slots;
   kernels::Variant variant = kernels::Variant::aligned;
@@ -57,7 +57,7 @@ uint64_t bits_of(const program::Type& type, const Arguments::Entry& entry) {
   throw std::logic_error(std::string("no scalar arguments of type ") + name(type.dtype));
 }
 
-// The first that fits.
+// Returns the first variant whose facts hold.
 kernels::Variant variant_for(const program::Program& program, const Arguments& arguments) {
   const std::vector<kernels::Variant> variants = kernels::variants_of(program);
   return *std::find_if(variants.begin(), variants.end() - 1, [&](kernels::Variant variant) {
@@ -97,7 +97,7 @@ Packed pack(const program::Program& program, const Arguments& arguments) {
 
 bool has_maps(const Compiled& kernel, const Packed& packed) {
   for (const program::TensorMap& map : kernel.maps)
-    if (runtime::why_not_mapped(map, packed.slots.data())) return false;
+    if (runtime::reason_not_mapped(map, packed.slots.data())) return false;
   return true;
 }
 
@@ -111,7 +111,8 @@ std::vector<ptx::TensorMap> encoded(const std::vector<program::TensorMap>& maps,
   return all;
 }
 
-// That nothing is accessed before the wait is the emulator's to find; that there is one, ours.
+// Checks that the kernel contains griddepcontrol.wait if the artifact says so. The emulator finds
+// accesses before the wait.
 void check_overlap(const program::Artifact& artifact) {
   const bool waits = artifact.code.find("griddepcontrol.wait;") != std::string::npos;
   if (artifact.launch_overlap == waits) return;

@@ -1,4 +1,4 @@
-// Precompiled for programs of many test files, each of which still includes what it uses.
+// Precompiled header of programs with many test files. Each file still includes what it uses.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,10 +1,5 @@
-// Makes the stand-in of the CUDA driver (tests/runtime/fake_cuda.cpp) a GPU of a kind: launches run on the emulator of
-// ptx/, each to its end before the call returns.
-#include <cstdio>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
+// Makes an emulated GPU of the fake CUDA driver (tests/runtime/fake_cuda.cpp): launches run on the
+// emulator of ptx/ and complete before the call returns.
 
 #include "tests/runtime/fake_launch.h"
 #include "tests/support/ptx/machine.h"

@@ -1,4 +1,5 @@
-// fp8 as the OCP's specification defines it: what number each code is, and codes by a search among these numbers.
+// fp8 as defined by the OCP specification: decoding by formula, encoding by a search among all
+// codes.
 #pragma once
 
 #include <cmath>
@@ -9,7 +10,7 @@ namespace ligerdsl::test {
 
 struct Fp8 {
   int exponent_bits, bias;
-  int last;  // the code of the largest finite number
+  int last;  // code of the largest finite number
 };
 inline constexpr Fp8 kE4m3{4, 7, 0x7e}, kE5m2{5, 15, 0x7b};
 
@@ -24,7 +25,8 @@ inline double from_fp8(const Fp8& format, uint8_t code) {
   return code & 0x80 ? -magnitude : magnitude;
 }
 
-// As PTX's cvt.rn.satfinite: the nearest number, of two the one whose code is even; the largest one for all beyond it.
+// Rounds like PTX's cvt.rn.satfinite: to the nearest number, on ties to the even code, beyond the
+// largest number to that.
 inline uint8_t to_fp8(const Fp8& format, double value) {
   if (std::isnan(value)) return 0x7f;
   const uint8_t sign = std::signbit(value) ? 0x80 : 0;

@@ -5,7 +5,7 @@
 namespace ligerdsl::test {
 namespace {
 
-// Both NaN, the same infinity, or both finite.
+// Returns true if both are NaN, the same infinity, or finite.
 bool same_kind(double a, double r) {
   if (std::isnan(a) || std::isnan(r)) return std::isnan(a) && std::isnan(r);
   if (std::isinf(a) || std::isinf(r)) return a == r;

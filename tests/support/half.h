@@ -1,4 +1,4 @@
-// bf16 and f16 as bits, rounding to nearest even.
+// Conversions of bf16 and f16 to and from bits, rounding to nearest even.
 #pragma once
 
 #include <algorithm>
@@ -38,11 +38,11 @@ inline uint16_t to_f16(float value) {
   const int quantum = std::max(exponent - 11, -24);  // weight of the last bit
   const float steps = std::nearbyintf(std::ldexp(magnitude, -quantum));
   if (quantum == -24) return sign | static_cast<uint16_t>(steps);  // subnormal, or the smallest normal by carry
-  // A carry to 2048 steps adds one to the exponent field, as it should.
+  // A carry to 2048 steps correctly adds one to the exponent field.
   return sign | static_cast<uint16_t>(((quantum + 24) << 10) + static_cast<int>(steps));
 }
 
-// The value that a double becomes when stored as `type` (through f32 for the 16-bit types, as the kernels do).
+// Returns the value of a double stored as `type`. 16-bit types round through f32, like the kernels.
 inline double rounded(double value, DType type) {
   const float f = static_cast<float>(value);
   if (type == bf16) return from_bf16(to_bf16(f));

@@ -1,9 +1,10 @@
 include_guard()
-# ligerdsl_kernel_test(name [SHARDS n] sources...): a program whose tests run on the backend named by --backend, and one CTest
-# entry per backend that can be here, or n that share the program's tests: a backend takes minutes of one processor. They are
-# among the first to start. The label is `kernels`. Backends that repeat another one run with LIGERDSL_NIGHTLY_TESTS.
+# ligerdsl_kernel_test(name [SHARDS n] sources...) adds a program whose tests run on the backend named
+# by --backend, and one CTest entry per available backend. With SHARDS, n entries divide the program's
+# tests, because a backend takes minutes on one processor. The entries start among the first. Their
+# label is `kernels`. Backends that repeat another one run only with LIGERDSL_NIGHTLY_TESTS.
 function(ligerdsl_kernel_test name)
-  if(LIGERDSL_SANITIZE AND NOT LIGERDSL_NIGHTLY_TESTS)  # kernels run on the interpreter there, which dsl_tests covers
+  if(LIGERDSL_SANITIZE AND NOT LIGERDSL_NIGHTLY_TESTS)  # only the interpreter runs kernels there, and dsl_tests covers it
     return()
   endif()
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "SHARDS" "")
@@ -14,7 +15,7 @@ function(ligerdsl_kernel_test name)
   if(EXISTS ${support}/backend_interpreter.cpp)
     target_sources(${name} PRIVATE ${support}/backend_interpreter.cpp)
     list(APPEND backends interpreter)
-    if(LIGERDSL_NIGHTLY_TESTS AND NOT LIGERDSL_SANITIZE)  # the same interpreter on a GPU's schedules
+    if(LIGERDSL_NIGHTLY_TESTS AND NOT LIGERDSL_SANITIZE)  # the same interpreter with a GPU's schedules
       list(APPEND backends interpreter-nvptx)
     endif()
   endif()
@@ -23,11 +24,11 @@ function(ligerdsl_kernel_test name)
     target_link_libraries(${name} PRIVATE ligerdsl)
     add_dependencies(${name} ligerdsl_compiler)
     list(APPEND backends cpu cuda)
-    target_sources(${name} PRIVATE ${support}/backend_ptx.cpp ${PROJECT_SOURCE_DIR}/runtime/tensor_map.cpp)
+    target_sources(${name} PRIVATE ${support}/backend_ptx.cpp ${PROJECT_SOURCE_DIR}/runtime/cuda/tensor_map.cpp)
     target_link_libraries(${name} PRIVATE ligerdsl_ptx_emulator ${CMAKE_DL_LIBS})
     target_compile_definitions(${name} PRIVATE LIGERDSL_TEST_COMPILER="$<TARGET_FILE:ligerdsl_compiler>")
     list(APPEND backends ptx)
-    if(LIGERDSL_NIGHTLY_TESTS)  # clusters for launches that ask for none; `ptx` runs those that ask
+    if(LIGERDSL_NIGHTLY_TESTS)  # clusters for launches that ask for none; `ptx` runs the others
       list(APPEND backends ptx-cluster2 ptx-cluster4)
     endif()
   endif()
@@ -46,7 +47,7 @@ endfunction()
 function(ligerdsl_kernel_shard name backend suffix shards index)
   set(test ${name}.${backend}${suffix})
   set(filter)
-  if(backend STREQUAL ptx-cluster4)  # whose products are cut as those of two CTAs are, and take half of the time
+  if(backend STREQUAL ptx-cluster4)  # matmuls are divided like those of two CTAs and take half of the time
     set(filter "--gtest_filter=-*Attention*:*Dot*:*Matmul*")
   endif()
   add_test(NAME ${test} COMMAND ${name} --backend=${backend} ${filter})

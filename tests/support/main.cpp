@@ -1,5 +1,6 @@
-// The main function of kernel tests: --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|
-// ptx-sm80, cpu when not given.
+// Main function of kernel tests:
+// --backend=interpreter|interpreter-nvptx|cpu|cuda|ptx|ptx-cluster2|ptx-cluster4|ptx-sm80, cpu by
+// default.
 #include <gtest/gtest.h>
 
 #include <cstdio>

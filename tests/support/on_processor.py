@@ -1,17 +1,21 @@
 #!/usr/bin/env python3
-"""on_processor.py [--own-level] NAME command...: runs the command as on another processor, of those that this one can stand for.
+"""on_processor.py [--own-level] NAME command...: runs the command like on another processor that this one can imitate.
 
-NAME is a type of OpenBLAS's (it holds a set of kernels for each, and takes what OPENBLAS_CORETYPE names without asking the
-processor), run in 1 thread and in several, or a level of x86-64 that kernels are compiled for (LIGERDSL_CPU). Exits with 77 where
-this processor lacks the instructions, and without --own-level at this processor's own level, where tests without a level compile
-nearly the same code.
+NAME is one of:
+
+- a core type of OpenBLAS, which has kernels for each and uses those of OPENBLAS_CORETYPE; the command
+  runs with 1 and with 4 threads
+- an x86-64 level that kernels are compiled for (LIGERDSL_CPU)
+
+Exits with 77 if this processor lacks the instructions. Without --own-level it also exits with 77 for
+this processor's own level, because tests without a level compile nearly the same code.
 """
 
 import os
 import subprocess
 import sys
 
-# As /proc/cpuinfo names them.
+# Names of features in /proc/cpuinfo.
 AVX2 = {"avx2", "fma", "bmi2", "f16c", "movbe"}
 AVX512 = AVX2 | {"avx512f", "avx512cd", "avx512bw", "avx512dq", "avx512vl"}
 OF_OPENBLAS = {"Prescott": {"pni"}, "Nehalem": {"sse4_2"}, "Haswell": AVX2, "Zen": AVX2, "SkylakeX": AVX512,
@@ -36,7 +40,7 @@ def main():
         return 77
     missing = {**OF_OPENBLAS, **LEVELS}[name] - flags()
     if missing:
-        print(f"[SKIP] this processor has no {', '.join(sorted(missing))}: it cannot stand for {name}")
+        print(f"[SKIP] this processor has no {', '.join(sorted(missing))}: it cannot imitate {name}")
         return 77
     settings = [{"LIGERDSL_CPU": name}]
     if name in OF_OPENBLAS:

@@ -1,4 +1,4 @@
-// Repeatable random data: the same numbers on every machine and standard library.
+// Repeatable random data: equal numbers on every machine and standard library.
 #pragma once
 
 #include <cmath>

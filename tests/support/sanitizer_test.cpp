@@ -1,4 +1,5 @@
-// That a sanitizer's report fails a test: one fault of each kind, in a child process that must end with the report.
+// Tests that a sanitizer's report fails a test: a child process with one fault of each kind must
+// end with the report.
 #include <gtest/gtest.h>
 
 #include <climits>
@@ -9,14 +10,14 @@
 namespace ligerdsl::test {
 namespace {
 
-// The compiler knows nothing of this number.
+// Hides the number from the compiler.
 int at_run_time(int number) {
   volatile int hidden = number;
   return hidden;
 }
 
 #if defined(__SANITIZE_ADDRESS__)
-TEST(Sanitizers, AnAddressOutOfBoundsEndsTheProcess) {
+TEST(Sanitizers, OutOfBoundsAccessEndsTheProcess) {
   const std::vector<int> numbers(8);
   EXPECT_DEATH(std::exit(numbers.data()[at_run_time(8)]), "heap-buffer-overflow");
 }
@@ -25,7 +26,7 @@ TEST(Sanitizers, UndefinedBehaviourEndsTheProcess) {
   EXPECT_DEATH(std::exit(at_run_time(INT_MAX) + at_run_time(1)), "signed integer overflow");
 }
 
-TEST(Sanitizers, ALeakFailsTheProcess) {
+TEST(Sanitizers, LeakFailsTheProcess) {
   auto leak = [] {
     void* volatile lost = std::malloc(100);
     lost = nullptr;
@@ -36,7 +37,7 @@ TEST(Sanitizers, ALeakFailsTheProcess) {
 #endif
 
 #if defined(__SANITIZE_THREAD__)
-TEST(Sanitizers, ARaceFailsTheProcess) {
+TEST(Sanitizers, RaceFailsTheProcess) {
   auto race = [] {
     int shared = 0;
     std::thread other([&] { ++shared; });

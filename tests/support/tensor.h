@@ -1,8 +1,8 @@
-// Host tensors for tests: any strides, surrounded by canaries, with gaps that hold poison.
+// Host tensors for tests, with any strides, surrounded by canaries, with poisoned gaps.
 //
-// Memory of a Storage: canary | elements, gaps included | canary. Fresh elements and gaps hold the byte 0xff: NaN in
-// every float type and -1 in every integer type, so a kernel that reads what it should not shows it, and one that
-// writes there is found by Tensor::untouched_outside().
+// Memory of a Storage: canary | elements including gaps | canary. New elements and gaps contain the
+// byte 0xff: NaN in every float type and -1 in every integer type. A kernel that reads a gap
+// therefore gives a wrong result, and Tensor::untouched_outside() finds writes to it.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/oracle/values.h"
+#include "kernels/core/reference_values.h"
 #include "ligerdsl/dtype.h"
 #include "tests/support/fp8.h"
 #include "tests/support/half.h"
 
 namespace ligerdsl::test {
 
-using namespace oracle;  // the formulas, and Values
+using namespace reference;  // the formulas, and Values
 using Sizes = std::vector<int64_t>;
 
 inline constexpr int64_t kCanary = 256;  // bytes on either side
@@ -27,9 +27,10 @@ inline constexpr uint8_t kPoison = 0xff;
 class Storage {
  public:
   explicit Storage(int64_t elements_bytes);
-  // Address space that reads as zero and takes memory only where it is written, for tensors of many gigabytes.
+  // Address space that reads as zero and takes memory only when written, for tensors of many
+  // gigabytes.
   static std::shared_ptr<Storage> sparse(int64_t elements_bytes);
-  Storage(const Storage& other);  // not of sparse ones
+  Storage(const Storage& other);  // not for sparse ones
   Storage& operator=(const Storage&) = delete;
   ~Storage();
 
@@ -47,14 +48,15 @@ class Storage {
 class Tensor {
  public:
   Tensor() = default;
-  // Contiguous, or with the given strides (in elements); `shift` elements lie between the canary and the first element.
+  // Contiguous, or with the given strides in elements. `shift`: number of elements between the
+  // canary and the first one.
   explicit Tensor(DType type, Sizes shape, Sizes strides = {}, int64_t shift = 0);
-  // Two dimensions with `gap` poisoned elements behind every row.
+  // Two dimensions with `gap` poisoned elements after every row.
   static Tensor rows(DType type, int64_t n, int64_t cols, int64_t gap = 0, int64_t shift = 0) {
     return Tensor(type, {n, cols}, {cols + gap, 1}, shift);
   }
-  static Tensor sparse(DType type, Sizes shape, Sizes strides);  // of two dimensions
-  // Other dimensions over the same memory, beginning `offset` elements after this tensor's first.
+  static Tensor sparse(DType type, Sizes shape, Sizes strides);  // two dimensions
+  // Other dimensions over the same memory, starting `offset` elements after this tensor's first.
   Tensor view(Sizes shape, Sizes strides, int64_t offset = 0) const;
 
   DType type() const { return type_; }
@@ -74,15 +76,15 @@ class Tensor {
   Tensor& fill(const Values& values);  // rounds to the type
   Tensor& fill(const std::vector<int64_t>& values);
   Tensor clone() const;                       // same layout, own memory, same bytes
-  bool same_bits(const Tensor& other) const;  // of the elements
-  // Canaries and gaps still hold poison.
+  bool same_bits(const Tensor& other) const;  // compares the elements only
+  // Returns true if canaries and gaps still contain poison.
   bool untouched_outside() const;
 
  private:
   void allocate(bool sparse, int64_t shift);
   int64_t position(int64_t i) const;
   template <class Body>
-  void for_each_run(const Body& body) const;  // body(its first element, run): those along the last dimension
+  void for_each_run(const Body& body) const;  // body(index of its first element, run), along the last dimension
   uint8_t* element(int64_t i) const { return data() + position(i) * size_of(type_); }
 
   std::shared_ptr<Storage> storage_;

@@ -6,9 +6,9 @@
 
 namespace ligerdsl::test {
 
-// The nearest number, ties away from zero.
+// Returns the nearest number. Ties round away from zero.
 inline float to_tf32(float number) {
-  constexpr int kBits = 11, kLeastExponent = -126;  // of numbers that are not subnormal
+  constexpr int kBits = 11, kLeastExponent = -126;  // of normal numbers
   if (!std::isfinite(number) || number == 0) return number;
   const int last = std::max(std::ilogb(number), kLeastExponent) + 1 - kBits;
   return static_cast<float>(std::ldexp(std::round(std::ldexp(double{number}, -last)), last));

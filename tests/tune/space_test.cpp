@@ -7,7 +7,7 @@
 namespace ligerdsl::tune {
 namespace {
 
-// width * height is at most 32; "deep" needs a depth, all else has none.
+// A space with width * height <= 32. Kind "deep" requires a depth above 0, kind "flat" requires 0.
 Space small(Bits most = Bits::row) {
   std::vector<MetaField> fields = {{"width", "int", "4", {"1", "2", "4", "8", "16"}, Bits::same},
                                    {"height", "int", "4", {"1", "2", "4", "8", "16"}, Bits::row},
@@ -40,7 +40,7 @@ TEST(Space, CountsAndNamesConfigurations) {
   EXPECT_EQ(deep, 19 * 2);
 }
 
-TEST(Space, WhatChangesMoreBitsStays) {
+TEST(Space, FieldsThatChangeMoreBitsAreFixed) {
   EXPECT_EQ(small(Bits::same).combinations(), 5);
   EXPECT_EQ(small(Bits::batch).combinations(), 5 * 5 * 2 * 3 * 2);
 }
@@ -55,13 +55,13 @@ TEST(Space, NeighboursAreValidAndReachAnotherKind) {
     deep = deep || space.values(config).at("kind") == "deep";
   }
   EXPECT_TRUE(deep) << "kind and depth change together only";
-  // 4x16 is too large; 2x16 is the nearest that is not.
+  // 4x16 is invalid; 2x16 is the nearest valid configuration.
   EXPECT_TRUE(std::any_of(near.begin(), near.end(), [&](const Config& config) {
     return space.text(config) == "width=2 height=16 kind=flat depth=0 parts=1";
   }));
 }
 
-TEST(Space, RandomStepsStayInside) {
+TEST(Space, RandomConfigurationsAreValid) {
   const Space space = small();
   std::mt19937_64 generator(3);
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(space.valid(space.random(generator)));

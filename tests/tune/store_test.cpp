@@ -10,7 +10,7 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {
@@ -58,7 +58,7 @@ std::string refusal(const std::function<void()>& body) {
   }
 }
 
-TEST_F(StoreTest, ALockedFileIsWaitedForWithABoundAndItsHolderNamed) {
+TEST_F(StoreTest, LockWaitEndsAtItsLimitAndNamesTheHolder) {
   Store store(path_), other(path_);
   const runtime::File held(open(path_.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
@@ -74,7 +74,7 @@ TEST_F(StoreTest, ALockedFileIsWaitedForWithABoundAndItsHolderNamed) {
   ASSERT_EQ(other.read().size(), 1u) << "the trial that was refused is not there";
 }
 
-TEST_F(StoreTest, AStopEndsTheWaitForALock) {
+TEST_F(StoreTest, StopRequestEndsLockWait) {
   Store store(path_);
   const runtime::File held(open(path_.c_str(), O_RDWR | O_CLOEXEC));
   ASSERT_EQ(flock(held.get(), LOCK_EX), 0);
@@ -85,7 +85,7 @@ TEST_F(StoreTest, AStopEndsTheWaitForALock) {
   for (const int end : ends) close(end);
 }
 
-TEST_F(StoreTest, LinksOfOthersAreNotFollowed) {
+TEST_F(StoreTest, RejectsSymbolicLinksOfOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a link of another user";
   std::filesystem::create_directories(path_.parent_path());
   const auto victim = folder_ / "victim";
@@ -96,7 +96,7 @@ TEST_F(StoreTest, LinksOfOthersAreNotFollowed) {
   EXPECT_EQ(std::filesystem::file_size(victim), 5u);
 }
 
-TEST_F(StoreTest, ATornLineCostsItselfOnly) {
+TEST_F(StoreTest, IncompleteLastLineLosesOnlyItself) {
   const std::string whole = trial("torn").to_json().dump();
   for (size_t length = 1; length < whole.size(); ++length) {
     std::filesystem::remove(path_);
@@ -111,7 +111,7 @@ TEST_F(StoreTest, ATornLineCostsItselfOnly) {
   }
 }
 
-TEST_F(StoreTest, AnotherFileIsRefusedByItsLine) {
+TEST_F(StoreTest, ForeignLineIsRejectedWithItsNumber) {
   Store store(path_);
   store.append(trial("a"));
   std::ofstream(path_, std::ios::app) << "{\"key\": 1}\n";
@@ -124,7 +124,7 @@ TEST_F(StoreTest, AnotherFileIsRefusedByItsLine) {
   }
 }
 
-// The reason that the store gives for a file of this text; empty: it took it.
+// Writes `text` to `path` and returns the store's error, or an empty string if the store reads it.
 std::string refusal(const std::filesystem::path& path, const std::string& text) {
   std::filesystem::create_directories(path.parent_path());
   std::ofstream(path, std::ios::binary) << text;
@@ -136,7 +136,7 @@ std::string refusal(const std::filesystem::path& path, const std::string& text) 
   }
 }
 
-TEST_F(StoreTest, TextThatIsNoTrialIsRefusedEvenIfItIsTheLast) {
+TEST_F(StoreTest, RejectsTextThatIsNotATrialOnAnyLine) {
   const std::string whole = trial("a").to_json().dump();
   for (const std::string text : {"hello", "hello\n", "# Title\n\nA page.\n", "[]", "{}\n",
                                  "\x7f"
@@ -151,7 +151,7 @@ TEST_F(StoreTest, TextThatIsNoTrialIsRefusedEvenIfItIsTheLast) {
       << "as an editor on Windows stores it";
 }
 
-TEST_F(StoreTest, MembersAreWhatTheyHaveToBe) {
+TEST_F(StoreTest, RejectsMembersWithInvalidValues) {
   const auto changed = [&](const char* name, const std::string& value) {
     Json json = trial("a").to_json();
     std::string text = json.dump();
@@ -179,7 +179,7 @@ TEST_F(StoreTest, MembersAreWhatTheyHaveToBe) {
   EXPECT_NE(changed("date", "\"\", \"date\": \"\"").find("got \"date\" twice"), std::string::npos);
 }
 
-TEST_F(StoreTest, DeepNestingTakesNoStack) {
+TEST_F(StoreTest, DeepNestingDoesNotOverflowTheStack) {
   constexpr size_t kDeep = 1'000'000;
   for (const auto& [open, close] : {std::pair<std::string, std::string>{"[", "]"}, {"{\"a\":", "}"}}) {
     std::string text = "{\"key\": ";
@@ -190,7 +190,7 @@ TEST_F(StoreTest, DeepNestingTakesNoStack) {
   }
 }
 
-TEST_F(StoreTest, FilesThatAreNone) {
+TEST_F(StoreTest, RejectsMissingFilesAndFolders) {
   EXPECT_THROW(read_trials(folder_ / "none"), runtime::Error);
   std::filesystem::create_directories(folder_);
   try {
@@ -202,7 +202,7 @@ TEST_F(StoreTest, FilesThatAreNone) {
   if (access("/dev/zero", R_OK) == 0) EXPECT_THROW(read_trials("/dev/zero"), runtime::Error) << "it has no end";
 }
 
-TEST_F(StoreTest, TwoTunersAppendWholeLines) {
+TEST_F(StoreTest, ConcurrentTunersAppendWholeLines) {
   constexpr int kEach = 200;
   std::vector<std::thread> tuners;
   for (const char* name : {"a", "b", "c"}) {
@@ -215,7 +215,7 @@ TEST_F(StoreTest, TwoTunersAppendWholeLines) {
   EXPECT_EQ(std::ssize(Store(path_).read()), 3 * kEach);
 }
 
-TEST_F(StoreTest, AFullDiskIsAnErrorThatKeepsWhatWasThere) {
+TEST_F(StoreTest, FullDiskIsAnError) {
   if (access("/dev/full", W_OK) != 0) GTEST_SKIP() << "no /dev/full";
   Store store("/dev/full");
   EXPECT_THROW(store.append(trial("a")), runtime::Error);

@@ -8,7 +8,8 @@
 namespace ligerdsl::tune {
 namespace {
 
-// Four fields of eight choices; the time is a bowl with its bottom at (6, 1, 5, 2), and some corners cannot be.
+// Four fields of eight choices. The time is a bowl with its minimum at (6, 1, 5, 2); some corners
+// are invalid.
 Space bowl_space() {
   std::vector<MetaField> fields;
   for (const char* name : {"a", "b", "c", "d"}) {
@@ -25,7 +26,7 @@ double bowl(const Space& space, const Config& config) {
   return 0.5 + 0.05 * (off("a", 6) + off("b", 1) + off("c", 5) + off("d", 2));
 }
 
-// How many evaluations it takes to the bottom.
+// Returns the number of evaluations until the strategy reaches the minimum.
 int64_t evaluations(const std::string& name, uint64_t seed) {
   const Space space = bowl_space();
   const auto strategy = make_strategy(name, space, seed, [](const Config&) { return 1.0; });
@@ -39,7 +40,7 @@ int64_t evaluations(const std::string& name, uint64_t seed) {
   }
 }
 
-TEST(Strategy, ExhaustiveSaysAllOnce) {
+TEST(Strategy, ExhaustiveProposesEachConfigurationOnce) {
   const Space space = bowl_space();
   const auto strategy = make_strategy("exhaustive", space, 0, {});
   std::set<Config> said;
@@ -49,7 +50,7 @@ TEST(Strategy, ExhaustiveSaysAllOnce) {
   EXPECT_EQ(std::ssize(said), (64 - 3) * 64 - 1) << "all that are valid but the heuristic";
 }
 
-TEST(Strategy, NoneSaysOneTwice) {
+TEST(Strategy, NeverProposesAConfigurationTwice) {
   const Space space = bowl_space();
   for (const std::string& name : strategy_names()) {
     const auto strategy = make_strategy(name, space, 5, [](const Config&) { return 1.0; });
@@ -63,11 +64,11 @@ TEST(Strategy, NoneSaysOneTwice) {
   }
 }
 
-TEST(Strategy, TheSameSeedGivesTheSameOrder) {
+TEST(Strategy, EqualSeedsGiveEqualOrder) {
   for (const std::string& name : strategy_names()) EXPECT_EQ(evaluations(name, 11), evaluations(name, 11)) << name;
 }
 
-TEST(Strategy, GuidedFindsTheBestInAQuarterOfTheSpace) {
+TEST(Strategy, GuidedFindsMinimumInAQuarterOfTheSpace) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     const int64_t count = evaluations("guided", seed);
     EXPECT_GT(count, 0);
@@ -75,7 +76,7 @@ TEST(Strategy, GuidedFindsTheBestInAQuarterOfTheSpace) {
   }
 }
 
-TEST(Strategy, PredictionsGoFirst) {
+TEST(Strategy, GuidedStartsWithBestPrediction) {
   const Space space = bowl_space();
   const auto strategy = make_strategy(
       "guided", space, 0, [&](const Config& config) { return space.values(config).at("d") == "7" ? 0.5 : 1.0; });

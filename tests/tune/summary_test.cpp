@@ -46,7 +46,7 @@ Trial over_problems(std::vector<double> ratios) {
   return one;
 }
 
-TEST(SummaryTest, AGainIsMoreThanTheNoise) {
+TEST(SummaryTest, GainMustExceedTheNoise) {
   const auto gains = [](double ratio, double noise) { return no_gain(over_problems({ratio}), noise).empty(); };
   EXPECT_TRUE(gains(0.994, 1));
   EXPECT_FALSE(gains(0.996, 1));
@@ -61,7 +61,7 @@ TEST(SummaryTest, AGainIsMoreThanTheNoise) {
   EXPECT_FALSE(gains(NAN, 1));
 }
 
-TEST(SummaryTest, AGainIsSlowerOnNoProblem) {
+TEST(SummaryTest, GainRequiresNoSlowerProblem) {
   EXPECT_EQ(no_gain(over_problems({0.8, 1.009}), 1), "");
   EXPECT_EQ(no_gain(over_problems({0.5, 1.02, 0.9}), 1),
             "its time is 0.771 of the heuristic's over all problems, but 1.020 of it on \"N=1\"");
@@ -70,7 +70,7 @@ TEST(SummaryTest, AGainIsSlowerOnNoProblem) {
   EXPECT_EQ(cost(over_problems({0.5, 1.02}), 1.01), 1.02);
 }
 
-TEST(SummaryTest, WhatIsSlowerOnAProblemWinsNothing) {
+TEST(SummaryTest, ConfigurationSlowerOnOneProblemDoesNotWin) {
   Trial uneven = over_problems({0.5, 1.1}), even = over_problems({0.9, 0.95});
   uneven.config = "w=2";
   std::vector<Trial> trials = {uneven, even, heuristic(1)};
@@ -84,7 +84,7 @@ TEST(SummaryTest, WhatIsSlowerOnAProblemWinsNothing) {
   EXPECT_TRUE(alone[0].winner.heuristic);
 }
 
-TEST(SummaryTest, Distributions) {
+TEST(SummaryTest, DistributionComputesQuantiles) {
   const Distribution d = distribution({5, 1, 2, 4, 3});
   EXPECT_EQ(d.count, 5u);
   EXPECT_EQ(d.least, 1);
@@ -96,7 +96,7 @@ TEST(SummaryTest, Distributions) {
   EXPECT_EQ(distribution({}).count, 0u);
 }
 
-TEST(SummaryTest, TheWinnerIsOneOfTheFinals) {
+TEST(SummaryTest, WinnerIsChosenFromTheFinals) {
   std::vector<Trial> trials = {trial("w=1", Fate::ok, 0.7), trial("w=2", Fate::ok, 0.8), trial("w=8", Fate::ok, 0.75)};
   const auto searched = summarize(trials);
   ASSERT_EQ(searched.size(), 1u);
@@ -117,7 +117,7 @@ TEST(SummaryTest, TheWinnerIsOneOfTheFinals) {
   EXPECT_FALSE(noisy[0].gained);
 }
 
-TEST(SummaryTest, NothingRightLeavesTheHeuristic) {
+TEST(SummaryTest, HeuristicWinsIfNoTrialIsCorrect) {
   const auto none = summarize({trial("w=1", Fate::crash, 0)});
   EXPECT_EQ(none[0].winner.config, "");
   const auto left = summarize({trial("w=1", Fate::crash, 0), heuristic(1)});
@@ -125,7 +125,7 @@ TEST(SummaryTest, NothingRightLeavesTheHeuristic) {
   EXPECT_TRUE(left[0].confirmed);
 }
 
-TEST(SummaryTest, BestSoFarGoesOnOverRuns) {
+TEST(SummaryTest, BestSoFarContinuesAcrossRuns) {
   const auto tasks = summarize({trial("w=1", Fate::ok, 1.2, 5, 1), trial("w=2", Fate::ok, 0.9, 5, 4),
                                 trial("w=8", Fate::wrong, 0.1, 5, 0.5), trial("w=16", Fate::ok, 0.8, 5, 2)});
   ASSERT_EQ(tasks[0].candidates.size(), 4u);
@@ -140,7 +140,7 @@ TEST(SummaryTest, BestSoFarGoesOnOverRuns) {
   EXPECT_EQ(tasks[0].noted_seconds, 6);
 }
 
-TEST(SummaryTest, FailuresThatDifferInNumbersAreOne) {
+TEST(SummaryTest, GroupsFailuresThatDifferOnlyInNumbers) {
   const auto tasks =
       summarize({because(trial("w=1", Fate::wrong, 0), "3 of 512"), because(trial("w=2", Fate::crash, 0), "SIGSEGV"),
                  because(trial("w=4", Fate::wrong, 0), "17 of 512"), trial("w=8", Fate::slow, 1.8)});
@@ -152,7 +152,7 @@ TEST(SummaryTest, FailuresThatDifferInNumbersAreOne) {
   EXPECT_EQ(tasks[0].count(Fate::slow), 1);
 }
 
-TEST(SummaryTest, EffectsByValue) {
+TEST(SummaryTest, EffectsAreGroupedByFieldValue) {
   const auto tasks = summarize({trial("keep=a w=8", Fate::ok, 1), trial("keep=a w=16", Fate::ok, 0.8),
                                 trial("keep=a w=2", Fate::slow, 1.8), trial("keep=a w=16 x=1", Fate::crash, 0),
                                 trial("no configuration", Fate::crash, 0)});
@@ -168,7 +168,7 @@ TEST(SummaryTest, EffectsByValue) {
   EXPECT_EQ(effect.values[2].failed, 1);
 }
 
-TEST(SummaryTest, TasksAreApartByWhatDecidesThem) {
+TEST(SummaryTest, SeparatesTasksByOptionsProblemsDeviceAndBuild) {
   std::vector<Trial> trials(6, trial("w=1", Fate::ok, 1));
   trials[1].options = "cols=128";
   trials[2].problems = {"N=8"};

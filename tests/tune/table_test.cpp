@@ -14,7 +14,7 @@
 #include "lib/src/tuned_configs.h"
 #include "lib/src/tuned_table.h"
 #include "lib/tune/table_file.h"
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {
@@ -40,7 +40,7 @@ std::string refusal(const std::string& text) {
   }
 }
 
-TEST(TunedTable, TheSameModelThenAsManyUnits) {
+TEST(TunedTable, PrefersSameModelThenSameNumberOfUnits) {
   const std::string options = "cols=4096 type=bf16";
   const TunedTable table(text_of({{lib::tuned_key("norm", 1, options, kH200), "num_warps=8"},
                                   {lib::tuned_key("norm", 1, options, kH100), "num_warps=4"},
@@ -65,14 +65,14 @@ TEST(TunedTable, TheSameModelThenAsManyUnits) {
   EXPECT_FALSE(table.has("norm", 1, "cols=4097 type=bf16", /*gpu=*/true));
 }
 
-TEST(TunedTable, IsJsonThatComesBack) {
+TEST(TunedTable, JsonRoundTrips) {
   const std::string text = text_of({{lib::tuned_key("norm", 1, "cols=1", {"x", 1, "a \"b\"\\c"}), "num_warps=8"}});
   const Json json = Json::parse(text);
-  EXPECT_EQ(json.at("entries").size(), 2u);  // and the last line
+  EXPECT_EQ(json.at("entries").size(), 2u);  // the second is the end marker
   EXPECT_EQ(table_text(entries_of(TunedTable(text, "t.json"))), text);
 }
 
-TEST(TunedTable, WhatIsNoTableIsRefusedByItsLine) {
+TEST(TunedTable, InvalidTextIsRejectedWithItsLine) {
   const std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}, {"b/1 x=1 @ c/1/m", "n=1"}});
   EXPECT_EQ(refusal(text), "");
   for (size_t length = 0; length + 2 < text.size(); ++length) EXPECT_NE(refusal(text.substr(0, length)), "") << length;
@@ -86,7 +86,7 @@ TEST(TunedTable, WhatIsNoTableIsRefusedByItsLine) {
   EXPECT_NE(refusal(text + "x"), "");
 }
 
-TEST(TunedTable, LinesEndInLineFeeds) {
+TEST(TunedTable, RejectsCrLfAndByteOrderMark) {
   std::string text = text_of({{"a/1 x=1 @ c/1/m", "n=1"}});
   for (size_t at = 0; (at = text.find('\n', at)) != std::string::npos; at += 2) text.replace(at, 1, "\r\n");
   EXPECT_NE(refusal(text).find("line 1: it ends in CR LF"), std::string::npos) << refusal(text);
@@ -107,7 +107,7 @@ std::string entry_refusal(const std::string& entry) {
   }
 }
 
-TEST(TunedTable, EntriesAreWhatTheyHaveToBe) {
+TEST(TunedTable, RejectsInvalidEntries) {
   const std::string config = "\"config\": \"n=1\"";
   EXPECT_EQ(entry_refusal(config), "");
   EXPECT_EQ(entry_refusal(config + ", \"ratio\": 0.9, \"note\": {\"of\": [null, \"somebody\"]}"), "");
@@ -118,7 +118,7 @@ TEST(TunedTable, EntriesAreWhatTheyHaveToBe) {
     EXPECT_NE(entry_refusal(config + ", " + wrong), "") << wrong;
   EXPECT_NE(entry_refusal(config + ", \"ratio\": -1").find("expected \"ratio\" to be a number above 0, got -1"),
             std::string::npos);
-  // What the library takes is what is listed and tried.
+  // The library accepts only a single `config` without escapes, so the table must reject the rest.
   EXPECT_NE(entry_refusal(config + ", \"config\": \"n=2\"").find("twice"), std::string::npos);
   EXPECT_NE(entry_refusal("\"config\": \"n=\\u0031\"").find("without escapes"), std::string::npos);
   std::string deep = config + ", \"a\": ";
@@ -133,7 +133,7 @@ TEST(TunedTable, ConfigurationsAreReadStrictly) {
     EXPECT_THROW(lib::config_values(text), runtime::Error) << text;
 }
 
-TEST(TunedTable, FasterEntriesWinAMerge) {
+TEST(TunedTable, MergeKeepsTheFasterEntry) {
   TableEntries into = {{"a", {{"config", "n=1"}, {"ratio", 0.9}}}};
   merge(&into, {{"a", {{"config", "n=2"}, {"ratio", 0.8}}}, {"b", {{"config", "n=3"}, {"ratio", 0.99}}}});
   merge(&into, {{"a", {{"config", "n=4"}, {"ratio", 0.95}}}});
@@ -141,7 +141,7 @@ TEST(TunedTable, FasterEntriesWinAMerge) {
   EXPECT_EQ(into.at("b").at("config"), "n=3");
 }
 
-TEST(TunedTable, FilesThatCannotBeRead) {
+TEST(TunedTable, RejectsPipesFoldersAndMissingFiles) {
   const auto folder = std::filesystem::path(::testing::TempDir());
   const std::string pipe = folder / ("pipe" + std::to_string(getpid()));
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -151,7 +151,7 @@ TEST(TunedTable, FilesThatCannotBeRead) {
     EXPECT_THROW(TunedTable::read(path), runtime::Error) << path;
 }
 
-// A table in a folder of its own, which is gone afterwards.
+// A table in its own folder, which TearDown removes.
 class WrittenTable : public ::testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
@@ -170,7 +170,7 @@ class WrittenTable : public ::testing::Test {
   const std::filesystem::path path_ = folder_ / "t.json";
 };
 
-TEST_F(WrittenTable, AFullDiskLeavesTheOldOne) {
+TEST_F(WrittenTable, FullDiskKeepsTheOldTable) {
   write_table(path_, entries("n=1"));
   const auto limited = [this] {
     signal(SIGXFSZ, SIG_IGN);
@@ -188,7 +188,7 @@ TEST_F(WrittenTable, AFullDiskLeavesTheOldOne) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "what was written is gone";
 }
 
-TEST_F(WrittenTable, AWriterThatIsKilledLeavesAWholeOne) {
+TEST_F(WrittenTable, KilledWriterLeavesACompleteTable) {
   constexpr int kEntries = 2000, kKills = 30;
   write_table(path_, entries("n=1", kEntries));
   const TableEntries tables[] = {entries("n=1", kEntries), entries("n=2", kEntries)};
@@ -205,8 +205,8 @@ TEST_F(WrittenTable, AWriterThatIsKilledLeavesAWholeOne) {
   }
 }
 
-// Entries of several writers at a time: none is lost, and none stands there twice.
-TEST_F(WrittenTable, WritersAtATimeLoseNothing) {
+// Several writers add entries at the same time. No entry is lost or duplicated.
+TEST_F(WrittenTable, ConcurrentWritersLoseNoEntry) {
   constexpr int kWriters = 4, kEach = 25;
   std::vector<pid_t> writers;
   for (int writer = 0; writer < kWriters; ++writer) {
@@ -231,7 +231,7 @@ TEST_F(WrittenTable, WritersAtATimeLoseNothing) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1) << "nothing is left beside it";
 }
 
-TEST_F(WrittenTable, UpdatesBeginWithWhatIsThere) {
+TEST_F(WrittenTable, UpdateStartsFromTheExistingEntries) {
   update_table(path_, [](TableEntries* all) { return !all->empty(); });
   EXPECT_EQ(TunedTable::read(path_).size(), 0u) << "a table without entries is one";
   std::ofstream(path_).flush();  // empty: as `touch` makes it
@@ -260,7 +260,7 @@ TEST_F(WrittenTable, UpdatesBeginWithWhatIsThere) {
   EXPECT_FALSE(std::filesystem::exists(folder_ / "fresh")) << "asking makes no file";
 }
 
-TEST_F(WrittenTable, LinksOfOthersAreNotFollowed) {
+TEST_F(WrittenTable, RejectsSymbolicLinksOfOtherUsers) {
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a link of another user";
   write_table(path_, {});
   std::filesystem::create_symlink(path_, folder_ / "theirs");
@@ -272,8 +272,9 @@ TEST_F(WrittenTable, LinksOfOthersAreNotFollowed) {
   EXPECT_EQ(TunedTable::read(path_).size(), 0u);
 }
 
-// The goal is 1 ms and 1 us; a machine of tests may be busy or slow.
-TEST(TunedTable, TenThousandEntriesCostLittle) {
+// The goal is 1 ms to read the table and 1 us for a look-up. The limits allow for a busy or slow
+// machine.
+TEST(TunedTable, TenThousandEntriesReadAndLookUpQuickly) {
   using Clock = std::chrono::steady_clock;
   TableEntries all;
   for (int i = 0; i < 10000; ++i) {
@@ -309,7 +310,7 @@ TEST(TunedTable, TenThousandEntriesCostLittle) {
   EXPECT_LT(look_up, 50e-6);
 }
 
-// A question with two fields, one of which changes nothing in the results.
+// A question with two fields. One of them does not change the results.
 class Question final : public lib::ConfigQuestion {
  public:
   std::string kernel() const override { return "norm"; }
@@ -328,7 +329,7 @@ std::shared_ptr<const TunedTable> table_with(const std::string& config, const st
   return std::make_shared<const TunedTable>(text_of({{lib::tuned_key("norm", 1, "cols=1", kH200), config}}), name);
 }
 
-TEST(TunedConfigs, TheFirstTableWithAnEntryThatHoldsDecides) {
+TEST(TunedConfigs, FirstTableWithAValidEntryDecides) {
   const auto configs = [](std::vector<std::string> texts, runtime::Tuning tuning) {
     std::vector<std::shared_ptr<const TunedTable>> tables;
     for (const std::string& text : texts) tables.push_back(table_with(text, text));
@@ -352,7 +353,7 @@ TEST(TunedConfigs, TheFirstTableWithAnEntryThatHoldsDecides) {
   EXPECT_TRUE(configs({}, Tuning::any).values.empty());
 }
 
-TEST(TunedConfigs, AnAuthorsKernelIsFoundByItsFixedFieldsAndItsSettings) {
+TEST(TunedConfigs, FindsAuthorKernelByFixedFieldsAndSettings) {
   const std::vector<MetaField> fields = {{"type", "dtype", "f32", {}, Bits::fixed},
                                          {"block", "int", "8", {"8", "16"}, Bits::same}};
   const std::string options = tuned_options(fields, " y=x  x=8x4 ");
@@ -385,7 +386,7 @@ TEST(TunedConfigs, AnAuthorsKernelIsFoundByItsFixedFieldsAndItsSettings) {
   EXPECT_THROW(tuned_values("block=8 block=16"), Error);
 }
 
-TEST(TunedConfigs, ANumberOfACallHasOneText) {
+TEST(TunedConfigs, EqualNumbersHaveEqualText) {
   const auto options = [](const char* type, const char* value) {
     return tuned_options({{"scale", type, value, {}, Bits::fixed}}, "");
   };

@@ -4,7 +4,7 @@
 
 #include <set>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {
@@ -15,7 +15,7 @@ std::vector<std::string> shell(const std::string& script) {
   return {"/bin/sh", "-c", script};
 }
 
-// By number of the process that answered.
+// Asks `questions` questions concurrently and returns the process id of each answer.
 std::multiset<int> askers(WorkerPool& pool, int questions) {
   std::vector<std::future<WorkerProcess::Answer>> asked;
   for (int i = 0; i < questions; ++i)
@@ -36,8 +36,9 @@ TEST(WorkerPool, ProcessesServeAnyThread) {
   EXPECT_EQ(std::set<int>(processes.begin(), processes.end()).size(), 3u);
 }
 
-// As tune-worker asks the kernel for.
-TEST(WorkerPool, AProcessOutlivesTheThreadThatAskedFirst) {
+// tune-worker sets the same parent-death signal, which would kill it when the thread that started
+// it ends.
+TEST(WorkerPool, ProcessOutlivesTheThreadThatAskedFirst) {
   std::vector<std::string> arguments = {"setpriv", "--pdeathsig", "KILL"};
   for (const std::string& one : shell("while read line; do echo $$; done")) arguments.push_back(one);
   WorkerPool pool(arguments, 1, 30, -1);
@@ -45,14 +46,14 @@ TEST(WorkerPool, AProcessOutlivesTheThreadThatAskedFirst) {
   EXPECT_EQ(first, second);
 }
 
-TEST(WorkerPool, OneThatEndsIsStartedAgain) {
+TEST(WorkerPool, RestartsAProcessThatEnds) {
   WorkerPool pool(shell("read line; echo 1; read line; exit 7"), 1, 30, -1);
   EXPECT_EQ(pool.ask(Json::object()).outcome, Outcome::answered);
   EXPECT_EQ(pool.ask(Json::object()).end, "exit status 7");
   EXPECT_EQ(pool.ask(Json::object()).outcome, Outcome::answered);
 }
 
-TEST(WorkerPool, AProgramThatIsNotThereIsAnErrorOfEachQuestion) {
+TEST(WorkerPool, MissingProgramFailsEachQuestion) {
   WorkerPool pool({"/no/such/program"}, 2, 30, -1);
   for (int i = 0; i < 4; ++i) EXPECT_THROW(pool.ask(Json::object()), runtime::Error);
 }

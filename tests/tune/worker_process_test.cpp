@@ -8,7 +8,7 @@
 
 #include <chrono>
 
-#include "runtime/status.h"
+#include "runtime/system/status.h"
 
 namespace ligerdsl::tune {
 namespace {
@@ -29,39 +29,39 @@ TEST(WorkerProcess, Answers) {
   }
 }
 
-TEST(WorkerProcess, OneThatEndsSaysHow) {
+TEST(WorkerProcess, ReportsHowItEnded) {
   EXPECT_EQ(ask("read line; exit 3").end, "exit status 3");
   EXPECT_EQ(ask("read line; kill -SEGV $$").end, "killed by SIGSEGV");
   EXPECT_EQ(ask("exit 0").outcome, Outcome::ended);
 }
 
-TEST(WorkerProcess, OneThatHangsIsKilled) {
+TEST(WorkerProcess, IsKilledAtTheDeadline) {
   EXPECT_EQ(ask("read line; sleep 1000", 0.2).outcome, Outcome::timed_out);
 }
 
-TEST(WorkerProcess, ALineThatIsNoAnswerEndsIt) {
+TEST(WorkerProcess, InvalidAnswerEndsIt) {
   const auto answer = ask("read line; echo hello; sleep 1000");
   EXPECT_EQ(answer.outcome, Outcome::ended);
   EXPECT_NE(answer.end.find("no answer"), std::string::npos) << answer.end;
 }
 
-TEST(WorkerProcess, AStoppedOneHasEndedAndDoesNotHang) {
+TEST(WorkerProcess, StoppedProcessCountsAsEnded) {
   const auto answer = ask("read line; kill -STOP $$; echo 1", 1);
   EXPECT_EQ(answer.outcome, Outcome::ended);
   EXPECT_EQ(answer.end, "stopped by SIGSTOP");
 }
 
-TEST(WorkerProcess, AStoppedOneThatGoesOnAnswers) {
+TEST(WorkerProcess, ContinuedProcessAnswers) {
   EXPECT_EQ(ask("read line; (sleep 0.3; kill -CONT $$) & kill -STOP $$; echo 1").outcome, Outcome::answered);
 }
 
-TEST(WorkerProcess, AQuestionToAStoppedOneEndsAtItsDeadline) {
+TEST(WorkerProcess, WriteToStoppedProcessEndsAtTheDeadline) {
   WorkerProcess worker({"/bin/sh", "-c", "kill -STOP $$"});
   const std::string larger_than_any_buffer(size_t{64} << 20, 'x');
   EXPECT_NE(worker.ask(Json(larger_than_any_buffer), Deadline::after(1), -1).outcome, Outcome::answered);
 }
 
-TEST(WorkerProcess, SaysWhetherItRuns) {
+TEST(WorkerProcess, ReportsWhetherItRuns) {
   WorkerProcess worker({"/bin/sh", "-c", "read line; echo 1; read line; exit 0"});
   EXPECT_TRUE(worker.running());
   EXPECT_EQ(worker.ask(Json::object(), Deadline::after(30), -1).outcome, Outcome::answered);
@@ -69,9 +69,9 @@ TEST(WorkerProcess, SaysWhetherItRuns) {
   EXPECT_FALSE(worker.running());
 }
 
-// A process inside a GPU driver does not end when it is killed. A killed process whose debugger has not waited for it
-// looks the same to its parent.
-TEST(WorkerProcess, OneThatTheKernelDoesNotReleaseIsLeftBehind) {
+// A process inside a GPU driver does not end when it is killed. This test simulates that: a killed
+// process whose debugger has not waited for it looks the same to its parent.
+TEST(WorkerProcess, UnkillableProcessIsAbandoned) {
   WorkerProcess worker({"/bin/sh", "-c", "read line; echo $$; read line; sleep 1000"});
   const auto first = worker.ask(Json::object(), Deadline::after(30), -1);
   ASSERT_EQ(first.outcome, Outcome::answered);
@@ -98,7 +98,7 @@ TEST(WorkerProcess, OneThatTheKernelDoesNotReleaseIsLeftBehind) {
   if (seized != 'y') GTEST_SKIP() << "this process may not debug another";
 }
 
-TEST(WorkerProcess, ASignalEndsTheWait) {
+TEST(WorkerProcess, StopRequestEndsTheWait) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
   ASSERT_EQ(write(ends[1], "x", 1), 1);
@@ -107,7 +107,7 @@ TEST(WorkerProcess, ASignalEndsTheWait) {
   close(ends[1]);
 }
 
-TEST(WorkerProcess, AProgramThatIsNotThereIsAnError) {
+TEST(WorkerProcess, MissingProgramIsAnError) {
   EXPECT_THROW(WorkerProcess({"/no/such/program"}), runtime::Error);
 }
 

@@ -36,7 +36,7 @@ int64_t AliasFacts::classOf(int root) const {
   return number ? number.getInt() : 0;
 }
 
-// The parts of a partition access that decide which elements it reaches.
+// Fields of a partition access that determine which elements it reaches.
 struct Partition {
   Value view;
   ArrayRef<int64_t> shape;
@@ -57,7 +57,8 @@ bool AliasFacts::sameMemory(Value a, Value b) const {
   return rootA == rootB || (classOf(rootA) > 0 && classOf(rootA) == classOf(rootB));
 }
 
-// Whether equal tiles of the two views are the same elements. Slices of one view begin at different ones.
+// Returns true if equal tiles of the two views are the same elements. Slices of one view begin at
+// different elements, so they do not count.
 bool AliasFacts::sameGrid(Value a, Value b) const {
   return a == b || (sameMemory(a, b) && !a.getDefiningOp() && !b.getDefiningOp());
 }
@@ -66,7 +67,7 @@ bool AliasFacts::mayAlias(Operation* a, Operation* b) const {
   int rootA = rootOf(addressOf(a)), rootB = rootOf(addressOf(b));
   if (rootA < 0 || rootB < 0) return true;
   if (rootA != rootB && classOf(rootA) && classOf(rootB) && classOf(rootA) != classOf(rootB)) return false;
-  // Two tiles of one grid at indices that are different numbers.
+  // Two tiles of one grid are disjoint if an index is a different constant.
   auto first = partitionOf(a), second = partitionOf(b);
   if (!first || !second || first->shape != second->shape || !sameGrid(first->view, second->view)) return true;
   return llvm::none_of(llvm::zip(first->indices, second->indices), [](auto pair) {

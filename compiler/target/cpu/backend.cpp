@@ -39,13 +39,13 @@ Backend::Backend(const std::string& cpu, const std::string& features) {
   std::string error;
   const llvm::Target* target = llvm::TargetRegistry::lookupTarget(triple, error);
   if (!target) throw std::runtime_error("LLVM has no code generator for this host: " + error);
-  // Asked of a generic CPU first: LLVM prints to stderr when it meets a name that it does not know.
+  // Checks the name with a generic CPU first: LLVM prints to stderr if it does not know a name.
   std::unique_ptr<llvm::MCSubtargetInfo> generic(target->createMCSubtargetInfo(triple, "", ""));
   if (!generic || !generic->isCPUStringValid(cpu))
     throw std::runtime_error("LLVM does not know the CPU '" + cpu +
                              "'; leave CompileOptions::arch empty for this host");
   llvm::TargetOptions options;
-  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // only what carries the contract flag
+  options.AllowFPOpFusion = llvm::FPOpFusion::Standard;  // fuses only ops with the contract flag
   machine.reset(target->createTargetMachine(triple, cpu, features, options, llvm::Reloc::PIC_, llvm::CodeModel::Small,
                                             llvm::CodeGenOptLevel::Default, /*JIT=*/true));
   if (!machine) throw std::runtime_error("LLVM cannot make a code generator for the CPU '" + cpu + "'");
@@ -73,7 +73,7 @@ void Backend::optimize(llvm::Module& module) {
   llvm::ModuleAnalysisManager moduleAnalyses;
   llvm::PassInstrumentationCallbacks callbacks;
   llvm::TimeProfilingPassesHandler times;
-  times.registerCallbacks(callbacks);  // of no effect unless this thread's passes are timed
+  times.registerCallbacks(callbacks);  // no effect unless this thread's passes are timed
   llvm::PassBuilder builder(machine.get(), llvm::PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(moduleAnalyses);
   builder.registerCGSCCAnalyses(graphAnalyses);

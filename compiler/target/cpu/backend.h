@@ -1,5 +1,5 @@
-// LLVM module -> host object code. No MLIR type: LLVM's pass and ORC headers and MLIR's op headers never meet in one
-// file.
+// Compiles an LLVM module to host object code. Contains no MLIR type, so that no file includes both
+// LLVM's pass and ORC headers and MLIR's op headers.
 #pragma once
 
 #include <memory>
@@ -17,14 +17,14 @@ void initializeNativeTarget();
 
 class Backend {
  public:
-  /// Throws std::runtime_error when LLVM does not know the CPU.
+  /// Throws std::runtime_error if LLVM does not know the CPU.
   Backend(const std::string& cpu, const std::string& features);
   ~Backend();
 
-  /// Whether the CPU has one of LLVM's features, e.g. "f16c".
+  /// Returns true if the CPU has one of LLVM's features, for example "f16c".
   bool has(const char* feature) const;
-  /// Marks the module's functions for this CPU and simplifies them. The code is vector code already, so this is scalar
-  /// cleanup only: no vectoriser, no unroller, no inliner.
+  /// Sets the CPU attributes of the module's functions and simplifies them. The code is already
+  /// vectorised, so only scalar clean-up runs: no vectoriser, no unroller, no inliner.
   void optimize(llvm::Module& module);
   std::string emit(llvm::Module& module, bool assembly);
 

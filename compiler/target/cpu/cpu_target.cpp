@@ -49,7 +49,7 @@ void registerCpuDialects(DialectRegistry& registry) {
 
 namespace {
 
-// Loops, arithmetic and control flow to the LLVM dialect, in one conversion.
+// Converts loops, arithmetic and control flow to the LLVM dialect.
 LogicalResult convertToLlvm(ModuleOp module) {
   MLIRContext* context = module.getContext();
   LLVMConversionTarget target(*context);
@@ -64,11 +64,11 @@ LogicalResult convertToLlvm(ModuleOp module) {
   return applyPartialConversion(module, target, std::move(patterns));
 }
 
-// Rule 3: a kernel's scratch is its arena; nothing is allocated while it runs.
+// Rule 3: kernels allocate nothing at run time; their scratch memory is the arena.
 LogicalResult verifyNoAllocation(ModuleOp module) {
   WalkResult result = module.walk([](Operation* op) {
     if (!isa<LLVM::AllocaOp>(op) && !op->getName().getStringRef().contains("alloc")) return WalkResult::advance();
-    op->emitOpError("must not survive: CPU kernels allocate nothing");
+    op->emitOpError("allocates memory: CPU kernels must use the arena only");
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -80,7 +80,7 @@ func::FuncOp findKernel(ModuleOp module) {
   return {};
 }
 
-// Without a handler of ours LLVM ends the process at its first error.
+// Collects errors. Without this handler LLVM ends the process at its first error.
 void keepErrors(const llvm::DiagnosticInfo* info, void* text) {
   if (info->getSeverity() != llvm::DS_Error) return;
   llvm::raw_string_ostream stream(*static_cast<std::string*>(text));
@@ -125,7 +125,7 @@ LogicalResult compileForCpu(ModuleOp module, const program::CompileOptions& opti
   std::string features = options.arch.empty() && options.features.empty() ? hostCpuFeatures() : options.features;
   func::FuncOp kernel = findKernel(module);
   if (!kernel)
-    return module.emitError("holds no kernel: expected a func.func with the attribute ") << tile::kKernelAttr;
+    return module.emitError("contains no kernel: expected a func.func with the attribute ") << tile::kKernelAttr;
   std::unique_ptr<cpu::Backend> backend;
   try {
     backend = std::make_unique<cpu::Backend>(artifact.arch, features);

@@ -15,7 +15,7 @@ static Type elementOf(Type type) {
   return getElementTypeOrSelf(type);
 }
 
-// `type` with the lanes of `like`.
+// Returns `type` with the lanes of `like`.
 static Type withLanes(Type like, Type type) {
   if (auto vector = dyn_cast<VectorType>(like)) return VectorType::get(vector.getShape(), type);
   return type;
@@ -60,7 +60,7 @@ Value Registers::splat(Location loc, Value scalar, int64_t lanes) {
 
 //===-- 16-bit floats ----------------------------------------------------------------------------===//
 
-// Round to nearest even on the bits; NaN keeps its sign and becomes quiet.
+// Rounds to nearest even on the bits. NaN keeps its sign and becomes quiet.
 Value Registers::narrowBf16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()), i16 = withLanes(f32.getType(), b.getIntegerType(16));
   Value bits = arith::BitcastOp::create(b, loc, i32, f32), sixteen = integer(loc, i32, 16);
@@ -73,8 +73,8 @@ Value Registers::narrowBf16(Location loc, Value f32) {
   return arith::TruncIOp::create(b, loc, i16, arith::SelectOp::create(b, loc, isNan, quiet, rounded));
 }
 
-// With F16C the hardware converts. Without, on the bits: halves below 2^-14 get their rounding from adding 0.5, whose
-// last bit in f32 is the last bit of a subnormal half.
+// Uses the hardware conversion if the CPU has F16C. Otherwise it rounds on the bits. Numbers below
+// 2^-14 are rounded by adding 0.5, whose last bit in f32 is the last bit of a subnormal half.
 Value Registers::narrowF16(Location loc, Value f32) {
   Type i32 = withLanes(f32.getType(), b.getI32Type()), i16 = withLanes(f32.getType(), b.getIntegerType(16));
   if (hasF16c) {
@@ -146,8 +146,9 @@ Value Registers::clone(Operation* op, ArrayRef<Value> operands, Type result) {
   return b.insert(created)->getResult(0);
 }
 
-// Division by zero traps on the host, and so does the smallest number by -1; lanes beyond a view's end may hold either.
-// Such quotients are unspecified, not fatal.
+// Division by zero traps on the host, and so does the lowest number divided by -1. Lanes beyond the
+// end of a view may hold either. The result of such a division is unspecified, but it must not end
+// the process.
 Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   Location loc = op->getLoc();
   Type type = divisor.getType();
@@ -167,8 +168,12 @@ Value Registers::divideIntegers(Operation* op, Value a, Value divisor) {
   return clone(op, {a, divisor}, type);
 }
 
-// One compare-and-select is the host's min/max instruction, which gives the second operand when either is NaN. A number that
-// is known needs no more than that; zeros, which compare equal whatever their signs, stay in their places.
+// Emits a compare-and-select, which is the host's min/max instruction. It returns the second
+// operand if either is NaN.
+// - If `other` is a constant, neither NaN nor zero, it becomes the first operand, and this
+//   suffices.
+// - Otherwise a select for a NaN in `a` follows. Zeros compare equal whatever their signs, so a
+//   constant zero keeps its place.
 Value Registers::extremum(Operation* op, Value a, Value other) {
   Location loc = op->getLoc();
   auto predicate = isa<arith::MaximumFOp>(op) ? arith::CmpFPredicate::OGT : arith::CmpFPredicate::OLT;
@@ -233,7 +238,7 @@ SmallVector<Value> Registers::combine(Region& combiner, ArrayRef<Value> argument
       continue;
     }
     if (op.getNumResults() != 1 || op.getNumRegions() != 0) {
-      op.emitOpError("cannot stand in a combiner on the CPU: expected elementwise arithmetic");
+      op.emitOpError("is not supported in a combiner on the CPU: expected elementwise arithmetic");
       return {};
     }
     Value value = emit(&op, llvm::map_to_vector(op.getOperands(), mapped), lanes);

@@ -1,8 +1,8 @@
-// Elementwise ops on registers: the scalars and 1-D vectors that a tile element, or W neighbours of it, are computed
-// in.
+// Elementwise ops on registers. A register is a scalar or 1-D vector that holds one tile element,
+// or W contiguous ones.
 //
-// Registers hold f16 and bf16 as i16 (LLVM would call library functions for their arithmetic), pointers as i64, and
-// everything else as itself. Memory holds i1 as i8.
+// Registers hold f16 and bf16 as i16, because LLVM would call library functions for their
+// arithmetic. They hold pointers as i64, and everything else unchanged. Memory holds i1 as i8.
 #pragma once
 
 #include <functional>
@@ -14,24 +14,25 @@ namespace ligerdsl::compiler::cpu {
 
 mlir::Type registerType(mlir::Type element);
 mlir::Type storageType(mlir::Type element);
-/// A register of `lanes` elements: the scalar itself for 1.
+/// Returns the type of a register of `lanes` elements; the scalar type for 1.
 mlir::Type registerType(mlir::Type element, int64_t lanes);
 
 class Registers {
  public:
-  /// `outer` gives the register of a scalar defined outside a combiner.
+  /// `outer` returns the register of a scalar defined outside a combiner.
   Registers(mlir::OpBuilder& b, bool hasF16c, std::function<mlir::Value(mlir::Value)> outer)
       : b(b), hasF16c(hasF16c), outer(std::move(outer)) {}
 
-  /// Emits `op` (elementwise on tiles or scalars) on registers of `lanes` elements; scalars among the operands are
-  /// repeated. Null, with a diagnostic on `op`, if the CPU target does not know it.
+  /// Emits `op` (elementwise on tiles or scalars) on registers of `lanes` elements. Scalar operands
+  /// are repeated in all lanes. Returns null, with an error on `op`, if the CPU target does not
+  /// support it.
   mlir::Value emit(mlir::Operation* op, llvm::ArrayRef<mlir::Value> operands, int64_t lanes);
-  /// The constant of a scalar attribute.
+  /// Returns the constant of a scalar attribute.
   mlir::Value constant(mlir::Location loc, mlir::TypedAttr scalar);
   mlir::Value splat(mlir::Location loc, mlir::Value scalar, int64_t lanes);
   /// Clones a combiner region onto registers.
   llvm::SmallVector<mlir::Value> combine(mlir::Region& combiner, llvm::ArrayRef<mlir::Value> arguments, int64_t lanes);
-  /// The value that changes nothing under a named reduction.
+  /// Returns the identity of a named reduction.
   mlir::Value identity(mlir::Location loc, tile::ReductionKind kind, mlir::Type element);
 
   mlir::Value toMemory(mlir::Location loc, mlir::Value value, mlir::Type element);

@@ -1,4 +1,4 @@
-// Links compiled objects into this process and runs nothing else: one ORC session for the process, one library per
+// Links compiled objects into this process. The process has one ORC session, with one library per
 // object.
 #include "compiler/target/cpu/jit.h"
 
@@ -43,8 +43,8 @@ void check(Error error) {
   if (error) throw std::runtime_error("cannot load a CPU object: " + toString(std::move(error)));
 }
 
-// What a session reports while it works for a lookup, whose own error says only that something failed. Guarded by the
-// session's mutex.
+// Errors that the session reports during a lookup. The error that the lookup returns says only that
+// something failed. Guarded by the mutex of the session.
 struct Reported {
   std::string text;
   bool noMemory = false;
@@ -57,7 +57,7 @@ struct Reported {
   }
 };
 
-// What LLVM's code for older CPUs and our own code call.
+// Defines the functions that compiled kernels call, some of them on older CPUs only.
 void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   orc::SymbolMap symbols;
   auto add = [&](const char* name, auto* function) {
@@ -71,7 +71,7 @@ void defineRuntime(orc::LLJIT& jit, orc::JITDylib& library) {
   add("fmaf", static_cast<float (*)(float, float, float)>(&std::fma));
   add("floorf", static_cast<float (*)(float)>(&std::floor));
   add("ceilf", static_cast<float (*)(float)>(&std::ceil));
-  add("roundevenf", static_cast<float (*)(float)>(&std::nearbyint));  // to even: no kernel changes the mode
+  add("roundevenf", static_cast<float (*)(float)>(&std::nearbyint));  // to even: no kernel changes the rounding mode
   add("sqrtf", static_cast<float (*)(float)>(&std::sqrt));
   add("ligerdsl_cpu_print", &printFromKernel);
   check(library.define(orc::absoluteSymbols(std::move(symbols))));

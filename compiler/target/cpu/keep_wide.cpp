@@ -19,7 +19,7 @@ static bool isWidened(Value value) {
   return llvm::any_of(value.getUsers(), [](Operation* user) { return isa<arith::ExtUIOp, arith::ExtSIOp>(user); });
 }
 
-// A tile that is the same in all elements, zero-extended; null: it is none of these.
+// Returns the zero-extended form of a uniform tile; null if `narrow` is not uniform.
 static Value widenUniform(OpBuilder& b, Location loc, Value narrow, RankedTensorType wide) {
   APInt number;
   if (matchPattern(narrow, m_ConstantInt(&number))) {
@@ -32,7 +32,7 @@ static Value widenUniform(OpBuilder& b, Location loc, Value narrow, RankedTensor
   return tile::SplatOp::create(b, loc, wide, scalar);
 }
 
-// Rules 1 and 2.
+// Applies rules 1 and 2.
 static void widenBitwise(OpBuilder& b, Operation* op) {
   auto left = op->getOperand(0).getDefiningOp<arith::TruncIOp>(),
        right = op->getOperand(1).getDefiningOp<arith::TruncIOp>();
@@ -55,15 +55,15 @@ static void widenBitwise(OpBuilder& b, Operation* op) {
   op->getResult(0).replaceAllUsesWith(narrow);
 }
 
-// Rule 3: what `narrow` was cut from; null: something else.
-static Value cutFrom(Value narrow, Type wide) {
-  auto cut = narrow.getDefiningOp<arith::TruncIOp>();
-  return cut && cut.getIn().getType() == wide ? cut.getIn() : Value();
+// Returns the value of type `wide` that `narrow` truncates (rule 3); null otherwise.
+static Value truncatedFrom(Value narrow, Type wide) {
+  auto trunc = narrow.getDefiningOp<arith::TruncIOp>();
+  return trunc && trunc.getIn().getType() == wide ? trunc.getIn() : Value();
 }
 
 static void widenAgain(OpBuilder& b, arith::ExtUIOp op) {
   auto wide = tileOf(op.getResult());
-  Value source = wide ? cutFrom(op.getIn(), wide) : Value();
+  Value source = wide ? truncatedFrom(op.getIn(), wide) : Value();
   if (!source) return;
   b.setInsertionPoint(op);
   const APInt low =
@@ -77,12 +77,12 @@ static void readThroughMask(arith::AndIOp op) {
   auto extended = op.getLhs().getDefiningOp<arith::ExtSIOp>();
   if (!extended || !tileOf(op.getResult()) || !matchPattern(op.getRhs(), m_ConstantInt(&mask))) return;
   if (mask.getActiveBits() > getElementTypeOrSelf(extended.getIn()).getIntOrFloatBitWidth()) return;
-  if (Value source = cutFrom(extended.getIn(), op.getType())) op.getLhsMutable().assign(source);
+  if (Value source = truncatedFrom(extended.getIn(), op.getType())) op.getLhsMutable().assign(source);
 }
 
 void keepWide(func::FuncOp function) {
   OpBuilder b(function.getContext());
-  // In the order of the program: what an op's operands have become is known when it is reached.
+  // Visits ops in program order, so that operands are rewritten before their users.
   SmallVector<Operation*> ops;
   function.walk([&](Operation* op) { ops.push_back(op); });
   for (Operation* op : ops) {

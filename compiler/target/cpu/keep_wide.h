@@ -1,12 +1,14 @@
-// Leaves words in the wide integers that they were cut from, where they only meet others of these before they are widened
-// again: each way from vector lanes of one width to another is an instruction or two, and 32 x 32 -> 64 bits products read
-// 64-bit lanes whose upper halves do not matter.
+// Keeps truncated words in the wide integers that they come from, if only bitwise ops use them
+// before they are extended again. A conversion between vector lanes of two widths costs an
+// instruction or two. 32 x 32 -> 64-bit multiplications read 64-bit lanes and ignore the upper
+// halves.
 //
-//   1. trunc(a) ^ trunc(b)             -> trunc(a ^ b)                 also of & and |
-//   2. trunc(a) ^ splat k, then widened -> trunc(a ^ splat(zext k))     also constants
-//   3. zext(trunc(a))                  -> a & 0xffffffff               also sext(trunc(a)) & 0xffffffff
+//   1. trunc(a) ^ trunc(b)              -> trunc(a ^ b)                also & and |
+//   2. trunc(a) ^ splat k, then widened -> trunc(a ^ splat(zext k))    also constants
+//   3. zext(trunc(a))                   -> a & 0xffffffff              also sext(trunc(a)) & 0xffffffff
 //
-// A round of Philox on W words becomes two products, two shifts and two ternary exclusive ors of W 64-bit lanes.
+// A round of Philox on W words becomes two multiplications, two shifts and two ternary exclusive
+// ors on W 64-bit lanes.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

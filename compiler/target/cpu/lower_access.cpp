@@ -1,4 +1,4 @@
-// Addresses, guards, and the loads and stores of registers.
+// Lowers addresses, guards, and the loads and stores of registers.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
@@ -18,7 +18,8 @@ static Value throughCasts(Value index) {
   return index;
 }
 
-// By how much an index grows from one iteration of its loop to the next, or from program to program; null if unknown.
+// Returns the difference of an index between two iterations of its loop, or between two programs;
+// null if unknown.
 Value TileLowering::stepOf(Value index) {
   index = throughCasts(index);
   if (auto argument = dyn_cast<BlockArgument>(index)) {
@@ -32,11 +33,12 @@ Value TileLowering::stepOf(Value index) {
   return program && program.getAxis() == 0 ? i64(1) : Value();
 }
 
-// Brings an element of a later tile nearer while this one is computed with: memory would wait meanwhile.
+// Prefetches an element of a later tile, so that memory works during the arithmetic on this one.
 //
-// 1. A tile that several groups read comes from memory the first time. The later ones fetch the next tile: of the loop
-//    if its index moves with one, else of the next program.
-// 2. The last loop over a resident row finds it in the cache, and fetches the next program's row.
+// 1. If several groups read a tile, the first one brings it into the cache. The later ones prefetch
+//    the next tile: of the loop if the loop moves its index, else of the next program.
+// 2. The last loop over a resident row finds it in the cache, and prefetches the row of the next
+//    program.
 void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
   const TileAccess& access = accesses[op];
   Value distance = access.ahead ? access.ahead : access.nextProgram;
@@ -51,7 +53,8 @@ void TileLowering::prefetch(tile::LoadTileOp op, Address from) {
   LLVM::Prefetch::create(b, loc, later, kRead, kToL2, kData);
 }
 
-// Applies the index: tile dimension k starts at element index * size and has `extent` elements inside the view.
+// Applies the index of a partition access: tile dimension k starts at element index * size and has
+// `extent` elements inside the view.
 TileAccess TileLowering::prepare(Operation* op) {
   auto load = dyn_cast<tile::LoadTileOp>(op);
   auto storeOp = dyn_cast<tile::StoreTileOp>(op);
@@ -81,7 +84,8 @@ TileAccess TileLowering::prepare(Operation* op) {
     access.strides.push_back(view.strides[k]);
     Value rest = b.createOrFold<arith::MinSIOp>(loc, sub(dim, begin), size);
     rest = b.createOrFold<arith::MaxSIOp>(loc, rest, i64(0));
-    // The product of an i64 index may wrap around: then the sign of `begin` keeps what it touches within the view.
+    // The multiplication of an i64 index may wrap. The sign of `begin` then keeps the access inside
+    // the view.
     Value sign = throughCasts(indices[k]).getType().isInteger(64) ? begin : index;
     Value extent = b.createOrFold<arith::SelectOp>(loc, less(sign, i64(0)), i64(0), rest);
     IntegerAttr known;
@@ -91,7 +95,7 @@ TileAccess TileLowering::prepare(Operation* op) {
   access.view = view.pointer;
   access.origin =
       LLVM::GEPOp::create(b, loc, view.pointer.getType(), storageType(access.element), view.pointer, offset);
-  if (!access.extents.empty() && inside) {  // a squeezed index outside the view empties the tile
+  if (!access.extents.empty() && inside) {  // if a squeezed index is outside the view, the tile is empty
     Value& last = access.extents.back();
     Value size = last;
     if (!size) size = i64(*llvm::find_if(llvm::reverse(sizes), [](int64_t n) { return n != 0; }));
@@ -104,7 +108,8 @@ TileAccess TileLowering::prepare(Operation* op) {
   return access;
 }
 
-// Whether the view is large and every row of the tile begins at a cache line.
+// Returns the condition that the view is large and every row of the tile begins at a cache line;
+// null if this is never the case.
 Value TileLowering::maySkipCaches(const TileAccess& access, Value large) {
   if (!large || !matchPattern(access.strides.back(), m_One())) return {};
   Value low = LLVM::PtrToIntOp::create(b, loc, b.getI64Type(), access.origin);
@@ -120,7 +125,7 @@ Value TileLowering::pad(tile::LoadTileOp op) {
   return registers.constant(loc, attr);
 }
 
-// Loads, stores and atomics of one element.
+// Lowers loads, stores and atomics of one element.
 void TileLowering::lowerScalarAccess(Operation* op) {
   auto maskOf = [&](Value mask) { return mask ? Guard{scalar(mask), {}} : Guard{}; };
   if (auto loadTile = dyn_cast<tile::LoadTileOp>(op)) {
@@ -147,7 +152,7 @@ void TileLowering::lowerScalarAccess(Operation* op) {
 
 Address TileLowering::address(Value origin, Type element, const Coords& coords, ArrayRef<Value> strides) {
   Value offset = i64(0), vector;
-  bool neighbours = false;
+  bool contiguous = false;
   auto addVector = [&](Value indices, Value stride) {
     Value scaled = arith::MulIOp::create(b, loc, indices, registers.splat(loc, stride, nest->lanes));
     vector = vector ? arith::AddIOp::create(b, loc, vector, scaled).getResult() : scaled;
@@ -160,19 +165,20 @@ Address TileLowering::address(Value origin, Type element, const Coords& coords, 
     }
     offset = add(offset, mul(coord.base, stride));
     if (!coord.lanes) continue;
-    if (!neighbours && matchPattern(stride, m_One()))
-      neighbours = true;
+    if (!contiguous && matchPattern(stride, m_One()))
+      contiguous = true;
     else
       addVector(iota(b.getI64Type(), nest->lanes), stride);
   }
   Type pointer = LLVM::LLVMPointerType::get(b.getContext()), stored = storageType(element);
   if (!vector) return {LLVM::GEPOp::create(b, loc, pointer, stored, origin, offset), false};
-  if (neighbours) vector = arith::AddIOp::create(b, loc, vector, iota(b.getI64Type(), nest->lanes));
+  if (contiguous) vector = arith::AddIOp::create(b, loc, vector, iota(b.getI64Type(), nest->lanes));
   vector = arith::AddIOp::create(b, loc, vector, registers.splat(loc, offset, nest->lanes));
   return {LLVM::GEPOp::create(b, loc, VectorType::get({nest->lanes}, pointer), stored, origin, vector), true};
 }
 
-// An integer or pointer that grows by the same step from lane to lane. Sums of 32-bit offsets are assumed not to wrap.
+// Returns the base and step of an integer or pointer that grows by a constant step per lane.
+// Additions of 32-bit offsets are assumed not to wrap.
 std::optional<TileLowering::Affine> TileLowering::affine(Value value, const Coords& coords) {
   if (llvm::any_of(coords, [](const Coord& c) { return c.scattered; })) return {};
   if (!anyLanes(coords) || !isa<RankedTensorType>(value.getType()))
@@ -240,13 +246,14 @@ Guard TileLowering::guardOf(const TileAccess& access, const Coords& coords) {
   return guard;
 }
 
-// In the body being emitted.
+// Returns the guard of an access in the body being emitted.
 Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
-  // Code outside the innermost loop runs before the loop has chosen between the proved and the guarded bodies.
+  // Code outside the innermost loop runs before the loop has chosen between the proved and the
+  // guarded bodies.
   if (!nest->proved.contains(op) || depth < nest->inner) return guardOf(accesses[op], coords);
   if (nest->inBounds) return {};
   if (!nest->lead) return guardOf(accesses[op], coords);
-  Guard guard;  // there are elements in front of a line only where all of the first register is inside
+  Guard guard;  // a nonzero lead implies that the whole first register is inside
   if (anyLanes(coords))
     guard.mask = arith::CmpIOp::create(
         b, loc, arith::CmpIPredicate::slt, iota(b.getI32Type(), nest->lanes),
@@ -254,7 +261,7 @@ Guard TileLowering::guardOf(Operation* op, const Coords& coords, int depth) {
   return guard;
 }
 
-// The lanes that are on, as one vector.
+// Returns the mask of active lanes as one vector.
 static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard guard, int64_t lanes) {
   Value condition =
       guard.condition ? guard.condition : arith::ConstantOp::create(b, loc, b.getBoolAttr(true)).getResult();
@@ -263,8 +270,9 @@ static Value wholeMask(OpBuilder& b, Location loc, Registers& registers, Guard g
   return guard.condition ? arith::AndIOp::create(b, loc, guard.mask, all).getResult() : guard.mask;
 }
 
-// Where a masked access goes: to the view's first elements where the condition is off, in rows that the view does not
-// have. Processors take hundreds of cycles to find that a page which is not there need not be.
+// Returns the address of a masked access. If the condition is false, the row is outside the view,
+// and this is the first element of the view. A masked access to an unmapped page would cost
+// hundreds of cycles.
 Value TileLowering::placeOf(Value pointer, const Guard& guard) {
   if (!guard.condition || !guard.view) return pointer;
   return arith::SelectOp::create(b, loc, guard.condition, pointer, guard.view);
@@ -272,7 +280,7 @@ Value TileLowering::placeOf(Value pointer, const Guard& guard) {
 
 //===-- Loads and stores -------------------------------------------------------------------------===//
 
-// `align` 0 = the element's own size.
+// `align` = 0: the element's own size.
 Value TileLowering::load(Address from, Type element, Guard guard, Value otherwise, int64_t lanes, int64_t align) {
   Type stored = storageType(element), type = lanes == 1 ? stored : VectorType::get({lanes}, stored);
   unsigned alignment = align ? align : storageBytes(element);

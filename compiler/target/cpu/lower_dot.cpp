@@ -1,8 +1,9 @@
-// Matrix products. Both factors are f32 or i32 in buffers. The registers of some rows and of neighbouring columns add up one
-// product after the other, so each element's order is that of k, whatever the shape:
+// Lowers matmuls. Both operands are f32 or i32 in buffers. The accumulators of some rows and
+// adjacent columns are in registers. Each k-step adds one product to each, so the order of
+// additions does not depend on the shape:
 //
 //   for rows by kRows, for columns by `across` registers:
-//     registers = sums
+//     registers = accumulator
 //     for k:  registers[i][j] += a[row + i][k] * b[k][columns + j]
 //     result = registers
 #include "compiler/target/cpu/lowering.h"
@@ -11,10 +12,10 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-static constexpr int64_t kRows = 4, kAcross = 2;  // 8 sums, 2 of b and one of a fit the 16 registers of x86-64
+static constexpr int64_t kRows = 4, kAcross = 2;  // 8 accumulators, 2 of b and one of a fit the 16 registers of x86-64
 
 void TileLowering::lowerDot(tile::DotOp op) {
-  Buffer *a = plan.bufferOf(op.getA()), *factor = plan.bufferOf(op.getB()), *result = plan.bufferOf(op.getResult());
+  Buffer *a = plan.bufferOf(op.getA()), *operandB = plan.bufferOf(op.getB()), *result = plan.bufferOf(op.getResult());
   const int64_t depth = a->shape[1], lanes = nest->lanes;
   const int64_t rows = std::min(kRows, nest->shape[0] & -nest->shape[0]);
   const int64_t across = nest->laneDim < 0 || nest->shape[1] % (lanes * kAcross) != 0 ? 1 : kAcross;
@@ -30,13 +31,13 @@ void TileLowering::lowerDot(tile::DotOp op) {
     nest->loops.pop_back();
     --nest->inner;
   };
-  auto addProduct = [&](Value sum, Value left, Value right) -> Value {
-    if (isa<IntegerType>(getElementTypeOrSelf(sum)))
-      return arith::AddIOp::create(b, loc, sum, arith::MulIOp::create(b, loc, left, right));
+  auto multiplyAdd = [&](Value acc, Value left, Value right) -> Value {
+    if (isa<IntegerType>(getElementTypeOrSelf(acc)))
+      return arith::AddIOp::create(b, loc, acc, arith::MulIOp::create(b, loc, left, right));
     constexpr auto kFused = arith::FastMathFlags::contract;
-    return arith::AddFOp::create(b, loc, sum, arith::MulFOp::create(b, loc, left, right, kFused), kFused);
+    return arith::AddFOp::create(b, loc, acc, arith::MulFOp::create(b, loc, left, right, kFused), kFused);
   };
-  auto tileOfSums = [&] {
+  auto accumulateTile = [&] {
     nest->body.clear();
     const Coords here = identity();
     auto moved = [&](const Coord& from, int64_t by) {
@@ -45,28 +46,28 @@ void TileLowering::lowerDot(tile::DotOp op) {
       return to;
     };
     SmallVector<Coords> places;
-    SmallVector<Value> sums;
+    SmallVector<Value> accs;
     for (int64_t i = 0; i < rows; ++i)
       for (int64_t j = 0; j < across; ++j) {
         places.push_back({moved(here[0], i), moved(here[1], j * lanes)});
-        sums.push_back(registers.splat(loc, evaluate(op.getSums(), places.back()).value, lanes));
+        accs.push_back(registers.splat(loc, evaluate(op.getSums(), places.back()).value, lanes));
       }
-    auto loop = scf::ForOp::create(b, loc, i64(0), i64(depth), i64(1), sums);
+    auto loop = scf::ForOp::create(b, loc, i64(0), i64(depth), i64(1), accs);
     b.setInsertionPointToEnd(loop.getBody());
     const Coord at{loop.getInductionVar(), false, false, nest->inner};
     SmallVector<Value> columns, next;
-    for (int64_t j = 0; j < across; ++j) columns.push_back(bufferLoad(factor, {at, places[j][1]}));
+    for (int64_t j = 0; j < across; ++j) columns.push_back(bufferLoad(operandB, {at, places[j][1]}));
     for (int64_t i = 0; i < rows; ++i) {
       Value left = registers.splat(loc, bufferLoad(a, {places[i * across][0], at}), lanes);
       for (int64_t j = 0; j < across; ++j) {
-        next.push_back(addProduct(loop.getRegionIterArg(next.size()), left, columns[j]));
+        next.push_back(multiplyAdd(loop.getRegionIterArg(next.size()), left, columns[j]));
       }
     }
     scf::YieldOp::create(b, loc, next);
     b.setInsertionPointAfter(loop);
     for (auto [place, value] : llvm::zip_equal(places, loop.getResults())) bufferStore(result, place, value);
   };
-  auto overColumns = [&] { nest->shape[1] > 1 ? loopOver(1, lanes * across, tileOfSums) : tileOfSums(); };
+  auto overColumns = [&] { nest->shape[1] > 1 ? loopOver(1, lanes * across, accumulateTile) : accumulateTile(); };
   nest->shape[0] > 1 ? loopOver(0, rows, overColumns) : overColumns();
 }
 

@@ -1,4 +1,5 @@
-// The entry's frame: argument slots, the loop over programs, scalar code and control flow.
+// Lowers the frame of the entry: argument slots, the loop over programs, scalar code and control
+// flow.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
@@ -14,7 +15,7 @@ TileLowering::TileLowering(func::FuncOp source, const Plan& plan, bool hasF16c, 
       registers(b, hasF16c, [this](Value value) { return scalar(value); }),
       hasStreaming(hasStreaming) {}
 
-//===-- Small change -----------------------------------------------------------------------------===//
+//===-- Helpers ----------------------------------------------------------------------------------===//
 
 Value TileLowering::i64(int64_t value) {
   return arith::ConstantOp::create(b, loc, b.getI64IntegerAttr(value));
@@ -55,12 +56,12 @@ Value TileLowering::toPointer(Value address) {
 Value TileLowering::scalar(Value value) {
   Value known = scalars.lookup(value);
   if (known) return known;
-  emitError(value.getLoc(), "the CPU target met a value that it has not lowered");
+  emitError(value.getLoc(), "the CPU target uses a value that it has not lowered");
   broken = true;
   return LLVM::PoisonOp::create(b, loc, registerType(getElementTypeOrSelf(value.getType())));
 }
 
-// Tiles live in buffers: only scalars are loop-carried values.
+// Tiles are in buffers, so only scalars are loop-carried values.
 SmallVector<Value> TileLowering::scalarsOf(ValueRange values) {
   SmallVector<Value> result;
   for (Value value : values)
@@ -96,7 +97,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
     Value at = LLVM::GEPOp::create(b, loc, pointer, b.getI32Type(), body->getArgument(1), ArrayRef<LLVM::GEPArg>{axis});
     grid[axis] = LLVM::LoadOp::create(b, loc, b.getI32Type(), at);
   }
-  // The fastest id is counted: a division for each program would be a tenth of a small one's time.
+  // The x id is counted up, because a division per program would take a tenth of the time of a
+  // small program.
   Value first = arith::TruncIOp::create(b, loc, b.getI32Type(),
                                         arith::RemUIOp::create(b, loc, body->getArgument(2), toI64(grid[0])));
   auto programs = scf::ForOp::create(b, loc, body->getArgument(2), body->getArgument(3), i64(1), ValueRange{first});
@@ -111,7 +113,7 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   b.setInsertionPoint(scf::YieldOp::create(b, loc, ValueRange{next}));
   deriveSlowerIds(programs.getInductionVar());
   lowerBlock(&source.getBody().front());
-  if (!streamed.empty()) {  // stores around the caches are ordered by nothing else; a fence waits for all others, too
+  if (!streamed.empty()) {  // only a fence orders non-temporal stores; it waits for all other stores too
     b.setInsertionPoint(end);
     Value any = streamed.front();
     for (Value large : llvm::drop_begin(streamed)) any = b.createOrFold<arith::OrIOp>(loc, any, large);
@@ -122,8 +124,8 @@ LogicalResult TileLowering::run(ModuleOp into, StringRef entry) {
   return failure(broken);
 }
 
-// From this size on what is written would drive out of the last-level cache whatever it holds, and be gone itself when
-// somebody reads it.
+// Views larger than this bypass the caches. Their output would evict everything else from the
+// last-level cache, and be evicted itself before it is read.
 static constexpr int64_t kStreamedBytes = int64_t{32} << 20;
 
 void TileLowering::readArguments(Value slots) {
@@ -159,7 +161,7 @@ void TileLowering::readArguments(Value slots) {
   }
 }
 
-// y and z from the program's number; divisions that nobody needs are left out.
+// Computes the y and z ids from the number of the program. Unused divisions are removed later.
 void TileLowering::deriveSlowerIds(Value program) {
   Value rest = arith::DivUIOp::create(b, loc, program, toI64(grid[0]));
   Value size = toI64(grid[1]);
@@ -187,7 +189,7 @@ void TileLowering::lowerOp(Operation* op) {
   if (auto loop = dyn_cast<scf::ForOp>(op)) return lowerFor(loop);
   if (auto loop = dyn_cast<scf::WhileOp>(op)) return lowerWhile(loop);
   if (auto branch = dyn_cast<scf::IfOp>(op)) return lowerIf(branch);
-  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // written by whoever lowers the parent
+  if (op->hasTrait<OpTrait::IsTerminator>()) return;  // the lowering of the parent writes it
   if (isa<tile::LoadTileOp, tile::StoreTileOp>(op)) {
     accesses[op] = prepare(op);
     Type moved = isa<tile::LoadTileOp>(op) ? op->getResult(0).getType() : op->getOperand(0).getType();
@@ -243,7 +245,8 @@ void TileLowering::lowerScalar(Operation* op) {
 
 //===-- Control flow -----------------------------------------------------------------------------===//
 
-// Lowers a region's block into `into`, whose scalar arguments are `arguments`; the terminator is the caller's.
+// Lowers the block of a region into `into`, whose scalar arguments are `arguments`. The caller
+// writes the terminator.
 void TileLowering::fillRegion(Region& from, Block* into, ValueRange arguments) {
   size_t next = 0;
   for (BlockArgument argument : from.getArguments())

@@ -1,15 +1,16 @@
-// A group of sinks as one loop nest.
+// Lowers a group of sinks to one loop nest:
 //
 //   for outer dimensions:
-//     full = how many lane-dimension elements every access has, rounded down to whole steps;
+//     full = number of lane-dimension elements that every access has, rounded down to whole steps;
 //            0 if an outer index is outside
-//     for j in [0, full) by copies * W:   bodies without guards, `copies` of them side by side for reductions
+//     for j in [0, full) by copies * W:   bodies without guards; reductions have `copies` of them
 //     for j in [full, n) by W:            one guarded body
 //     combine the reductions' registers in a fixed order
 //
-// Where little but the stores happens (`storesLines`), a guarded body for the first elements comes first, as many as lie in
-// front of a cache line, and `full` counts from there: each register is then stored to one line, not two (`leadOf`). Rows
-// that share what they read go two by two, which read it once (`lowerPairs`).
+// Two variants apply to groups that do little but store (`storesLines`):
+// - A guarded body computes the elements before the first cache line. The loops begin after them,
+//   so that each register is stored to one line, not two (`leadOf`).
+// - Rows that read a common tile are computed in pairs, which read it once (`lowerPairs`).
 #include <utility>
 
 #include "compiler/target/cpu/lowering.h"
@@ -28,7 +29,7 @@ void TileLowering::openNest(ArrayRef<int64_t> shape, int laneDim, int64_t maxLan
   nest->depths.assign(shape.size(), 0);
 }
 
-// The dimensions that need a loop, one of them left out.
+// Returns the dimensions that need a loop, without `except`.
 SmallVector<int> TileLowering::longDims(int except) {
   SmallVector<int> dims;
   for (int dim = 0; dim < static_cast<int>(nest->shape.size()); ++dim)
@@ -36,7 +37,7 @@ SmallVector<int> TileLowering::longDims(int except) {
   return dims;
 }
 
-// Loops over `dims`, the lane dimension in whole registers.
+// Emits loops over `dims`. The lane dimension advances by whole registers.
 void TileLowering::loopNest(ArrayRef<int> dims, llvm::function_ref<void()> body) {
   if (dims.empty()) return body();
   int dim = dims.front();
@@ -106,7 +107,8 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
   } else if (auto permute = dyn_cast<tile::PermuteOp>(op)) {
     for (auto [i, from] : llvm::enumerate(permute.getPermutation())) source[from] = dims[i];
   } else if (auto reshape = dyn_cast<tile::ReshapeOp>(op)) {
-    // Dimensions longer than 1 that only gain or lose neighbours of size 1 keep their index.
+    // If a reshape only adds or removes dimensions of size 1, the other dimensions keep their
+    // index.
     ArrayRef<int64_t> from = cast<RankedTensorType>(reshape.getType()).getShape();
     ArrayRef<int64_t> to = cast<RankedTensorType>(reshape.getSource().getType()).getShape();
     auto isLong = [](int64_t n) { return n > 1; };
@@ -125,7 +127,8 @@ void TileLowering::boundsOf(Value tile, SmallVector<int> dims, llvm::DenseSet<st
     if (!plan.bufferOf(operand)) boundsOf(operand, source, seen);
 }
 
-// Collects what keeps every partition access of the group inside its view, and which accesses that proves.
+// Collects the bounds that keep every partition access of the group inside its view, and the
+// accesses that they prove.
 void TileLowering::collectBounds(const Group& group) {
   bounds.clear();
   SmallVector<int> dims;
@@ -146,15 +149,17 @@ void TileLowering::collectBounds(const Group& group) {
 
 //===-- Lane loops -------------------------------------------------------------------------------===//
 
-// Independent copies of a reduction hide the latency of its combiner. Which copy an element goes to follows from its place
-// in the tile alone, so that results do not depend on what else shares the loop or on where a view ends.
+// Returns the number of independent copies of a reduction; they hide the latency of its combiner.
+// The place of an element in the tile alone determines its copy. Results thus do not depend on the
+// other sinks of the loop, or on the end of a view.
 static int copiesFor(const Group& group, int64_t steps) {
   bool reduces = llvm::any_of(group.sinks, [](const Sink& sink) { return sink.kind == SinkKind::reduce; });
   if (!reduces) return 1;
   return steps >= 4 ? 4 : steps >= 2 ? 2 : 1;
 }
 
-// How far the unguarded loop goes, and where the guarded one ends.
+// Returns the end of the leading body (null if there is none), of the unguarded loop, and of the
+// guarded one.
 TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step) {
   int dim = nest->laneDim;
   Value inside, limit = i64(nest->shape[dim]), end = limit;
@@ -173,7 +178,8 @@ TileLowering::LaneRange TileLowering::laneRange(const Group& group, int64_t step
   return {lead, full, end};
 }
 
-// Where a group only stores to views, nothing happens beyond the last element that a view has; null otherwise.
+// Returns the largest index that a group of stores needs: nothing happens beyond the end of all
+// views. Null if the group has other sinks.
 Value TileLowering::endOfStores(const Group& group, int dim) {
   Value last;
   for (const Sink& sink : group.sinks) {
@@ -185,17 +191,18 @@ Value TileLowering::endOfStores(const Group& group, int dim) {
   return last;
 }
 
-// Expressions that cost less than a store to two lines.
+// Returns true if the op costs less than a store that crosses a cache line.
 static bool isCheap(Operation* op) {
   if (isa<tile::LoadTileOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::SplatOp, tile::MakeRangeOp>(op)) return true;
   if (isa<arith::ConstantOp, math::FmaOp, math::AbsFOp>(op)) return true;
   return isElementwise(op) && !isa<math::MathDialect>(op->getDialect());
 }
 
-// Whether the group only stores to views, whole lines at a time, and how long that takes is up to memory. Nothing of it asks
-// for indices that are multiples of W. Registers of less than a line cross one only every other time.
+// Returns true if the group only stores to views, a whole cache line per register, and memory
+// limits its speed. Such a group does not need indices that are multiples of W. Registers shorter
+// than a line are excluded, because they cross one only every other time.
 bool TileLowering::storesLines(const Group& group) {
-  constexpr int64_t kLeast = 256;  // elements of a row
+  constexpr int64_t kLeast = 256;  // elements per row
   constexpr size_t kMostOps = 24;
   const int dim = nest->laneDim;
   if (dim < 0 || nest->shape[dim] < kLeast) return false;
@@ -211,8 +218,9 @@ bool TileLowering::storesLines(const Group& group) {
          matchPattern(access.strides.back(), m_One());
 }
 
-// How many elements of a row of the group's first store lie in front of a cache line; null where that does not matter.
-// 0 in short rows, and where a row is outside.
+// Returns the number of elements between the start of a row of the first store and the next cache
+// line. It is 0 in short rows and in rows outside a view. Null if alignment to lines does not
+// matter.
 Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   constexpr int64_t kLeast = 256;
   if (!storesLines(group)) return {};
@@ -226,7 +234,8 @@ Value TileLowering::leadOf(const Group& group, Value limit, Value inside) {
   return arith::SelectOp::create(b, loc, both(inside, less(i64(kLeast - 1), limit)), lead, i64(0));
 }
 
-// The dimension whose rows go two by two; -1: none. They share the tiles that are broadcast to them.
+// Returns the dimension whose rows are computed in pairs because they share a broadcast tile; -1 if
+// there is none.
 int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
   if (outer.size() != 1 || !storesLines(group)) return -1;
   const int dim = outer.front();
@@ -240,9 +249,12 @@ int TileLowering::pairedDim(const Group& group, ArrayRef<int> outer) {
   return -1;
 }
 
-// Pairs of rows that are inside all views, as far as there are; where the rest begins. What a processor takes for the place of
-// a store that is still under way has the low 12 bits of its address: rows that are a multiple of 4096 bytes apart would wait
-// for each other, and none are paired. Nor are those that come from memory, which one stream reaches sooner than two.
+// Emits the loop over pairs of rows that are inside all views, and returns the index of the first
+// remaining row. Two conditions, tested at run time, must hold:
+// - The row stride is not near a multiple of 4096 bytes. A processor compares only the low 12 bits
+//   of an address with those of stores in flight, so the rows would wait for each other.
+// - The view is smaller than 2 MiB. Rows that come from memory arrive sooner in one stream than in
+//   two.
 Value TileLowering::lowerPairs(const Group& group, int dim) {
   constexpr int64_t kPage = 4096, kApart = 256, kNear = int64_t{2} << 20;
   auto store = cast<tile::StoreTileOp>(group.sinks.front().op);
@@ -269,14 +281,15 @@ Value TileLowering::lowerPairs(const Group& group, int dim) {
   return end;
 }
 
-// One loop over the lane dimension, `bodies` registers a step; body i works on the i-th copy of every reduction.
+// Emits one loop over the lane dimension with `bodies` registers per step. Body i works on copy i
+// of every reduction.
 void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reductions, Value from, Value to, int bodies,
                             bool inBounds) {
   IntegerAttr first, last;
   if (matchPattern(from, m_Constant(&first)) && matchPattern(to, m_Constant(&last)) && first.getInt() >= last.getInt())
     return;
   int dim = nest->laneDim;
-  SmallVector<Value*> carried;  // the registers that this loop updates
+  SmallVector<Value*> carried;  // registers that this loop updates
   for (Reduction& reduction : reductions)
     for (size_t i = 0; i < reduction.registers.size(); ++i)
       if (static_cast<int>(i) % reduction.copies < bodies) carried.push_back(&reduction.registers[i]);
@@ -289,7 +302,7 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   auto loop = scf::ForOp::create(b, loc, from, to, i64(bodies * nest->lanes), values());
   if (loop.getBody()->mightHaveTerminator()) loop.getBody()->getTerminator()->erase();
   nest->loops.resize(nest->inner);
-  if (!laneAnchor) laneAnchor = loop;  // what both loops share goes before the first
+  if (!laneAnchor) laneAnchor = loop;  // code common to both loops goes before the first
   nest->loops.push_back(laneAnchor);
   nest->depths[dim] = ++nest->inner;
   nest->inBounds = inBounds;
@@ -310,8 +323,9 @@ void TileLowering::laneLoop(const Group& group, MutableArrayRef<Reduction> reduc
   --nest->inner;
 }
 
-// Whether the stores of the group go around the caches; null if it has none, or not all of them may. Sums and buffers of its
-// own stay where they are.
+// Returns the condition under which the stores of the group bypass the caches. Null if it has no
+// store to a view, or one that may not bypass them. Reductions and buffers always use normal
+// stores.
 Value TileLowering::streamsOf(const Group& group) {
   Value all;
   for (const Sink& sink : group.sinks) {
@@ -375,7 +389,7 @@ void TileLowering::laneLoops(const Group& group) {
   if (copies == 1) {
     laneLoop(group, reductions, range.full, range.end, 1, false);
   } else {
-    // A reduction runs over the whole tile.
+    // A reduction covers the whole tile, beyond the end of a view too.
     Value even = i64(steps / copies * copies * nest->lanes);
     laneLoop(group, reductions, range.full, even, copies, false);
     laneLoop(group, reductions, even, range.end, 1, false);
@@ -384,10 +398,11 @@ void TileLowering::laneLoops(const Group& group) {
   for (Reduction& reduction : reductions) finish(reduction);
 }
 
-// Evaluates every sink at the nest's current index, then lets them write. What fills its own buffer is written at once
-// where a later sink reads it back by another way than its index (reshapes there and back); no sink reads it earlier.
+// Evaluates every sink at the current index of the nest, then writes the results. A value is
+// written to its own buffer at once if a later sink reads it back through a reshape. No sink reads
+// it earlier.
 void TileLowering::groupBody(const Group& group, MutableArrayRef<Reduction> reductions, int copy, Value first) {
-  // The second row of a pair finds what the first one has read.
+  // The second row of a pair reuses the values that the first one has read.
   if (nest->pairedDim < 0 || nest->indices[nest->pairedDim] != nest->second) nest->body.clear();
   Coords here = identity();
   struct Work {

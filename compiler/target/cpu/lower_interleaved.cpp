@@ -1,11 +1,13 @@
-// Two tiles whose elements take turns, as `interleave` of the DSL makes them: a reshape that merges pairs into the lanes.
+// Interleaved tiles, as `interleave` of the DSL makes them: a reshape that merges pairs into the
+// lanes.
 //
 //   %pairs = select(odd index of the last dimension, broadcast %b, broadcast %a) : N x 2
 //   %woven = reshape %pairs                                                     : 2N
 //
-// Lane by lane, W neighbours of %woven would evaluate %a and %b at W indices each, every index twice, and choose. Instead
-// W/2 neighbours of each are evaluated, and a shuffle weaves them. What the halves of a tree of these share is evaluated
-// once: Philox gives four neighbours their words by one call.
+// A direct evaluation of W contiguous elements of %woven would evaluate %a and %b at W indices
+// each, every index twice, and select. Instead, W/2 contiguous elements of each are evaluated, and
+// a shuffle interleaves them. Nested interleaves evaluate common subexpressions once: Philox
+// computes the words of four contiguous elements in one call.
 #include <functional>
 
 #include "compiler/target/cpu/lowering.h"
@@ -14,7 +16,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
 
-// Whether one of two elements along the last dimension costs half of both: no memory is read there at every second place.
+// Returns true if one of the two elements along `dim` costs half of both. This is false if the
+// evaluation would read every second place in memory.
 static bool isChosenByIndex(Value tile, int64_t dim, const Plan& plan) {
   auto type = dyn_cast<RankedTensorType>(tile.getType());
   if (!type || type.getDimSize(dim) == 1) return true;
@@ -34,8 +37,8 @@ bool TileLowering::isInterleaved(tile::ReshapeOp op) {
          isChosenByIndex(op.getSource(), static_cast<int64_t>(woven.size()), plan);
 }
 
-// How deep the trees of these are that the group evaluates, at most two. Reductions keep the registers that give them their
-// order.
+// Returns the depth of nested interleaves in the group, at most 2. It is 0 if the group has a
+// reduction, because wider registers would change the order of its elements.
 int TileLowering::timesInterleaved(const Group& group) {
   llvm::DenseMap<Value, int> known;
   std::function<int(Value)> depthOf = [&](Value tile) {

@@ -1,4 +1,5 @@
-// Scans, atomics and prints: nests of their own, always guarded. Matrix products have theirs in lower_dot.cpp.
+// Lowers scans, atomics and prints. Each has a nest of its own, always guarded. Matmuls are in
+// lower_dot.cpp.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/lowering.h"
 
@@ -64,7 +65,8 @@ void TileLowering::lowerScan(tile::ScanOp op) {
 
 //===-- Atomics ----------------------------------------------------------------------------------===//
 
-// Elements in row-major order, so that two that name one address see each other in a fixed order within a program.
+// Visits the elements in row-major order. Two elements with one address thus update it in a fixed
+// order within a program.
 void TileLowering::lowerAtomic(Operation* op) {
   const AtomicOperands operands = atomicOperands(op);
   loopNest(longDims(-1), [&] {
@@ -100,7 +102,7 @@ Value TileLowering::atomic(Operation* op, Value pointer, ArrayRef<Value> values,
   return branch.getResult(0);
 }
 
-// Compare and exchange on the bits, computed in f32.
+// Emits a compare-and-exchange loop on the bits; arithmetic is in f32.
 Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value, Type element) {
   Type i16 = b.getIntegerType(16);
   Value operand = registers.toF32(loc, value, element);
@@ -131,7 +133,7 @@ Value TileLowering::atomicHalf(tile::AtomicRMWOp op, Value pointer, Value value,
 
 //===-- Prints -----------------------------------------------------------------------------------===//
 
-// One call of the runtime's ligerdsl_cpu_print per value; tiles call it per element.
+// Emits one call of `ligerdsl_cpu_print` per value; for a tile, one per element.
 void TileLowering::lowerPrint(tile::PrintOp op) {
   Nest scalarNest;
   if (!nest) nest = &scalarNest;

@@ -1,5 +1,5 @@
-// Reductions: how registers begin, combine and end; and whole nests for reductions along another dimension than the
-// lanes'.
+// Reductions: start, combination and end of their registers, and the nests of reductions along
+// another dimension than the lane dimension.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -15,8 +15,8 @@ SmallVector<Value> TileLowering::combine(tile::ReduceOp op, ArrayRef<Value> x, A
   return SmallVector<Value>(x);
 }
 
-// What the registers hold before the first element: the identity of a named reduction. A custom combiner has none
-// known; its first element replaces whatever is there.
+// Returns the registers before the first element: the identity of a named reduction. A custom
+// combiner has no known identity, so its first element replaces these values.
 SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
   SmallVector<Value> result;
   for (Value operand : op.getSources()) {
@@ -28,7 +28,7 @@ SmallVector<Value> TileLowering::start(tile::ReduceOp op, int64_t lanes) {
   return result;
 }
 
-// Copies pairwise, then halves of the lanes, in an order that depends on nothing but the shape.
+// Combines the copies in pairs, then the halves of the lanes. The order depends on the shape alone.
 void TileLowering::finish(Reduction& reduction) {
   tile::ReduceOp op = reduction.op;
   loc = op.getLoc();
@@ -65,18 +65,19 @@ void TileLowering::finish(Reduction& reduction) {
   }
 }
 
-//===-- Along another dimension ------------------------------------------------------------------===//
+//===-- Reductions along another dimension -------------------------------------------------------===//
 //
-// An element's partners are whole registers, so there is no horizontal step. Reductions of one shape and axis share a
-// nest:
+// Each register reduces separate columns, so no step combines its lanes. Reductions of one shape
+// and axis share a nest:
 //
-//   for the other dimensions, the lane dimension in up to four registers side by side:
-//     for the axis, unguarded if every tile lies wholly inside its view: combine
+//   for the other dimensions, up to four adjacent registers of the lane dimension:
+//     for the axis, unguarded if every tile is inside its view: combine
 //
-// Neighbouring registers hide the combiner's latency and read whole stretches of memory.
+// Adjacent registers hide the combiner's latency and read contiguous memory.
 
-// The loop over the axis; gives every reduction's registers, one for each of `places`. What does not depend on the axis
-// goes before `anchor`, or before the loop without one.
+// Emits the loop over the axis, and returns the registers of every reduction, one for each of
+// `places`. Code that does not depend on the axis goes before `anchor`, or before the loop if it is
+// null.
 SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, ArrayRef<Coords> places, bool inBounds,
                                                   Operation* anchor) {
   SmallVector<Reduction> reductions;
@@ -101,7 +102,7 @@ SmallVector<Reduction> TileLowering::reduceAcross(const Group& group, int axis, 
     nest->body.clear();
     Coords here = places[copy];
     here[axis] = identity()[axis];
-    size_t next = copy;  // the operands' registers of this copy are `copies` apart
+    size_t next = copy;  // distance between the operands of one copy: `copies`
     for (Reduction& reduction : reductions) {
       SmallVector<Value> old, items;
       for (auto [n, source] : llvm::enumerate(reduction.op.getSources())) {
@@ -142,7 +143,7 @@ void TileLowering::lowerAcross(const Group& group) {
   if (lane >= 0)
     while (nest->registers < 4 && nest->shape[lane] % (2 * nest->registers * nest->lanes) == 0) nest->registers *= 2;
   loopNest(longDims(axis), [&] {
-    SmallVector<Coords> places(nest->registers, identity());  // of the registers side by side; the axis has none yet
+    SmallVector<Coords> places(nest->registers, identity());  // of the adjacent registers; the axis has no index yet
     for (int copy = 1; copy < nest->registers; ++copy)
       places[copy][lane].base = add(places[0][lane].base, i64(copy * nest->lanes));
     SmallVector<Reduction> reductions;

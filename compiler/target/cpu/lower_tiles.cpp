@@ -1,4 +1,4 @@
-// Tile expressions, evaluated at one index (or W neighbours) of a nest.
+// Evaluates tile expressions at one index of a nest, or at W contiguous ones.
 #include "compiler/target/cpu/lowering.h"
 
 using namespace mlir;
@@ -162,10 +162,11 @@ Evaluated TileLowering::evaluateTileGather(tile::GatherOp op, Coords coords) {
 Evaluated TileLowering::evaluateShuffleXor(tile::ShuffleXorOp op, Coords coords) {
   Coord& at = coords[op.getAxis()];
   const int64_t mask = op.getMask(), inRegister = at.lanes ? mask & (nest->lanes - 1) : 0;
-  // Lanes are exchanged behind the access, all coordinates of theirs at once: the others must be the same in all lanes.
+  // The lanes are exchanged after the access, with all their coordinates. The other coordinates
+  // must therefore be equal in all lanes.
   const auto varies = [&](const Coord& c) { return &c != &at && (c.lanes || c.scattered); };
   if (inRegister != 0 && llvm::any_of(coords, varies)) {
-    op.emitOpError("exchanges the lanes of one axis while another one varies over them");
+    op.emitOpError("expected equal indices in all lanes along the other axes, got an axis that varies over them");
     broken = true;
   }
   atDepth(at.depth, [&] {
@@ -205,9 +206,9 @@ Coords TileLowering::sourceCoords(Operation* op, const Coords& coords) {
   return reshapeCoords(cast<tile::ReshapeOp>(op), coords);
 }
 
-// Matches runs of result dimensions with runs of source dimensions of equal size, and maps each run by its own linear
-// index: lanes that are neighbours in the result stay neighbours wherever the source's last dimension of the run is a
-// multiple of W.
+// Matches runs of result dimensions with runs of source dimensions of equal size, and maps each run
+// by its own linear index. Contiguous lanes of the result stay contiguous if the last source
+// dimension of the run is a multiple of W.
 Coords TileLowering::reshapeCoords(tile::ReshapeOp op, const Coords& coords) {
   ArrayRef<int64_t> from = cast<RankedTensorType>(op.getType()).getShape();
   ArrayRef<int64_t> to = cast<RankedTensorType>(op.getSource().getType()).getShape();

@@ -1,8 +1,9 @@
-// Tile IR -> one host function of scf loops, arith on scalars and vectors, and llvm memory accesses.
+// Lowers tile IR to one host function of scf loops, arith on scalars and vectors, and llvm memory
+// accesses.
 //
-// Tiles are never whole vectors: a group of sinks becomes a nest of loops over the tile's elements, the lane dimension
-// in steps of W, and the expressions that feed the sinks are emitted inside, on registers of W elements
-// (elementwise.h).
+// No tile becomes one vector. A group of sinks becomes a nest of loops over the tile's elements,
+// and the lane dimension advances by W. The expressions that feed the sinks are emitted inside, on
+// registers of W elements (elementwise.h).
 #pragma once
 
 #include "compiler/target/cpu/elementwise.h"
@@ -11,19 +12,19 @@
 
 namespace ligerdsl::compiler::cpu {
 
-/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes, or a vector of
-/// indices.
+/// One index of a tile dimension inside a nest: `base`, or `base`, `base` + 1, ... over the lanes,
+/// or a vector of indices.
 struct Coord {
-  mlir::Value base;   // i64, or vector<W x i64> when `scattered`; null = 0
-  int64_t lanes = 0;  // W, where lane i has index base + i, and base is a multiple of W; 0 = all lanes have `base`
+  mlir::Value base;   // i64, or vector<W x i64> if `scattered`; null = 0
+  int64_t lanes = 0;  // W: lane i has index base + i, base is a multiple of W; 0: all lanes have `base`
   bool scattered = false;
-  int depth = 0;  // loops that the index depends on
+  int depth = 0;  // number of outermost loops that the index depends on
   bool operator==(const Coord&) const = default;
 };
 using Coords = llvm::SmallVector<Coord, 4>;
 
-/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth` outermost loops of the
-/// nest.
+/// An evaluated expression: a scalar (equal in all lanes) or a vector, valid inside the `depth`
+/// outermost loops of the nest.
 struct Evaluated {
   mlir::Value value;
   int depth = 0;
@@ -34,43 +35,46 @@ struct Nest {
   llvm::SmallVector<int64_t> shape;
   int laneDim = -1;
   int64_t lanes = 1;                       // W
-  int registers = 1;                       // side by side along the lane dimension
+  int registers = 1;                       // adjacent registers along the lane dimension
   llvm::SmallVector<mlir::Value> indices;  // per dimension; null where the size is 1
-  llvm::SmallVector<mlir::Value> begins;   // per dimension: where its loop begins; null = 0
-  llvm::SmallVector<mlir::Value> ends;     // per dimension: where its loop ends; null = with the tile
-  int pairedDim = -1;             // whose index and the next one, `second`, are worked on together, both inside
-  mlir::Value second;             // all views; -1 = none
-  llvm::SmallVector<int> depths;  // per dimension: loops around its index, its own included
+  llvm::SmallVector<mlir::Value> begins;   // per dimension: begin of its loop; null = 0
+  llvm::SmallVector<mlir::Value> ends;     // per dimension: end of its loop; null = end of the tile
+  int pairedDim = -1;                      // its index and the next one, `second`, share a body, both inside all views
+  mlir::Value second;                      // set if pairedDim >= 0
+  llvm::SmallVector<int> depths;           // per dimension: loops around its index, including its own
   llvm::SmallVector<mlir::Operation*> loops;  // outermost first; code for depth d goes before loops[d]
   int inner = 0;                              // depth of the innermost body
-  bool streams = false;                       // stores go around the caches
+  bool streams = false;                       // stores bypass the caches
   bool inBounds = false;                      // accesses in `proved` touch nothing outside their views
-  // Of registers that do not begin at multiples of W: how many lanes the body in front of them has, null outside it; and
-  // where guarded registers end, whatever a view has, null = with the tile.
+  // Used if registers do not begin at multiples of W.
+  // - `lead`: number of lanes in the body before these registers; null outside that body.
+  // - `laneEnd`: end of guarded registers, whatever the view; null = end of the tile.
   mlir::Value lead, laneEnd;
   llvm::DenseSet<mlir::Operation*> proved;
   using Memo = llvm::DenseMap<mlir::Value, llvm::SmallVector<std::pair<Coords, Evaluated>, 1>>;
-  Memo outer, body;  // what was evaluated outside the innermost loop, and in this copy of its body
-  llvm::DenseMap<mlir::Value, mlir::Value> halves;  // of indices
+  Memo outer, body;  // values evaluated outside the innermost loop, and in this copy of its body
+  llvm::DenseMap<mlir::Value, mlir::Value> halves;  // indices divided by 2
 };
 
-/// A partition access with its index applied, computed once where the access stands in the program.
+/// A partition access with its index applied. It is computed once, at the op.
 struct TileAccess {
-  mlir::Value view, origin;                // pointers to the view's first element and to the tile's
+  mlir::Value view, origin;                // pointers to the first element of the view and of the tile
   llvm::SmallVector<mlir::Value> strides;  // per tile dimension, i64
   llvm::SmallVector<mlir::Value> extents;  // elements inside the view per tile dimension; null = all
-  mlir::Value inside;                      // scalar accesses: whether the element exists; null = it does
-  mlir::Value ahead;                       // elements to the tile of the loop's next iteration; null = unknown
+  mlir::Value inside;                      // scalar accesses: true if the element exists; null = it does
+  mlir::Value ahead;                       // elements to the tile of the next iteration; null = unknown
   mlir::Value nextProgram;                 // elements to the tile of the next program; null = unknown
-  mlir::Value streams;                     // whether stores of whole registers go around the caches; null = they do not
+  mlir::Value streams;                     // true if stores of whole registers bypass the caches; null = false
   mlir::Type element;
 };
 
-inline constexpr int64_t kMaxLanes = 16;  // of a register, but where tiles are interleaved
-inline constexpr int64_t kLine = 64;      // bytes of a cache line
+inline constexpr int64_t kMaxLanes = 16;  // lanes of a register; interleaved tiles have 2 or 4 times this
+inline constexpr int64_t kLine = 64;      // bytes per cache line
 
-/// One dimension of a partition access that must stay inside its view: the nest's dimension that runs over it, or kZero
-/// where only index 0 is touched, or kWhole where any of its `size` indices may be.
+/// One dimension of a partition access that must stay inside its view. `dim` is one of:
+/// - the dimension of the nest that runs over it,
+/// - kZero: only index 0 is accessed,
+/// - kWhole: any of the `size` indices may be accessed.
 inline constexpr int kZero = -1, kWhole = -2;
 struct Bound {
   int dim;
@@ -78,20 +82,21 @@ struct Bound {
   int64_t size;
 };
 
-/// Where an access goes: one pointer (a scalar or W neighbours), or a vector of pointers.
+/// Address of an access: one pointer (to a scalar or to W contiguous elements), or a vector of
+/// pointers.
 struct Address {
   mlir::Value pointer;
   bool scattered = false;
 };
 
-/// Which lanes of an access are real. Null = all.
+/// Condition under which a lane is accessed; null = true.
 struct Guard {
   mlir::Value condition;  // i1, for all lanes
   mlir::Value mask;       // vector<W x i1>
-  mlir::Value view;       // where the view that is accessed begins; null: not known
+  mlir::Value view;       // pointer to the first element of the view; null = unknown
 };
 
-/// The registers of one reduction: operand-major, `copies` independent ones per operand.
+/// Registers of one reduction: operand-major, with `copies` independent ones per operand.
 struct Reduction {
   tile::ReduceOp op;
   int copies = 1;
@@ -164,7 +169,7 @@ class TileLowering {
   void lowerGroup(const Group& group);
   void loopNest(llvm::ArrayRef<int> dims, llvm::function_ref<void()> body);
   struct LaneRange {
-    mlir::Value lead;  // where registers begin, behind a guarded body; null = 0
+    mlir::Value lead;  // first index after the guarded body at the start; null = 0
     mlir::Value full, end;
   };
   bool storesLines(const Group& group);
@@ -182,7 +187,7 @@ class TileLowering {
   void boundsOf(mlir::Value tile, llvm::SmallVector<int> dims, llvm::DenseSet<std::pair<mlir::Value, int64_t>>& seen);
   void addBounds(mlir::Operation* access, llvm::ArrayRef<int> dims);
 
-  // lower_reduce.cpp: how reductions begin, combine and end; reductions along other dimensions than the lanes'.
+  // lower_reduce.cpp: reductions, also along other dimensions than the lane dimension.
   void finish(Reduction& reduction);
   llvm::SmallVector<mlir::Value> combine(tile::ReduceOp op, llvm::ArrayRef<mlir::Value> a,
                                          llvm::ArrayRef<mlir::Value> b, int64_t lanes);
@@ -191,7 +196,7 @@ class TileLowering {
   llvm::SmallVector<Reduction> reduceAcross(const Group& group, int axis, llvm::ArrayRef<Coords> places, bool inBounds,
                                             mlir::Operation* anchor);
 
-  // lower_ordered.cpp: nests of their own.
+  // lower_ordered.cpp: ops that have a nest of their own.
   void lowerOrdered(mlir::Operation* op, llvm::ArrayRef<int64_t> shape);
   llvm::SmallVector<int> longDims(int except);
   void lowerScan(tile::ScanOp op);
@@ -204,7 +209,7 @@ class TileLowering {
                   llvm::ArrayRef<int64_t> shape);
   void openNest(llvm::ArrayRef<int64_t> shape, int laneDim, int64_t maxLanes = kMaxLanes);
 
-  // Small change.
+  // Helpers.
   mlir::Value i64(int64_t value);
   mlir::Value add(mlir::Value a, mlir::Value b);
   mlir::Value sub(mlir::Value a, mlir::Value b);
@@ -227,7 +232,7 @@ class TileLowering {
   mlir::Location loc;
   Registers registers;
   bool hasStreaming;
-  llvm::SetVector<mlir::Value> streamed;  // for each view whose stores may go around the caches, whether it is large
+  llvm::SetVector<mlir::Value> streamed;  // for each view whose stores may bypass the caches: its `large`
   bool broken = false;
   mlir::ModuleOp module;
   mlir::Value arena;
@@ -235,14 +240,14 @@ class TileLowering {
   struct View {
     mlir::Value pointer;
     llvm::SmallVector<mlir::Value> dims, strides;
-    mlir::Value span;   // elements from the first one to behind the last, about
-    mlir::Value large;  // whether it has more bytes than a cache keeps
+    mlir::Value span;   // approximate number of elements from the first to the last
+    mlir::Value large;  // true if the view is larger than kStreamedBytes
   };
   llvm::DenseMap<mlir::Value, View> views;
   llvm::DenseMap<mlir::Value, mlir::Value> scalars;
   llvm::DenseMap<mlir::Operation*, TileAccess> accesses;
   Nest* nest = nullptr;
-  const Group* group = nullptr;  // what the nest is for
+  const Group* group = nullptr;  // the group that the nest computes
   llvm::SmallVector<Bound> bounds;
   mlir::Operation* laneAnchor = nullptr;
   int strings = 0;

@@ -1,13 +1,17 @@
-// Which tiles live in buffers, and which sinks share a loop nest.
+// Decides which tiles have buffers and which sinks share a loop nest.
 //
-// Rule 1 (a tile is a value, memory is not). A load is evaluated inside its consumers' loops only if no write that may
-// touch its memory can run between the load's place in the program and that evaluation; a write in the consumers' own
-// loop is harmless when it reaches each element at the very index where it was read. Otherwise the load is copied at
-// its place. Rule 2 (loop-carried tiles). A carried tile has one buffer; a yielded tile is written straight into it if
-// evaluating it reads carried buffers only at the index being written, and through a temporary otherwise.
+// Rule 1 (a tile is a value, memory is not). A load is evaluated inside its consumers' loops only
+// if no write to its memory can run between the load and that evaluation. A write in the consumers'
+// own loop is harmless if it reaches each element at the index where it was read. Otherwise the
+// tile is copied at the load.
 //
-// Both depend on which sinks share a loop, and that on which tiles are materialised: schedule, look for values that
-// must or should be materialised, and repeat until there are none. The set only grows, so this ends.
+// Rule 2 (loop-carried tiles). A carried tile has one buffer. A yielded tile is written to it
+// directly if its evaluation reads carried buffers only at the index being written. Otherwise it
+// goes through a temporary.
+//
+// Both rules depend on which sinks share a loop, and that depends on which tiles are materialised.
+// The constructor therefore repeats two steps until nothing changes: schedule, and find values that
+// must or should be materialised. The set of these values only grows, so the loop ends.
 #include "compiler/target/cpu/plan.h"
 
 #include <functional>
@@ -40,7 +44,7 @@ int64_t storageBytes(Type element) {
   return element.isIntOrFloat() ? (element.getIntOrFloatBitWidth() + 7) / 8 : 8;
 }
 
-// Worth keeping instead of computing again in another loop.
+// Returns true if it is cheaper to keep the result of `op` than to compute it in a second loop.
 static bool isExpensive(Operation* op) {
   if (isa<math::MathDialect>(op->getDialect()))
     return !isa<math::AbsFOp, math::AbsIOp, math::FloorOp, math::CeilOp, math::RoundEvenOp, math::FmaOp>(op);
@@ -93,8 +97,8 @@ void Plan::giveBuffer(Value tile, Region* home) {
   buffers[tile] = &buffer;
 }
 
-// In `while`, the tiles of the first region and of the second have buffers of their own; one that the first region
-// hands on untouched needs no copy, so there the two are one.
+// The tiles of the two regions of a `while` have separate buffers. A tile that the first region
+// passes on unchanged has one buffer for both, and needs no copy.
 void Plan::carryThroughWhile(scf::WhileOp loop) {
   auto condition = loop.getConditionOp();
   for (auto [i, argument] : llvm::enumerate(loop.getBeforeArguments())) giveBuffer(argument, loop->getParentRegion());
@@ -124,7 +128,7 @@ void Plan::assignStructuralBuffers() {
       carryThroughWhile(loop);
     }
   });
-  // What is read at other places than the ones that are computed next to each other.
+  // Operands that are read at other indices than the one being computed are always in buffers.
   function.walk([&](Operation* op) {
     const unsigned sources = isa<tile::GatherOp, tile::ShuffleXorOp>(op) ? 1 : isa<tile::DotOp>(op) ? 2 : 0;
     for (Value source : op->getOperands().take_front(sources)) {
@@ -135,7 +139,7 @@ void Plan::assignStructuralBuffers() {
   });
 }
 
-//===-- What an evaluation reads -----------------------------------------------------------------===//
+//===-- Reads of an evaluation -------------------------------------------------------------------===//
 
 using Seen = llvm::DenseSet<std::pair<Value, int>>;
 
@@ -150,7 +154,7 @@ void Plan::collect(Value value, bool identity, Reads& reads, Seen& seen) const {
 void Plan::collectOp(Operation* op, bool identity, Reads& reads, Seen& seen) const {
   reads.ops.push_back(op);
   if (isa<tile::LoadTileOp, tile::LoadOp>(op)) reads.loads.push_back({op, identity});
-  // Other changes of shape keep the order of the elements, and so their places in memory.
+  // Other changes of shape keep the order of the elements, and so their addresses in a buffer.
   bool reorders = isa<tile::BroadcastOp, tile::PermuteOp, tile::GatherOp, tile::ShuffleXorOp>(op);
   for (Value operand : op->getOperands()) collect(operand, identity && !reorders, reads, seen);
 }
@@ -188,10 +192,10 @@ bool Plan::readsBackReshaped(const Group& group, const Buffer* target) const {
   });
 }
 
-//===-- What must be materialised ----------------------------------------------------------------===//
+//===-- Values that must be materialised ---------------------------------------------------------===//
 
-// Until when a value that lives in `home` is in use by an op: to the end of the outermost loop that the op sits in and
-// the value does not.
+// Returns the position at which `user` no longer needs a value defined in `home`: the end of the
+// outermost loop that contains `user` but not the value.
 int64_t Plan::endOfUse(Operation* user, Region* home) const {
   int64_t end = span.lookup(user).first;
   for (Operation* parent = user->getParentOp(); parent && user->getParentRegion() != home;
@@ -202,7 +206,7 @@ int64_t Plan::endOfUse(Operation* user, Region* home) const {
   return end;
 }
 
-// The write that may come between a load and its evaluation in a group; null if none does.
+// Returns a write that may run between a load and its evaluation in a group; null if none does.
 Operation* Plan::hazard(Operation* load, bool identity, int groupIndex) const {
   if (alias.readsConstantMemory(load)) return nullptr;
   const Group& group = groups[groupIndex];
@@ -220,7 +224,7 @@ Operation* Plan::hazard(Operation* load, bool identity, int groupIndex) const {
 }
 
 bool Plan::endsRow(tile::LoadTileOp load) const {
-  constexpr int64_t kKept = 640 << 10;  // two rows and what is stored fit a second-level cache
+  constexpr int64_t kKept = 640 << 10;  // two rows and the stored tiles fit in L2
   auto row = load.getResidentAttr();
   auto type = cast<tile::ViewType>(load.getView().getType());
   int64_t length = type.getShape().back();
@@ -246,7 +250,8 @@ static int64_t product(ArrayRef<int64_t> shape) {
   return total;
 }
 
-// Whether all that reads op is one of `others`, by way of elementwise expressions in its block.
+// Returns true if every reader of `op`, through elementwise expressions of its block, is in
+// `others`.
 bool Plan::isReadBy(Operation* op, const llvm::SetVector<Operation*>& others) const {
   llvm::SetVector<Operation*> readers;
   readers.insert(op);
@@ -270,9 +275,10 @@ bool Plan::materialiseMore() {
         if (materialised.contains(load->getResult(0))) continue;
         Operation* write = hazard(load, identity, static_cast<int>(index));
         if (!write) continue;
-        missed(load, "cpu-plan") << "the tile is copied: the store at " << placeOf(write)
-                                 << " may write it before it is used; promise that the arguments do not overlap "
-                                    "(no_alias), or use it before that store";
+        missed(load, RemarkId::tile_copied)
+            << "the tile is copied: the store at " << placeOf(write)
+            << " may write it before it is used; promise that the arguments do not overlap "
+               "(no_alias), or use it before that store";
         wanted.push_back(load->getResult(0));
       }
       evaluated.insert(reads.ops.begin(), reads.ops.end());
@@ -284,14 +290,14 @@ bool Plan::materialiseMore() {
       auto tile = cast<RankedTensorType>(op->getResult(0).getType());
       bool inDeeperLoop = endOfUse(user, op->getParentRegion()) != span.lookup(user).first;
       bool perRow =
-          tile.getNumElements() < steps && tile.getShape().back() > 1;  // a row that every row of the nest reads
+          tile.getNumElements() < steps && tile.getShape().back() > 1;  // every row of the nest reads this row
       evaluations[op] += inDeeperLoop || perRow ? 2 : 1;
     }
   }
   llvm::SetVector<Operation*> repeated;
   for (auto [op, count] : evaluations)
     if (count > 1) repeated.insert(op);
-  // Of a chain the last is enough.
+  // If repeated ops depend on each other, only the last one needs a buffer.
   for (Operation* op : repeated)
     if (!isReadBy(op, repeated)) wanted.push_back(op->getResult(0));
   bool changed = false;

@@ -1,5 +1,5 @@
-// What the CPU target decides before it emits a line: which tiles live in buffers, which loops are fused, and where
-// every buffer sits in the arena. Pure analysis; nothing here changes the IR.
+// Analysis that the CPU target runs before it emits code: which tiles have buffers, which loops are
+// fused, and the offset of every buffer in the arena. It does not change the IR.
 #pragma once
 
 #include <deque>
@@ -15,9 +15,9 @@ namespace ligerdsl::compiler::cpu {
 
 /// A tile held in the arena, row-major.
 struct Buffer {
-  mlir::Type element;  // as in the tile; storageType(element) is what memory holds
+  mlir::Type element;  // as in the tile; in memory it is storageType(element)
   llvm::SmallVector<int64_t> shape;
-  mlir::Region* home = nullptr;  // where the value is defined: loops inside it keep the buffer alive to their end
+  mlir::Region* home = nullptr;  // region of the definition; loops inside it keep the buffer alive to their end
   int64_t birth = INT64_MAX, death = -1;  // positions of the first write and the last read
   int64_t bytes = 0, offset = -1;
 };
@@ -28,19 +28,20 @@ enum class SinkKind {
   scatter,      // tile.store
   reduce,       // tile.reduce along the lane dimension
   across,       // tile.reduce along another dimension
-  ordered       // scans, matrix products, atomics, prints: a loop nest of their own
+  ordered       // scans, matmuls, atomics, prints: each has a loop nest of its own
 };
 
-/// Something that consumes tiles and therefore needs a loop nest.
+/// An op or value that consumes tiles and therefore needs a loop nest.
 struct Sink {
   SinkKind kind;
-  mlir::Operation* op;       // materialise: the op at whose place it happens
+  mlir::Operation* op;       // materialise: the op at which the value is evaluated
   mlir::Value value;         // materialise only
   Buffer* target = nullptr;  // materialise only
   Buffer* source = nullptr;  // materialise only: copy this buffer instead of evaluating
 };
 
-/// Sinks of one shape that share a loop nest. Inside one step of it every sink is evaluated before any of them writes.
+/// Sinks of one shape that share a loop nest. Each step of the nest evaluates all sinks before any
+/// of them writes.
 struct Group {
   llvm::SmallVector<Sink, 2> sinks;
   llvm::SmallVector<int64_t> shape;
@@ -48,27 +49,28 @@ struct Group {
   int64_t first = 0, last = 0;  // positions of the first and last sink
 };
 
-/// One element of a block's schedule: lower this op (scalar code, a partition's addresses, control flow) or a group.
+/// One element of a block's schedule: an op to lower (scalar code, a partition's addresses, control
+/// flow) or a group.
 struct Step {
   mlir::Operation* op = nullptr;
   int group = -1;
 };
 
-/// The dimension that runs across vector lanes: the last one longer than 1, or -1.
+/// Returns the dimension that runs across vector lanes: the last one longer than 1, or -1.
 int laneDimension(llvm::ArrayRef<int64_t> shape);
 
-/// True for arith and math ops and tile.addptr: one result element per operand element.
+/// Returns true for arith and math ops and tile.addptr: one result element per operand element.
 bool isElementwise(mlir::Operation* op);
 
-/// The type of a tile value; null for scalars.
+/// Returns the type of a tile value; null for scalars.
 mlir::RankedTensorType tileType(mlir::Value value);
 
 bool isLoop(mlir::Operation* op);
 
-/// Fails with an error at the first op that has tiles and effects on memory, and for which the plan has no loops.
+/// Fails with an error at the first op that has tiles and effects on memory but no kind of sink.
 mlir::LogicalResult verifySinks(mlir::func::FuncOp function);
 
-/// Bytes of an element in memory: i1 takes one, pointers eight.
+/// Returns the bytes of an element in memory: 1 for i1, 8 for pointers.
 int64_t storageBytes(mlir::Type element);
 
 class Plan {
@@ -80,17 +82,20 @@ class Plan {
   const Group& group(int index) const { return groups[index]; }
   int64_t arenaBytes() const { return arena; }
   const AliasFacts& aliases() const { return alias; }
-  /// Whether no load of this launch may read what `store` writes.
+  /// Returns true if no load of this launch may read memory that `store` writes.
   bool isOnlyWritten(mlir::Operation* store) const;
-  /// Whether `load` reads a resident row for the last time, and the next program's may take its place in the cache.
+  /// Returns true if `load` is the last read of a resident row that fits in L2, so that the loop
+  /// can prefetch the row of the next program.
   bool endsRow(tile::LoadTileOp load) const;
-  /// Whether another group has already brought into the caches what `load` reads in this one.
+  /// Returns true if an earlier group already reads what `load` reads in this group, so that the
+  /// caches hold it.
   bool readsAgain(mlir::Operation* load, const Group& group) const {
     auto first = firstReads.find(load);
     return first != firstReads.end() && group.first > first->second;
   }
 
-  /// Visits what evaluating `value` at one index reads. `identity` says whether it is read at that same index.
+  /// Loads, buffers and ops that an evaluation reads at one index. `identity` is true if they are
+  /// read at that same index.
   struct Reads {
     struct Access {
       mlir::Operation* load;
@@ -105,7 +110,8 @@ class Plan {
     llvm::SmallVector<mlir::Operation*> ops;  // evaluated in place
   };
   Reads readsOf(const Sink& sink) const;
-  /// Whether a sink of the group reads `target`, which another one fills at the same element, by way of a reshape.
+  /// Returns true if a sink of the group reads `target` through a reshape, at the element that
+  /// another sink writes.
   bool readsBackReshaped(const Group& group, const Buffer* target) const;
 
  private:

@@ -1,12 +1,10 @@
-// Rule 3 (no allocation at run time): every buffer gets a static place in the arena, shared with buffers that live at
-// other times.
+// Rule 3 (no allocation at run time): gives every buffer a static offset in the arena. Buffers that
+// live at different times share bytes.
 #include "compiler/target/cpu/plan.h"
 
 using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
-
-//---------------------------------------------------------------------------------------------------------===//
 
 void Plan::measureLifetimes() {
   auto touch = [&](Buffer* buffer, int64_t first, Operation* user) {
@@ -24,7 +22,7 @@ void Plan::measureLifetimes() {
         for (Value result : sink.op->getResults()) touch(bufferOf(result), group.first, last);
     }
   }
-  // A carried buffer keeps its value around the back edge even where the body reads nothing of it.
+  // A carried buffer keeps its value to the next iteration even if the body does not read it.
   function.walk([&](Operation* op) {
     if (!isLoop(op) && !isa<scf::IfOp>(op)) return;
     for (Value result : op->getResults())
@@ -41,7 +39,7 @@ void Plan::measureLifetimes() {
   });
 }
 
-// First fit by time of birth; buffers whose lives overlap share no byte.
+// First fit in the order of birth. Buffers whose lifetimes overlap share no byte.
 void Plan::placeBuffers() {
   SmallVector<Buffer*> order, placed;
   for (Buffer& buffer : storage)

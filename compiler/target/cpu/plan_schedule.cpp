@@ -1,5 +1,5 @@
-// Which sinks share a loop nest, block by block: at most one group is pending, and whatever may not be delayed behind
-// it or joined to it closes it first.
+// Groups the sinks of each block that share a loop nest. At most one group is pending. An op that
+// cannot be moved past the group and cannot join it ends the group first.
 #include "compiler/analysis/effects.h"
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/cpu/plan.h"
@@ -7,8 +7,6 @@
 using namespace mlir;
 
 namespace ligerdsl::compiler::cpu {
-
-//------------------------------------------------------------------------------------------------------===//
 
 void Plan::schedule() {
   groups.clear();
@@ -45,7 +43,7 @@ bool Plan::pendingWritesMayTouch(Operation* load) const {
          });
 }
 
-// `writer` writes what evaluating `reader` may read at another index than the one being written.
+// Returns true if `reader` may read, at another index, memory that `writer` writes.
 bool Plan::conflicts(const Sink& writer, const Sink& reader) const {
   Reads reads = readsOf(reader);
   if (writer.kind == SinkKind::materialise)
@@ -88,7 +86,8 @@ void Plan::addSink(Sink sink, ArrayRef<int64_t> shape) {
   pending->sinks.push_back(sink);
 }
 
-// An expression that has no loop of its own is evaluated in its readers', which then wait for what it waits for.
+// Returns true if `op` has no loop of its own: the loops of its readers evaluate it, and wait for
+// the results that it needs.
 bool Plan::isEvaluatedByReaders(Operation* op) const {
   if (!isElementwise(op) &&
       !isa<tile::SplatOp, tile::ExpandDimsOp, tile::BroadcastOp, tile::ReshapeOp, tile::PermuteOp>(op))
@@ -169,7 +168,7 @@ void Plan::scheduleTile(Operation* op) {
   }
 }
 
-// The tiles that a terminator hands on, with the buffers they must end up in.
+// Returns the tiles that a terminator yields, with their destination buffers.
 SmallVector<std::pair<Value, Buffer*>> Plan::yieldedTiles(Operation* terminator) const {
   SmallVector<std::pair<Value, Buffer*>> result;
   Operation* parent = terminator->getParentOp();

@@ -1,4 +1,4 @@
-// The host side of tile.print.
+// Host side of tile.print.
 #include <cmath>
 #include <cstdio>
 #include <cstring>

@@ -16,7 +16,8 @@ static bool isStoredBefore(Operation* op, RankedTensorType type) {
   return false;
 }
 
-// The row that `line` was; null: it is none that is stored before `reduce`.
+// Returns the 1 x N row that `line` reshapes, if a tile of its shape is stored before `reduce`;
+// null otherwise.
 static Value storedRow(Value line, Operation* reduce) {
   auto reshape = line.getDefiningOp<tile::ReshapeOp>();
   if (!reshape) return {};
@@ -34,7 +35,7 @@ static tile::ReduceOp along(OpBuilder& b, tile::ReduceOp op, ValueRange sources,
   return reduce;
 }
 
-// In its block; null: nobody.
+// Returns the first user of `op` in its block; null if there is none.
 static Operation* firstUser(Operation* op) {
   Operation* first = nullptr;
   for (Operation* user : op->getUsers()) {
@@ -63,7 +64,8 @@ void shareLoops(func::FuncOp function) {
     tile::ReduceOp scalar = along(b, op, ofRow.getResults(), 0, op->getResultTypes());
     op->replaceAllUsesWith(scalar);
     op->erase();
-    // It ends the loop, and other rows of the same may follow.
+    // The final reduction ends the loop. It moves to its first user, so that other reductions of
+    // the same shape can join.
     if (Operation* user = firstUser(scalar)) scalar->moveBefore(user);
   }
 }

@@ -1,9 +1,10 @@
-// Reductions in the shape of what is stored beside them, so that both share a loop and what they read is computed once.
+// Gives a reduction the shape of a store before it, so that both share a loop and compute common
+// values once.
 //
 //   store %gradient : 1 x N                           store %gradient : 1 x N
 //   reduce (reshape %loss : 1 x N -> N) to a scalar   reduce (reduce %loss : 1 x N along its rows) to a scalar
 //
-// The order of the elements is the same.
+// The order of the elements does not change.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

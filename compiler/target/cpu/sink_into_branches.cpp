@@ -16,7 +16,7 @@ static bool isMovable(Operation* op) {
              op);
 }
 
-// Or what it prints.
+// Printing counts as a change.
 static bool changesMemory(Operation* op) {
   return writesMemory(op) || isa<tile::PrintOp>(op);
 }
@@ -30,14 +30,15 @@ static bool anyOf(Operation* op, bool (*property)(Operation*)) {
       .wasInterrupted();
 }
 
-// The one op that uses the one tile of `branch`, in the same block; null if there is none such.
+// Returns the only user of the only tile of `branch`, if both are in one block; null otherwise.
 static Operation* onlyUser(scf::IfOp branch) {
   if (branch.getNumResults() != 1 || !tileType(branch.getResult(0)) || !branch.getResult(0).hasOneUse()) return {};
   Operation* user = *branch.getResult(0).user_begin();
   return user->getBlock() == branch->getBlock() ? user : nullptr;
 }
 
-// Whether `branch` may stand right before `user`: nothing between them writes, or reads where the branch writes.
+// Returns true if `branch` may move to just before `user`: no op between them writes memory, or
+// reads memory if the branch writes.
 static bool mayMoveTo(scf::IfOp branch, Operation* user) {
   bool touches = anyOf(branch, touchesMemory), writes = anyOf(branch, changesMemory);
   for (Operation* op = branch->getNextNode(); op != user; op = op->getNextNode())
@@ -45,7 +46,7 @@ static bool mayMoveTo(scf::IfOp branch, Operation* user) {
   return true;
 }
 
-// Puts a copy of `user` at the end of both branches.
+// Moves `user` to the end of both branches.
 static scf::IfOp takeIn(scf::IfOp branch, Operation* user) {
   OpBuilder b(user);
   auto taken = scf::IfOp::create(b, branch.getLoc(), user->getResultTypes(), branch.getCondition(),
@@ -66,7 +67,7 @@ static scf::IfOp takeIn(scf::IfOp branch, Operation* user) {
   return taken;
 }
 
-// Step 2.
+// Step 2: moves ops that only the branches use into them.
 static void takeInOperands(scf::IfOp branch) {
   for (Operation* op = branch->getPrevNode(); op;) {
     Operation* candidate = op;

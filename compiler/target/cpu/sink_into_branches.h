@@ -1,14 +1,16 @@
-// Computes in the branches of an `scf.if` what its result is for, so that no tile has to pass through memory to leave
-// it.
+// Moves the user of an `scf.if` result into the branches, so that the tile does not pass through
+// memory.
 //
 //   %t = scf.if %c { yield %a } else { yield %b }     scf.if %c { store reduce %a } else { store reduce %b }
 //   store (reduce %t)                             ->
 //
-// 1. The only use of a tile that an `if` gives, be it elementwise, a change of shape, a reduction or a store, moves
-//    into both branches; the `if` moves down to its place first. Repeated until a reduction or a store has moved.
-// 2. What only the branches use, and neither reads memory nor reduces, moves into the branches that use it.
+// 1. If the result has one user, and it is elementwise, a change of shape, a reduction or a store,
+//    the user moves into both branches. The `if` first moves down to the user. This repeats until a
+//    reduction or a store has moved.
+// 2. Ops before the `if` that only the branches use move into these branches, unless they read
+//    memory or reduce.
 //
-// Nothing moves past a write that it may not pass.
+// Nothing moves past a conflicting write.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -1,10 +1,16 @@
-// Tiles of integers whose elements are, within a thread, one scalar plus a constant per register: make_range, splats,
-// and sums of them. Comparing two of them for equality needs one subtraction and then a comparison with a constant per
-// element, where the tiles themselves would keep an index in a register for every element.
+// Affine tiles of integers: within a thread, each element is one scalar plus a constant per
+// register. They come from make_range, splats and integer constants by additions, subtractions and
+// shape ops.
 //
-//   b * 4096 + arange(4096) == label      becomes      label - b * 4096 - (this thread's first column) == constant
+// An equality of two affine tiles takes one subtraction, then one comparison with a constant per
+// element. Without this form, each element's index would occupy a register.
 //
-// Everything is modulo 2^n, so the rewriting is exact; ordered comparisons would not be.
+//   b * 4096 + arange(4096) == label
+//   becomes
+//   label - b * 4096 - (this thread's first column) == constant
+//
+// The rewrite is exact for equalities because integers wrap modulo 2^n. It would not be exact for
+// ordered comparisons.
 #pragma once
 
 #include <optional>
@@ -15,9 +21,9 @@ namespace ligerdsl::compiler::nvptx {
 
 class AffineTiles {
  public:
-  /// Remembers the result of an op that was just lowered, if it has this form.
+  /// Records the result of an op that was just lowered, if it is affine.
   void note(ThreadLowering& t, mlir::Operation* op);
-  /// Lowers an equality of two such tiles; false if it is not one.
+  /// Lowers an equality (or inequality) of two affine tiles. Returns false for any other op.
   bool lowerEquality(ThreadLowering& t, mlir::Operation* op);
 
  private:

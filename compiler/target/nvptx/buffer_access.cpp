@@ -11,9 +11,9 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// What a buffer holds of a tile: all of it, or the part of this CTA.
-RankedTensorType heldBy(tgpu::MemDescType buffer, RankedTensorType tile, bool stretch) {
-  return stretch || buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
+// Returns the type of the tile that a buffer holds: the whole tile or this CTA's part.
+RankedTensorType partInBuffer(tgpu::MemDescType buffer, RankedTensorType tile, bool isSegment) {
+  return isSegment || buffer.getShape() == tile.getShape() ? tile : *partOfCta(tile);
 }
 
 Swizzle swizzleOf(tgpu::MemDescType type) {
@@ -32,7 +32,7 @@ SmallVector<int64_t> byteStrides(tgpu::MemDescType type) {
 
 BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buffer, RankedTensorType tile,
                            ArrayRef<int64_t> begin)
-    : t(t), type(type), layout(t.layout(heldBy(type, tile, !begin.empty()))), buffer(buffer), begin(begin) {
+    : t(t), type(type), layout(t.layout(partInBuffer(type, tile, !begin.empty()))), buffer(buffer), begin(begin) {
   const int rank = type.getShape().size();
   strides = byteStrides(type);
   chunk = std::max<int64_t>(1, std::min(layout.width, 16 / strides.back()));
@@ -46,7 +46,8 @@ BufferAccess::BufferAccess(ThreadLowering& t, tgpu::MemDescType type, Value buff
   thread = at(this->buffer, offset);
 }
 
-// Of register 0 and stretches that begin at 0. Divisions are by powers of two.
+// Returns the swizzled byte offset of an element whose coordinates are known at run time only. The
+// panel width is a power of two, so the divisions are shifts.
 Value BufferAccess::swizzled(Value row, Value column) {
   const Swizzle swizzle = swizzleOf(type);
   const auto shift = [&](Value value, int64_t by) -> Value {
@@ -66,8 +67,8 @@ Value BufferAccess::swizzled(Value row, Value column) {
   return arith::XOrIOp::create(t.b, t.loc, plain, bytes(line, Swizzle::kUnit));
 }
 
-// Offsets of registers, and of where a stretch begins, have no bits in common with the thread's coordinates, so what they
-// flip of an address is known here.
+// The constant offsets of a register and of `begin` share no bits with the thread's coordinates.
+// The address bits that the swizzle flips for them are therefore known at compile time.
 Value BufferAccess::swizzledPointer(int64_t reg) {
   const Swizzle swizzle = swizzleOf(type);
   Value from = offset;

@@ -1,4 +1,4 @@
-// Where the elements of a tile are in a buffer in shared memory.
+// Addresses of a tile's elements in a buffer in shared memory.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -6,11 +6,12 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Bytes from one element of a row-major buffer to the next, along each dimension.
+/// Returns the stride in bytes of each dimension of a row-major buffer.
 llvm::SmallVector<int64_t> byteStrides(tgpu::MemDescType type);
 
-/// Addresses of a tile's registers in a buffer whose rows are padded or swizzled. A buffer may hold the part of this CTA, or,
-/// with `begin`, a larger tile of which this is a stretch.
+/// Addresses of a tile's registers in a buffer whose rows are padded or swizzled. The buffer holds
+/// the whole tile or this CTA's part of it. With `begin`, the buffer holds a larger tile, and the
+/// tile starts at element `begin` of it.
 class BufferAccess {
  public:
   BufferAccess(ThreadLowering& t, tgpu::MemDescType type, mlir::Value buffer, mlir::RankedTensorType tile,
@@ -18,7 +19,7 @@ class BufferAccess {
 
   mlir::Value pointer(int64_t reg);
 
-  int64_t chunk = 1;  // neighbouring registers that are neighbours in the buffer
+  int64_t chunk = 1;  // number of consecutive registers that are contiguous in the buffer, at most 16 bytes
   ThreadLowering& t;
   tgpu::MemDescType type;
   const ThreadLayout& layout;
@@ -32,16 +33,16 @@ class BufferAccess {
   mlir::Value swizzled(mlir::Value row, mlir::Value column);
   mlir::Value swizzledPointer(int64_t reg);
 
-  mlir::Value buffer, thread;          // where the buffer begins, and the thread's first register, of which swizzled
-  mlir::Value offset;                  // rows have the offset only
+  mlir::Value buffer, thread;          // addresses of the buffer and of register 0; `thread` is unset if swizzled
+  mlir::Value offset;                  // bytes from `buffer` to register 0
   llvm::SmallVector<int64_t> strides;  // bytes
   llvm::SmallVector<int64_t, 2> begin;
 };
 
-/// Part `index` of a buffer, whose parts have this many bytes.
+/// Returns the address of part `index` of a buffer with parts of `bytes` bytes.
 mlir::Value bufferPart(ThreadLowering& t, mlir::Value buffer, mlir::Value index, int64_t bytes);
 
-/// Calls `emit` in the threads where the predicate holds; null: in all.
+/// Runs `emit` inside a branch on `predicate`, or without a branch if it is null.
 void under(ThreadLowering& t, mlir::Value predicate, llvm::function_ref<void()> emit);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,8 +1,8 @@
-// Bulk copies from global to shared memory by the asynchronous proxy. PTX ISA: cp.async.bulk; sm_90 and later.
+// Bulk copies from global to shared memory by the asynchronous proxy. PTX ISA: cp.async.bulk; sm_90
+// and later.
 //
-// On a cluster every CTA has its slots, and brings its part of the tile into them.
-//
-// What arrives at a slot's barrier is the thread that starts the copy, and the bytes of the copy.
+// In a cluster, each CTA has its own slots and copies its part of the tile into them. A slot's
+// mbarrier expects one arrival, by the thread that starts the copy, and the bytes of the copy.
 #include "compiler/target/nvptx/bulk_fill.h"
 
 #include "compiler/analysis/shared_buffer.h"
@@ -13,7 +13,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Address of the tile's first element, which an alignment offset moves.
+// Returns the address of the tile's first column: before the row by the alignment offset, if there
+// is one.
 Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices, Value alignmentOffset) {
   Value operand = op.getViews().front();
   auto view = cast<tile::ViewType>(operand.getType());
@@ -31,7 +32,8 @@ Value tileAddress(ThreadLowering& t, tgpu::RingFillOp op, ValueRange indices, Va
   return arith::SubIOp::create(t.b, t.loc, address, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), before));
 }
 
-// How many of a part's elements are among the first `elements` of the tile, if `before` ones come before the part.
+// Returns how many elements of a part are among the first `elements` elements of the tile. The part
+// has `part` elements and begins at element `before`.
 Value partInside(ThreadLowering& t, Value elements, Value before, int64_t part) {
   Value left = arith::SubIOp::create(t.b, t.loc, elements, before);
   left = arith::MaxSIOp::create(t.b, t.loc, left, t.constant(0));
@@ -42,7 +44,7 @@ Value select(ThreadLowering& t, Value condition, int64_t then) {
   return arith::SelectOp::create(t.b, t.loc, condition, t.constant(then), t.constant(0));
 }
 
-// One thread's copy of what is inside of the view: elements first .. end - 1 of a slot's.
+// Copy, by one thread, of the elements of a slot that are inside the view: first .. end - 1.
 class SlotCopy {
  public:
   SlotCopy(ThreadLowering& t, tgpu::RingFillOp op, Value source, Value target, Value barrier)
@@ -62,8 +64,9 @@ class SlotCopy {
     start(size, t.constant(0));
   }
 
-  // Copies move whole groups of 16 bytes. Where the row begins or ends inside of one, the thread moves its elements one
-  // by one, so that nothing outside of the row is read; it arrives when they are in the slot.
+  // A bulk copy moves whole groups of 16 bytes. If the row begins or ends inside a group, the
+  // thread moves the elements of that group one by one, so that nothing outside of the row is read.
+  // It arrives at the mbarrier after it has stored them in the slot.
   void ragged(Value first, Value end) {
     Value skipped, begins;
     if (first) {
@@ -78,13 +81,13 @@ class SlotCopy {
     Value size = times(between, bytes);
     inlinePtx(t, {}, {barrier, size}, "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [$0], $1;", "r,r,~{memory}");
     start(size, first ? times(skipped, bytes) : t.constant(0));
-    // Both groups are on their way before the first is waited for.
+    // Start the loads of both groups before the code waits for the first.
     SmallVector<Value> front, back;
     if (first) front = loadGroup(t.constant(0), first, end, begins);
     Value ends = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ne, tail, end);
-    if (first) {  // a row that ends in the group in which it begins
-      Value apart = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, tail, skipped);
-      ends = t.both(ends, apart);
+    if (first) {  // the row may begin and end in the same group
+      Value different = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, tail, skipped);
+      ends = t.both(ends, different);
     }
     back = loadGroup(tail, {}, end, ends);
     if (first) storeGroup(t.constant(0), front, begins);
@@ -110,7 +113,8 @@ class SlotCopy {
     return arith::AddIOp::create(t.b, t.loc, source, arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), offset));
   }
 
-  // The group that begins at element `at`, where `wanted`; the pad for elements before `first` and from `end` on.
+  // Loads the group that begins at element `at`, where `wanted` holds. Elements before `first` and
+  // from `end` on are the pad.
   SmallVector<Value> loadGroup(Value at, Value first, Value end, Value wanted) {
     TypedAttr pad = op.getPadAttr() ? op.getPadAttr() : t.b.getZeroAttr(element);
     SmallVector<Value> elements, pads{arith::ConstantOp::create(t.b, t.loc, pad)};
@@ -143,7 +147,7 @@ class SlotCopy {
 
 LogicalResult fillByBulkCopies(ThreadLowering& t, tgpu::RingFillOp op) {
   const tgpu::RingType ring = op.getRing().getType();
-  const Pieces places = t.pieces(op.getRing());  // of the part, and of the barriers
+  const Pieces places = t.pieces(op.getRing());  // addresses of the part, and of the mbarriers
   LogicalResult done = success();
   inThreadsBelow(t, t.scalar(op.getCount()), [&] {
     Value position = arith::AddIOp::create(t.b, t.loc, t.scalar(op.getFirst()), t.threadInCta());

@@ -1,4 +1,4 @@
-// The slots of a ring that bulk copies fill.
+// Lowering of tgpu.ring_fill for rings that bulk copies (cp.async.bulk) fill.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"

@@ -1,11 +1,11 @@
-// What codes of fp8 stand for.
+// Conversion of fp8 codes to numbers.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
 
 namespace ligerdsl::compiler::nvptx {
 
-/// The numbers of these codes as `element`, f16 or f32.
+/// Returns the values of fp8 `codes` as numbers of type `element`, f16 or f32.
 llvm::SmallVector<mlir::Value> decodedFp8(ThreadLowering& t, llvm::ArrayRef<mlir::Value> codes, mlir::Type format,
                                           mlir::Type element);
 

@@ -8,8 +8,9 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Math ops that the back end selects for every float type of ours. All others (llvm.exp, llvm.log, ...) would end in a
-// library call that does not exist on a GPU, and a fatal error.
+// Returns true if the back end can select the math op for every supported float type. Others
+// (llvm.exp, llvm.log, ...) would become calls of a library that does not exist on a GPU, and LLVM
+// would abort.
 bool isSelectable(Operation* op) {
   return isa<math::AbsFOp, math::AbsIOp, math::FmaOp, math::SqrtOp, math::FloorOp, math::CeilOp, math::CopySignOp,
              math::RoundEvenOp, math::TruncOp, math::CtPopOp, math::CountLeadingZerosOp>(op);

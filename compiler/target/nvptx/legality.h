@@ -1,12 +1,12 @@
-// Rejects what LLVM's NVPTX back end would die on, at the author's line.
+// Rejects ops on which LLVM's NVPTX back end would abort. The error names the author's line.
 #pragma once
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR: every math op left must be one that the back
-/// end selects.
+/// Checks per-thread code (arith, math, llvm) before it becomes LLVM IR. Fails if a math op remains
+/// that the back end cannot select, or if an op computes a float type that it does not support.
 mlir::LogicalResult verifyLegality(mlir::ModuleOp module);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -11,7 +11,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Rows as units of 16 bytes.
+// Rows are addressed in units of 16 bytes.
 constexpr int kUnitBits = 8 * Swizzle::kUnit;
 constexpr int64_t kWordBits = 32;
 
@@ -35,7 +35,7 @@ SmallVector<Value> loadOnce(ThreadLowering& t, const MatrixRead& read, Value poi
   return words;
 }
 
-// The numbers that a register holds.
+// Returns the elements in a 32-bit register, the lowest first.
 SmallVector<Value> elementsOf(ThreadLowering& t, Value word, Type element, int64_t count) {
   if (count == 1) return {t.bitcast(word, element)};
   SmallVector<Value> elements;
@@ -50,7 +50,8 @@ std::optional<SmallVector<Value>> loadMatrices(ThreadLowering& t, tgpu::MemDescT
                                                RankedTensorType tile, ArrayRef<int64_t> begin) {
   if (type.getRowPad() || type.getShape().size() != 2 || !tile.getElementType().isIntOrFloat()) return std::nullopt;
   const int64_t bits = tile.getElementTypeBitWidth();
-  // Of other numbers than those of 16 bits where they wait for products.
+  // Elements of 8 and 32 bits are loaded this way from swizzled buffers only, which hold matmul
+  // operands.
   if (bits != 16 && (!type.getSwizzle() || (bits != 8 && bits != 32))) return std::nullopt;
   const std::optional<MatrixRead> read = matrixRead(layoutOf(tile), bits / 8);
   if (!read) return std::nullopt;

@@ -1,8 +1,8 @@
 // Atomics on global memory: relaxed, at device scope, one instruction per element.
 //
-// f32, i32 and i64 additions and integer maxima are native; f16 (sm_70) and bf16 (sm_90) additions as well. What the
-// machine lacks (f32 maximum, bf16 additions before sm_90) LLVM expands to a compare-and-swap loop. The floating-point
-// maximum is NaN if either side is, like the language's max.
+// f32, i32 and i64 additions and integer maxima are native, and so are f16 (sm_70) and bf16 (sm_90)
+// additions. LLVM expands others (f32 maximum, bf16 additions before sm_90) to a compare-and-swap
+// loop. The floating-point maximum is NaN if either operand is, like the DSL's max.
 #include "compiler/dialect/atomic.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -16,7 +16,8 @@ Value update(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> va
   return updateElement(t.b, op, globalPointer(t, address), values, "device");
 }
 
-// Under a predicate the update sits in a branch and the old value is 0 where it did not happen.
+// With a predicate, the update is inside a branch, and the old value is 0 where the predicate is
+// false.
 Value updateIf(ThreadLowering& t, Operation* op, Value address, ArrayRef<Value> values, Value predicate) {
   if (!predicate) return update(t, op, address, values);
   Type type = values[0].getType();
@@ -34,7 +35,7 @@ LogicalResult lowerAtomic(ThreadLowering& t, Operation* op) {
   Type element = t.elementType(operands.values[0].getType());
   if (element.getIntOrFloatBitWidth() < 16)
     return op->emitOpError("needs elements of 16 bits or more, got ") << element;
-  // A scalar, or a value that is the same everywhere, stands for all elements.
+  // A single value applies to all elements.
   auto at = [](ArrayRef<Value> elements, size_t i) { return elements[elements.size() == 1 ? 0 : i]; };
   SmallVector<Value> addresses = t.elements(operands.ptr), masks, old;
   auto values = llvm::map_to_vector(operands.values, [&](Value value) { return t.elements(value); });

@@ -1,5 +1,5 @@
-// Conversions: floats of 16 bits are widened and narrowed a register, two elements, at a time; and values that
-// optimisers shall not recognise.
+// Float conversions and tgpu.opaque. 16-bit floats are widened and narrowed two at a time, as one
+// register.
 #include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/pairs.h"
 
@@ -8,15 +8,16 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// cvt.rn.{bf16x2,f16x2}.f32 makes a register of two elements. LLVM finds the pair only if the halves are used together,
-// so it is spelled out here.
+// Narrows two f32 to one register by cvt.rn.{bf16x2,f16x2}.f32. LLVM forms the pair by itself only
+// if both halves are used together.
 Value narrowPair(ThreadLowering& t, Value low, Value high, Type element) {
   auto type = VectorType::get(2, element);
   StringRef name = element.isBF16() ? "llvm.nvvm.ff2bf16x2.rn" : "llvm.nvvm.ff2f16x2.rn";
   return LLVM::CallIntrinsicOp::create(t.b, t.loc, type, t.b.getStringAttr(name), ValueRange{high, low}).getResult(0);
 }
 
-// A bf16 is the upper half of an f32: one shift or one mask each. LLVM would move the halves to registers of their own.
+// A bf16 is the upper half of an f32, so one shift and one mask widen a pair. LLVM would first move
+// the halves to separate registers.
 void widenBf16Pair(ThreadLowering& t, Value pair, SmallVectorImpl<Value>& wide) {
   Value word = t.bitcast(pair, t.b.getI32Type());
   Value shifted = arith::ShLIOp::create(t.b, t.loc, word, t.constant(16));
@@ -50,31 +51,34 @@ bool multipliesPairs(ThreadLowering& t, Type element) {
   return element.isF16() || (element.isBF16() && arch >= 90);
 }
 
-// round(a * b) of widened 16-bit operands: their product in f32 is exact, so a product of the 16-bit type is the same.
-// The narrow operands of each element's product, if all elements are such.
-std::optional<SmallVector<std::pair<Value, Value>>> narrowFactors(ThreadLowering& t, arith::TruncFOp op, Type element) {
+// Returns the 16-bit operands of each element if the op computes round(a * b) in f32 and all
+// elements of a and b were widened from the result's type. Their f32 product is exact, so a 16-bit
+// multiplication gives the same result.
+std::optional<SmallVector<std::pair<Value, Value>>> narrowOperands(ThreadLowering& t, arith::TruncFOp op,
+                                                                   Type element) {
   auto product = op.getIn().getDefiningOp<arith::MulFOp>();
   if (!product || !multipliesPairs(t, element)) return std::nullopt;
-  SmallVector<std::pair<Value, Value>> factors;
+  SmallVector<std::pair<Value, Value>> operands;
   for (auto [a, c] : llvm::zip_equal(t.elements(product.getLhs()), t.elements(product.getRhs()))) {
-    factors.emplace_back(t.narrowOf(a), t.narrowOf(c));
-    auto [x, y] = factors.back();
+    operands.emplace_back(t.narrowOf(a), t.narrowOf(c));
+    auto [x, y] = operands.back();
     if (!x || !y || x.getType() != element || y.getType() != element) return std::nullopt;
   }
-  return factors;
+  return operands;
 }
 
 LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   Type element = t.elementType(op.getType()), from = t.elementType(op.getIn().getType());
   bool packs = from.isF32() && (element.isBF16() || element.isF16());
   SmallVector<Value> wide = t.elements(op.getIn()), narrow;
-  auto factors = wide.size() % 2 ? std::nullopt : narrowFactors(t, op, element);
+  auto operands = wide.size() % 2 ? std::nullopt : narrowOperands(t, op, element);
   for (size_t i = 0; i < wide.size();) {
     if (packs && i + 1 < wide.size()) {
-      Value pair = factors ? arith::MulFOp::create(t.b, t.loc, pairOf(t, (*factors)[i].first, (*factors)[i + 1].first),
-                                                   pairOf(t, (*factors)[i].second, (*factors)[i + 1].second))
-                                 .getResult()
-                           : narrowPair(t, wide[i], wide[i + 1], element);
+      Value pair = operands
+                       ? arith::MulFOp::create(t.b, t.loc, pairOf(t, (*operands)[i].first, (*operands)[i + 1].first),
+                                               pairOf(t, (*operands)[i].second, (*operands)[i + 1].second))
+                             .getResult()
+                       : narrowPair(t, wide[i], wide[i + 1], element);
       narrow.push_back(t.extract(pair, 0));
       narrow.push_back(t.extract(pair, 1));
       i += 2;
@@ -86,7 +90,8 @@ LogicalResult lowerTruncF(ThreadLowering& t, arith::TruncFOp op) {
   return success();
 }
 
-// Register words of the tile, exclusive-or zero, or copied: no loop's turns share that, and no two copies are known to be
+// Hides the value of each 32-bit word of a tile from LLVM and ptxas: xor with an opaque zero, or,
+// if `copied`, a volatile mov. A mov is not hoisted out of a loop, and no two movs are known to be
 // equal.
 LogicalResult lowerOpaque(ThreadLowering& t, tgpu::OpaqueOp op) {
   const auto hide = [&](Value word) -> Value {

@@ -1,8 +1,8 @@
-// Exchanges between the CTAs of a cluster: st.async into a stage of every CTA, which adds its bytes to the memory
-// barrier of that stage there. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
+// Exchanges between the CTAs of a cluster. st.async stores to a stage in every CTA and reports its
+// bytes to that stage's mbarrier. PTX ISA: st.async, mapa, mbarrier; sm_90 and later.
 //
-// The thread counts the turns of each tgpu.cluster_send: stage and parity follow. What a wait acquires is restricted to
-// shared memory: to acquire all memory would empty the first-level cache.
+// Each thread counts the executions of each tgpu.cluster_send. The count gives the stage and the
+// parity. A wait acquires shared memory only, because an acquire of all memory would invalidate L1.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/buffer_access.h"
@@ -14,12 +14,13 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-struct Turn {
+struct Phase {
   Value stage, parity;
 };
 
-// 0, 1, 2, 3, 0, ...: two stages, and every other time the other parity.
-Turn countTurn(ThreadLowering& t) {
+// Returns stage and parity of this execution of a send. A counter of the thread runs 0, 1, 2, 3, 0,
+// ...: bit 0 is the stage, bit 1 the parity.
+Phase nextPhase(ThreadLowering& t) {
   Value counter = t.stackWord();
   Type i32 = t.b.getI32Type();
   Value count = LLVM::LoadOp::create(t.b, t.loc, i32, counter);
@@ -30,13 +31,13 @@ Turn countTurn(ThreadLowering& t) {
           arith::ShRUIOp::create(t.b, t.loc, count, t.constant(1))};
 }
 
-// This address in another CTA of the cluster.
+// Returns this address in another CTA of the cluster.
 Value inCta(ThreadLowering& t, Value address, Value rank) {
   return inlinePtx(t, t.b.getI32Type(), {address, rank}, "mapa.shared::cluster.u32 $0, $1, $2;", "=r,r,r");
 }
 
-// Under a predicate (null: in every thread) instead of a branch: the loop's body stays one block, whose instructions
-// ptxas may order.
+// Emits st.async, predicated (null: in every thread) instead of inside a branch. The body of a loop
+// then stays one block, which ptxas can schedule.
 void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, Value predicate) {
   const unsigned bits = value.getType().getIntOrFloatBitWidth();
   SmallVector<Value> operands{address, t.bitcast(value, t.b.getIntegerType(bits)), mbarrier};
@@ -51,14 +52,15 @@ void storeAsync(ThreadLowering& t, Value address, Value value, Value mbarrier, V
   inlinePtx(t, {}, operands, text, constraints + ",~{memory}");
 }
 
-// To which CTAs a thread sends the elements of a tile, if it sends any.
+// The CTAs to which a thread sends its elements of a tile.
 struct Route {
-  Value sends;       // null: every thread
+  Value sends;       // predicate of threads that send; null: every thread
   uint64_t serving;  // lanes that hold copies of an element and serve different CTAs
   SmallVector<Value> ranks;
 };
 
-// As many of the lanes that hold an element serve different CTAs as there are; what is left of the CTAs, each serves.
+// Lanes that hold copies of an element serve different CTAs, as far as there are CTAs. With fewer
+// lanes than CTAs, each lane serves several CTAs.
 Route routeOf(ThreadLowering& t, tgpu::ClusterSendOp op, RankedTensorType tile) {
   BitMasks redundant = t.layout(tile).map.redundant();
   if (op.getFromFirst()) redundant.cta = 0;  // every CTA sends its own copy
@@ -77,17 +79,17 @@ Route routeOf(ThreadLowering& t, tgpu::ClusterSendOp op, RankedTensorType tile) 
 }
 
 LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
-  const Turn turn = countTurn(t);
-  t.define(op.getTurn(), {turn.stage});
-  t.define(op.getParity(), {turn.parity});
+  const Phase phase = nextPhase(t);
+  t.define(op.getTurn(), {phase.stage});
+  t.define(op.getParity(), {phase.parity});
   const int64_t senders = op.getFromFirst() ? t.options.num_ctas : 1;
   int64_t bytes = 0;
   for (Value buffer : op.getStages()) bytes += bufferBytes(cast<tgpu::MemDescType>(buffer.getType())) / 2;
-  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), turn.stage);
+  Value mbarrier = mbarrierAddress(t, t.scalar(op.getBarriers()), phase.stage);
   Value first = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::eq, t.threadInCta(), t.constant(0));
   arriveExpecting(t, mbarrier, t.constant(bytes), first);
 
-  Value place = arith::MulIOp::create(t.b, t.loc, turn.stage, t.constant(senders));
+  Value place = arith::MulIOp::create(t.b, t.loc, phase.stage, t.constant(senders));
   if (senders > 1) place = arith::AddIOp::create(t.b, t.loc, place, t.ctaRank());
   for (auto [value, buffer] : llvm::zip_equal(op.getValues(), op.getStages())) {
     auto tile = cast<RankedTensorType>(value.getType());
@@ -100,7 +102,7 @@ LogicalResult lowerClusterSend(ThreadLowering& t, tgpu::ClusterSendOp op) {
     const uint64_t copies = t.layout(tile).map.redundant().reg;
     for (auto [reg, element] : llvm::enumerate(t.elements(value))) {
       if (reg & copies) continue;
-      // Behind an atomic only the first of the lanes has the element.
+      // After an atomic, only the first of these lanes has the element.
       Value sent = op.getFromFirst() && route.serving ? fromFirstOf(t, element, route.serving) : element;
       Value address = sharedAddress(t, access.pointer(reg));
       for (auto [rank, signal] : llvm::zip_equal(route.ranks, signals))

@@ -1,5 +1,5 @@
-// scf loops and conditionals: the same op, with every carried tile flattened into its pieces. Terminators and
-// kernel-level program ids belong here as well.
+// scf loops and conditionals become the same op, with every carried tile flattened into its pieces.
+// This file also lowers program ids and counts.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -31,8 +31,8 @@ void unflatten(ThreadLowering& t, ValueRange originals, ValueRange flat) {
   }
 }
 
-// Lowers `source` into the empty region `target`, whose block takes the pieces of the source's arguments. The
-// terminator is made by `finish` from the source's terminator.
+// Lowers `source` into the empty region `target`, whose block takes the pieces of the source's
+// arguments. `finish` creates the terminator from the source's terminator.
 LogicalResult lowerRegion(ThreadLowering& t, Region& source, Region& target,
                           llvm::function_ref<void(Operation* terminator)> finish, bool ownThread = false) {
   OpBuilder::InsertionGuard guard(t.b);
@@ -51,7 +51,8 @@ void yield(ThreadLowering& t, Operation* terminator) {
   scf::YieldOp::create(t.b, t.loc, flatten(t, terminator->getOperands()));
 }
 
-// A loop whose author said how often its body is repeated (tile-unroll-loops has done that) stays as it is in LLVM.
+// Disables LLVM's unrolling of a loop whose author gave an unroll count. The pass tile-unroll-loops
+// has unrolled it already.
 void annotateUnroll(scf::ForOp from, scf::ForOp to) {
   if (!from->hasAttr(tile::kUnrollAttr)) return;
   MLIRContext* context = from.getContext();
@@ -101,7 +102,7 @@ LogicalResult lowerWhile(ThreadLowering& t, scf::WhileOp op) {
   return success();
 }
 
-// Programs are clusters, which lie along x.
+// A program is a cluster if num_ctas > 1. Clusters are along x of the grid.
 LogicalResult lowerProgramId(ThreadLowering& t, tile::ProgramIdOp op) {
   Type i32 = t.b.getI32Type();
   Value id;

@@ -1,4 +1,4 @@
-// Hints and prints.
+// Assumptions and prints.
 #include "compiler/target/nvptx/memory_access.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
@@ -17,7 +17,7 @@ LogicalResult lowerAssumeDivisible(ThreadLowering& t, tile::AssumeDivisibleOp op
   return success();
 }
 
-// vprintf(format, arguments): declared once per module; the driver provides it.
+// Returns the declaration of vprintf(format, arguments), which the driver provides.
 LLVM::LLVMFuncOp printFunction(ThreadLowering& t) {
   if (auto known = t.module().lookupSymbol<LLVM::LLVMFuncOp>("vprintf")) return known;
   OpBuilder::InsertionGuard guard(t.b);
@@ -27,7 +27,7 @@ LLVM::LLVMFuncOp printFunction(ThreadLowering& t) {
   return LLVM::LLVMFuncOp::create(t.b, t.loc, "vprintf", type);
 }
 
-// A constant C string of the module, as a generic pointer.
+// Adds a constant C string to the module and returns a generic pointer to it.
 Value formatString(ThreadLowering& t, const std::string& text) {
   std::string name = "ligerdsl_format_" + std::to_string(llvm::range_size(t.module().getOps<LLVM::GlobalOp>()));
   std::string terminated = text + '\0';
@@ -43,7 +43,7 @@ Value formatString(ThreadLowering& t, const std::string& text) {
   return LLVM::AddrSpaceCastOp::create(t.b, t.loc, LLVM::LLVMPointerType::get(context), global);
 }
 
-// One value as vprintf takes it: f64 or i64.
+// Converts a value to a type that vprintf takes: f64 or i64.
 Value promote(ThreadLowering& t, Value value) {
   Type type = value.getType();
   if (isa<FloatType>(type)) return arith::ExtFOp::create(t.b, t.loc, t.b.getF64Type(), value);
@@ -52,7 +52,7 @@ Value promote(ThreadLowering& t, Value value) {
   return arith::ExtSIOp::create(t.b, t.loc, t.b.getI64Type(), value);
 }
 
-// vprintf(format, arguments); the text in `format` holds one % for each argument.
+// Emits a call of vprintf. `format` has one conversion for each argument.
 void printLine(ThreadLowering& t, const std::string& format, ArrayRef<Value> arguments) {
   SmallVector<Value> promoted = llvm::map_to_vector(arguments, [&](Value value) { return promote(t, value); });
   Value buffer = t.stackSlot(8 * promoted.size());
@@ -68,7 +68,7 @@ std::string conversion(Type element) {
   return isa<FloatType>(element) ? "%g" : "%lld";
 }
 
-// A percent sign in the author's text is text.
+// Escapes the percent signs of the author's text.
 std::string escaped(StringRef text) {
   std::string result;
   for (char c : text) result += c == '%' ? std::string("%%") : std::string(1, c);
@@ -93,7 +93,7 @@ void printValue(ThreadLowering& t, const std::string& text, Value value) {
   }
 }
 
-// Scalars are printed by one thread, elements of tiles by their owners.
+// One thread prints a scalar. The owner of an element prints that element of a tile.
 LogicalResult lowerPrint(ThreadLowering& t, tile::PrintOp op) {
   std::string text = escaped(op.getText()) + ": ";
   auto under = [&](Value predicate, auto emit) {

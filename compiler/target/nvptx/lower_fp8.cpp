@@ -1,5 +1,5 @@
-// Casts from and to fp8, whose tiles hold codes: two elements by one instruction on GPUs that have it, else by integer
-// arithmetic on each.
+// Casts from and to fp8. Tiles of fp8 hold codes. GPUs with conversion instructions convert two
+// elements at a time; others convert each element by integer arithmetic.
 #include "compiler/math/fp8.h"
 #include "compiler/target/nvptx/fp8_codes.h"
 #include "compiler/target/nvptx/pairs.h"
@@ -18,7 +18,7 @@ Value callIntrinsic(ThreadLowering& t, const std::string& name, Type result, Val
       .getResult(0);
 }
 
-// Elements by two, as vectors; what is left over stands beside itself.
+// Packs elements into vectors of two. An odd last element fills both halves.
 SmallVector<Value> pairsOf(ThreadLowering& t, ArrayRef<Value> elements) {
   SmallVector<Value> pairs;
   for (size_t i = 0; i < elements.size(); i += 2)
@@ -26,7 +26,8 @@ SmallVector<Value> pairsOf(ThreadLowering& t, ArrayRef<Value> elements) {
   return pairs;
 }
 
-// Defines a tile of i8 by pairs, each an i16. As elements of whole registers these are stored as they are.
+// Defines a tile of i8 by pairs of codes, each an i16. Pairs are joined to whole registers first,
+// so that stores need no repacking.
 void defineByPairs(ThreadLowering& t, Value tile, ArrayRef<Value> pairs, int64_t elements) {
   SmallVector<Value> codes;
   for (size_t i = 0; i < pairs.size(); i += 2) {

@@ -1,4 +1,5 @@
-// Moves along an axis: shuffles within a warp, and reads of shared memory at a computed place.
+// Movement of elements along an axis: shuffles within a warp, and reads of shared memory at
+// computed indices.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/target/nvptx/buffer_access.h"
@@ -23,7 +24,8 @@ LogicalResult lowerShuffleXor(ThreadLowering& t, tile::ShuffleXorOp op) {
   return success();
 }
 
-// Where element `reg` of the result stands along the axis, i32.
+// Returns the index along the axis, i32, from which register `reg` of the result is read. An index
+// tile is clamped.
 Value place(ThreadLowering& t, tgpu::LocalGatherOp op, const ThreadLayout& layout, ArrayRef<Value> index, int64_t reg) {
   if (!index.empty()) {
     const int64_t last = op.getBuffer().getType().getShape()[op.getAxis()] - 1;

@@ -1,7 +1,7 @@
-// Programmatic dependent launch.
+// Programmatic dependent launch (PTX ISA: griddepcontrol).
 //
-// Inline PTX that clobbers memory: NVVM's own intrinsics for these instructions are declared to touch none, and LLVM
-// would move loads across them.
+// The instructions are inline PTX that clobbers memory. NVVM's intrinsics for them are declared to
+// access no memory, so LLVM would move loads across them.
 #include "compiler/target/nvptx/thread_lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -28,8 +28,9 @@ LogicalResult lowerLaunchDependents(ThreadLowering& t, tgpu::LaunchDependentsOp)
   return success();
 }
 
-// Programs arrive by and large in the order of their numbers, no more at a time than the machine's threads allow.
-// Nothing depends on it but what is asked for in vain.
+// Returns true for the first programs of the grid, up to the number that the GPU's threads can hold
+// at once. Programs start mostly in the order of their numbers, so later ones find the previous
+// grid finished. A wrong guess costs useless prefetches only.
 LogicalResult lowerMayWait(ThreadLowering& t, tgpu::MayWaitOp op) {
   Type i32 = t.b.getI32Type();
   Value threads = arith::MulIOp::create(t.b, t.loc, NVVM::SmDimOp::create(t.b, t.loc, i32).getResult(),

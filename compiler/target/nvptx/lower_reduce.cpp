@@ -35,8 +35,8 @@ Tuple select(ThreadLowering& t, Value condition, const Tuple& a, const Tuple& c)
   return result;
 }
 
-// One thread's share of a reduction: interleaved chains (long enough that multiply-adds fuse, several so that they
-// overlap), then a tree.
+// Reduces the elements of one thread by interleaved chains and then a tree. Multiply-adds fuse
+// within a chain, and several chains overlap.
 Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
   size_t chains = elements.size() >= 8 ? 4 : 1;
   SmallVector<Tuple> partial(elements.take_front(chains));
@@ -46,8 +46,9 @@ Tuple reduceRegisters(Combiner& combine, ArrayRef<Tuple> elements) {
   return partial[0];
 }
 
-// Butterflies over the lanes of `mask`. With `ordered`, a combiner sees the lower lane first, so that all lanes agree
-// bit for bit; without, the lowest lane has the same result.
+// Reduces over the lanes of `mask` by butterfly shuffles. With `ordered`, the combiner's first
+// argument is always that of the lower lane, so that all lanes get the same bits. Without it, the
+// lowest lane still gets these bits.
 Tuple reduceLanes(ThreadLowering& t, Combiner& combine, Tuple value, uint64_t mask, bool ordered) {
   for (int64_t bit = 1; bit < 32; bit *= 2) {
     if (!(mask & bit)) continue;
@@ -77,21 +78,22 @@ void defineTuples(ThreadLowering& t, ValueRange results, ArrayRef<Tuple> values)
     t.defineElements(result, llvm::map_to_vector(values, [&](const Tuple& tuple) { return tuple[i]; }));
 }
 
-// Custom combiners need not be symmetric to the bit. That matters where every lane's result is used; to shared memory
-// only the lowest lane's goes.
+// Returns true if lanes could get different bits: a custom combiner need not be symmetric to the
+// bit. If the result only goes to shared memory, order does not matter, because only the lowest
+// lane stores.
 bool needsOrder(tgpu::ReduceInWarpOp op) {
   return op.getKind() == tile::ReductionKind::custom &&
          !llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::LocalStoreOp>);
 }
 
-// Each line along the axis: what a thread has of it, then `meet` with other threads.
+// Reduces each line along the axis: first the registers of a thread, then `finish` across threads.
 template <class Op>
-void reduceLines(ThreadLowering& t, Op op, llvm::function_ref<Tuple(Combiner&, Tuple)> meet) {
+void reduceLines(ThreadLowering& t, Op op, llvm::function_ref<Tuple(Combiner&, Tuple)> finish) {
   Combiner combine(t, op.getCombiner());
   SmallVector<Tuple> elements = tuples(t, op.getSources()), reduced;
   for (const std::vector<int32_t>& group : reductionGroups(layoutOf(op.getSources()[0]), op.getAxis())) {
     SmallVector<Tuple> members = llvm::map_to_vector(group, [&](int32_t reg) { return elements[reg]; });
-    reduced.push_back(meet(combine, reduceRegisters(combine, members)));
+    reduced.push_back(finish(combine, reduceRegisters(combine, members)));
   }
   defineTuples(t, op.getResults(), reduced);
 }
@@ -108,8 +110,9 @@ LogicalResult lowerReduceInWarp(ThreadLowering& t, tgpu::ReduceInWarpOp op) {
   return success();
 }
 
-// A scan runs over the registers of one line in order of their coordinate, chunk by chunk: a chunk is what one pass
-// over all lanes of the axis covers. Within a chunk every lane scans its own neighbours, then lanes exchange totals.
+// Scans the registers of one line in the order of their coordinates, chunk by chunk. A chunk is
+// what one pass over all lanes of the axis covers. Within a chunk, each lane scans its contiguous
+// elements, then lanes exchange totals.
 class LineScan {
  public:
   LineScan(ThreadLowering& t, Combiner& combine, const LinearLayout& layout, int axis, bool reverse)
@@ -142,13 +145,13 @@ class LineScan {
   }
 
  private:
-  // Combines in the order of the tile: the scanned-before part is on the left, or on the right when scanning in
-  // reverse.
+  // Combines in the order of the tile: `before` is the left argument, or the right one in a reverse
+  // scan.
   Tuple ordered(const Tuple& before, const Tuple& element) {
     return reverse ? combine(element, before) : combine(before, element);
   }
 
-  // The position of this lane along the axis, in scan order.
+  // Returns the position of this lane along the axis, in scan order.
   Value position() {
     if (cachedPosition) return cachedPosition;
     Value field = arith::ShRUIOp::create(t.b, t.loc, t.threadId(), t.constant(firstBit));
@@ -161,12 +164,13 @@ class LineScan {
     return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::uge, position(), t.constant(n));
   }
 
-  // The value `distance` lanes earlier in scan order; anything where there is none.
+  // Returns the value `distance` lanes earlier in scan order, or an arbitrary value if there is no
+  // such lane.
   Tuple neighbour(const Tuple& value, int64_t distance) {
     return shuffle(t, value, distance << firstBit, reverse ? NVVM::ShflKind::down : NVVM::ShflKind::up);
   }
   Tuple fromLastLane(const Tuple& value) {
-    // Walk the axis bits: whoever is not at the end takes the value of the partner that is.
+    // For each bit of the axis, a lane that is not at the end takes the value of its partner.
     Tuple result = value;
     for (int bit = 0; bit < laneBits; ++bit) {
       int64_t mask = int64_t(1) << (firstBit + bit);
@@ -184,7 +188,8 @@ class LineScan {
   Value cachedPosition;
 };
 
-// Cuts a line (registers in order of their coordinate along the axis) into chunks of neighbours.
+// Splits a line (registers in the order of their coordinates along the axis) into chunks of
+// contiguous elements.
 SmallVector<SmallVector<int32_t>> chunksOf(const LinearLayout& layout, int axis, ArrayRef<int32_t> line) {
   SmallVector<SmallVector<int32_t>> chunks;
   int64_t expected = -1;

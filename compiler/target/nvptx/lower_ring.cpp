@@ -1,5 +1,6 @@
-// Rings: slots of shared memory that copies fill while others are read. PTX ISA: cp.async, and mbarrier where bulk copies
-// (bulk_fill.cpp) or tensor copies (tensor_fill.cpp) fill them.
+// Rings: slots of shared memory that copies fill while other slots are read. The copies are
+// cp.async, bulk copies (bulk_fill.cpp) or TMA copies (tensor_fill.cpp). Bulk and TMA copies signal
+// mbarriers. PTX ISA: cp.async, mbarrier.
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/shared_lifetime.h"
@@ -7,7 +8,7 @@
 #include "compiler/target/nvptx/bulk_fill.h"
 #include "compiler/target/nvptx/load_matrix.h"
 #include "compiler/target/nvptx/mbarrier.h"
-#include "compiler/target/nvptx/slot_factor.h"
+#include "compiler/target/nvptx/slot_operand.h"
 #include "compiler/target/nvptx/tensor_fill.h"
 #include "compiler/target/nvptx/tile_access.h"
 #include "mlir/Dialect/LLVMIR/NVVMDialect.h"
@@ -18,16 +19,16 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-void meet(ThreadLowering& t) {
+void syncCta(ThreadLowering& t) {
   NVVM::Barrier0Op::create(t.b, t.loc);
 }
 
-// Whether copies of each CTA of the cluster fill slots of all.
+// Returns true if the copies of each CTA fill slots of all CTAs of the cluster.
 bool isShared(ThreadLowering& t, tgpu::RingType ring) {
   return t.options.num_ctas > 1 && ring.getFill() == tgpu::RingFill::tensor;
 }
 
-// A ring's pieces are the addresses of its parts, and of its barriers where it has any.
+// The pieces of a ring are the addresses of its parts, then of its mbarriers if it has any.
 LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
   if (!op.getOffsets()) return op.emitOpError("has no offsets: run tgpu-allocate-shared first");
   Pieces places;
@@ -39,9 +40,9 @@ LogicalResult lowerRing(ThreadLowering& t, tgpu::RingOp op) {
   initMbarriers(t, places.back(), slots);
   if (isShared(t, op.getType())) {
     initMbarriers(t, places.back(), slots, slots, t.options.num_ctas - 1);
-    meetInCluster(t);
+    syncCluster(t);
   } else {
-    meet(t);
+    syncCta(t);
   }
   return success();
 }
@@ -51,7 +52,7 @@ Value slotOf(ThreadLowering& t, Value ring, Value slot, int64_t part) {
   return bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bufferBytes(type.part(part)));
 }
 
-// The copies of one position to a slot.
+// The cp.async copies that fill one slot.
 class SlotCopies {
  public:
   using Mover = TileAccess::Mover;
@@ -64,7 +65,7 @@ class SlotCopies {
   }
 
  private:
-  static constexpr int64_t kBytes = 16;  // of a copy
+  static constexpr int64_t kBytes = 16;  // bytes per copy
 
   ValueRange indicesOf(int64_t part) { return indices.slice(op.firstDim(part), op.shapeOf(part).size()); }
   TileAccess tileOf(int64_t part, Mover mover) {
@@ -73,8 +74,9 @@ class SlotCopies {
         mover};
   }
 
-  // Of tiles that all threads copy for each other: factors of products, most of which are inside. Null: all of them, or
-  // nobody asks.
+  // Returns a predicate that is true if the tiles of all parts are inside their views. Returns null
+  // if they are proved to be inside, or if a branch is not worthwhile. It is for rings that all
+  // threads read: they hold matmul operands, and most of those tiles are inside.
   Value areInside() {
     Value all;
     if (op.getRing().getType().getFill() != tgpu::RingFill::async || op->hasAttr(kSeldomAttr)) return all;
@@ -83,7 +85,8 @@ class SlotCopies {
     return all;
   }
 
-  // Chunks at edges take more instructions than copies do.
+  // Branches on `inside`, because the masks of chunks at edges take more instructions than the
+  // copies.
   LogicalResult startWhere(Value inside) {
     auto branch = scf::IfOp::create(t.b, t.loc, inside, /*withElseRegion=*/true);
     OpBuilder::InsertionGuard guard(t.b);
@@ -99,14 +102,14 @@ class SlotCopies {
     return success();
   }
 
-  // cp.async fills up with zeros what lies outside of the view.
+  // Copies one part. cp.async writes zeros for bytes outside of the view.
   LogicalResult copyPart(int64_t part, Mover mover) {
     Value slot = slotOf(t, op.getRing(), op.getSlot(), part);
     TileAccess from = tileOf(part, mover);
     BufferAccess to(t, op.getRing().getType().part(part), slot, op.tileOf(part));
     if (from.chunk * from.bytes() != kBytes || to.chunk != from.chunk)
-      return op.emitOpError("copies ") << kBytes << " bytes at a time, but a thread's neighbouring elements are "
-                                       << std::min(from.chunk, to.chunk) * from.bytes() << " bytes";
+      return op.emitOpError("expected ") << kBytes << " contiguous bytes per thread, got "
+                                         << std::min(from.chunk, to.chunk) * from.bytes();
     for (int64_t reg = 0; reg < from.registers(); reg += from.chunk) {
       Value bytes = from.bytesInside(reg);
       Value target = sharedAddress(t, to.pointer(reg));
@@ -145,14 +148,15 @@ LogicalResult lowerRingAwait(ThreadLowering& t, tgpu::RingAwaitOp op) {
     return success();
   }
   inlinePtx(t, {}, {}, "cp.async.wait_group " + std::to_string(*op.getPending()) + ";", "~{memory}");
-  if (op.getForWgmma()) showToAsyncProxy(t);
-  if (ring.getFill() == tgpu::RingFill::async) meet(t);
+  if (op.getForWgmma()) fenceAsyncProxy(t);
+  if (ring.getFill() == tgpu::RingFill::async) syncCta(t);
   return success();
 }
 
-// Whether warps may meet in memory there: what it writes, or what the kernel writes somewhere and it reads. Nothing writes what
-// a ring is filled from.
-bool mayMeetInMemory(Operation* op) {
+// Returns true if warps may exchange data through global memory in this op: it writes global
+// memory, or it reads memory that the kernel writes somewhere. Ring fills never do, because the
+// kernel does not write the memory that they read.
+bool mayCommunicateThroughMemory(Operation* op) {
   if (isa<tgpu::RingFillOp>(op)) return false;
   const FailureOr<MemoryAccesses> accesses = memoryAccesses(op);
   auto kernel = op->getParentOfType<func::FuncOp>();
@@ -166,9 +170,12 @@ bool mayMeetInMemory(Operation* op) {
          });
 }
 
-// The slot of the turn that a release is of, whose warps meet nowhere but at rings, and whose products start and end behind it:
-// there warps need not wait for each other, only the one that fills for those that have read. Null for others.
-Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
+// Returns the slot of an iteration whose warps need not wait for each other at its release. Then
+// only the warp that fills waits, for the warps that have read. Returns null for other loops. The
+// conditions are:
+// - The warps of the loop exchange data at this ring only.
+// - The wgmmas of an iteration start after its release.
+Value slotOfIndependentWarps(tgpu::RingReleaseOp release) {
   auto loop = dyn_cast<scf::ForOp>(release->getParentOp());
   if (!loop) return {};
   Value slot;
@@ -179,7 +186,7 @@ Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
     if (auto await = dyn_cast<tgpu::RingAwaitOp>(op); await && await->isBeforeInBlock(release)) slot = await.getSlot();
   }
   loop.getBody()->walk([&](Operation* op) {
-    alone &= !mayMeetInMemory(op);
+    alone &= !mayCommunicateThroughMemory(op);
     if (op->getDialect() != release->getDialect()) return;
     if (isa<tgpu::RingReleaseOp, tgpu::RingFillOp, tgpu::RingAwaitOp>(op))
       alone &= op->getOperand(0) == release.getRing();
@@ -190,10 +197,11 @@ Value slotOfLooseTurn(tgpu::RingReleaseOp release) {
   return alone ? slot : Value();
 }
 
-// A hardware barrier of each slot, at which the filling warp, the first, waits until all have come. Others come and go on, at most as many turns
-// ahead as there are slots filled: a barrier is over before it is another turn's. Their numbers are constants: a CTA has all that a
-// number in a register could be.
-void letFill(ThreadLowering& t, Value slot, int64_t slots) {
+// Lets the filling warp, warp 0, wait at a hardware barrier of the slot until all warps have
+// arrived. The others arrive and continue. They can be ahead by at most the number of filled slots,
+// so a barrier completes before another iteration uses it. Barrier numbers are constants: with a
+// number in a register, a CTA would occupy every barrier that it could name.
+void syncFillingWarp(ThreadLowering& t, Value slot, int64_t slots) {
   Value fills =
       arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, t.threadInCta(), t.constant(program::kWarpThreads));
   Value goes = arith::XOrIOp::create(t.b, t.loc, fills, t.constant(1, 1));
@@ -206,13 +214,15 @@ void letFill(ThreadLowering& t, Value slot, int64_t slots) {
   }
 }
 
-// Behind the meeting of this CTA: the slot before the one at work is free here, and the filling thread waits until it is in the
-// others. It is as many times free before as the slot at work was filled: in turn 0 the last slot is, which nothing has filled.
+// Waits until the other CTAs have released the slot before the current one. The threads of this CTA
+// have synchronised, so it is free here. The filling thread arrives in the other CTAs, then waits
+// for their arrivals. This phase has the number, and thus the parity, of the current slot's fill:
+// in iteration 0, the last slot is released, which nothing has filled yet.
 LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   tgpu::RingAwaitOp await;
   for (auto other : op->getBlock()->getOps<tgpu::RingAwaitOp>())
     if (other.getRing() == op.getRing() && other->isBeforeInBlock(op)) await = other;
-  if (!await) return op.emitOpError("has no await before it, whose slot and parity a cluster's CTAs go by");
+  if (!await) return op.emitOpError("expected a tgpu.ring_await of this ring before it in its block");
   const int64_t slots = op.getRing().getType().getSlots();
   inThreadsBelow(t, t.constant(1), [&] {
     Value slot = t.scalar(await.getSlot());
@@ -227,28 +237,30 @@ LogicalResult awaitOthers(ThreadLowering& t, tgpu::RingReleaseOp op) {
   return success();
 }
 
-// What tensor copies fill is read by wgmma, which is of their proxy, and waited for.
+// Slots that TMA copies fill need no fence: only wgmma reads them, through the same proxy, and its
+// reads are complete.
 LogicalResult lowerRingRelease(ThreadLowering& t, tgpu::RingReleaseOp op) {
-  constexpr int64_t kBarriers = 16;  // of a CTA; the first one is that of all
+  constexpr int64_t kBarriers = 16;  // hardware barriers per CTA; number 0 synchronises all threads
   const tgpu::RingType ring = op.getRing().getType();
   if (isShared(t, ring) && op->hasAttr(kEmptiedAttr)) {
-    meetInCluster(t);
+    syncCluster(t);
     return success();
   }
   if (ring.getFill() == tgpu::RingFill::tensor) {
-    const Value slot = ring.getSlots() < kBarriers ? slotOfLooseTurn(op) : Value();
+    const Value slot = ring.getSlots() < kBarriers ? slotOfIndependentWarps(op) : Value();
     if (slot)
-      letFill(t, slot, ring.getSlots());
+      syncFillingWarp(t, slot, ring.getSlots());
     else
-      meet(t);
+      syncCta(t);
     return isShared(t, ring) ? awaitOthers(t, op) : success();
   }
-  showToAsyncProxy(t);
-  meet(t);
+  fenceAsyncProxy(t);
+  syncCta(t);
   return success();
 }
 
-// Whether the elements of a chunk come before the limit, which is a multiple of 16 bytes: a chunk lies on one side.
+// Tests whether a chunk is before the limit of a ring_read. The limit is a multiple of 16 bytes, so
+// no chunk straddles it.
 class Limit {
  public:
   Limit(ThreadLowering& t, tgpu::RingReadOp op, const BufferAccess& access) : t(t), access(access) {
@@ -275,8 +287,8 @@ class Limit {
 LogicalResult lowerRingRead(ThreadLowering& t, tgpu::RingReadOp op) {
   auto tile = cast<RankedTensorType>(op.getType());
   if (op.getRing().getType().getFill() == tgpu::RingFill::tensor)
-    return op.emitOpError("is of a ring that tgpu.wgmma alone may read: tensor copies fill it");
-  if (factorInSlot(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::WgmmaOp>)) return success();
+    return op.emitOpError("expected a ring that bulk copies or cp.async fill; only tgpu.wgmma reads TMA copies");
+  if (operandInSlot(op) && llvm::all_of(op->getUsers(), llvm::IsaPred<tgpu::WgmmaOp>)) return success();
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPart());
   const ArrayRef<int64_t> begin = op.getBegin().value_or(ArrayRef<int64_t>());
   Value slot = slotOf(t, op.getRing(), op.getSlot(), op.getPart());

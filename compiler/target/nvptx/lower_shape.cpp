@@ -1,4 +1,5 @@
-// Creation and shape: constants, splats, ranges; everything that renames registers, or has lanes exchange them.
+// Ops that create tiles (constants, splats, ranges), and shape ops, which rename registers or
+// shuffle them between lanes.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/target/nvptx/shuffle.h"
@@ -43,7 +44,8 @@ LogicalResult lowerMakeRange(ThreadLowering& t, tile::MakeRangeOp op) {
   return success();
 }
 
-// Result register r is source register sources[r]; whole pieces are passed on where they correspond.
+// Defines result register r as source register sources[r]. A piece that equals a source piece is
+// reused.
 LogicalResult renameRegisters(ThreadLowering& t, Operation* op) {
   Value source = op->getOperand(0), result = op->getResult(0);
   std::optional<SmallVector<int32_t>> sources = shapeOpSources(op);
@@ -61,7 +63,9 @@ LogicalResult lowerRename(ThreadLowering& t, Op op) {
   return renameRegisters(t, op);
 }
 
-// Where bits of registers and lanes change places: a register and its other half are for this lane and for the other one.
+// Renames registers, or shuffles them if a register bit and a lane bit change places. Of two
+// registers that differ in that bit, a lane then keeps one and exchanges the other with its partner
+// lane.
 LogicalResult lowerConversion(ThreadLowering& t, tgpu::ConvertLayoutOp op) {
   const std::optional<BitSwap> bits = bitSwap(layoutOf(op.getSource()), layoutOf(op.getResult()));
   if (!bits) return renameRegisters(t, op);

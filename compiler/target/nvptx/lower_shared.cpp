@@ -1,4 +1,4 @@
-// Shared memory: buffers, tiles in and out of them, of this CTA and of the cluster, and barriers.
+// Shared memory: buffers, loads and stores of tiles in this CTA and in the cluster, and barriers.
 #include "compiler/analysis/effects.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/dialect/layout_attr.h"
@@ -38,14 +38,15 @@ LogicalResult lowerLocalStore(ThreadLowering& t, tgpu::LocalStoreOp op) {
   return success();
 }
 
-// This buffer in another CTA of the cluster.
+// Returns the address of this buffer in another CTA of the cluster.
 Value inCta(ThreadLowering& t, Value buffer, Value rank) {
   constexpr unsigned kClusterSpace = 7;
   auto type = LLVM::LLVMPointerType::get(t.b.getContext(), kClusterSpace);
   return NVVM::MapaOp::create(t.b, t.loc, type, buffer, rank);
 }
 
-// Lanes that hold the same values serve different CTAs, if there are as many; otherwise the owner serves all.
+// If at least num_ctas lanes hold the same values, each of them serves another CTA. Otherwise the
+// owner serves all CTAs.
 LogicalResult lowerRemoteStore(ThreadLowering& t, tgpu::RemoteStoreOp op) {
   auto tile = cast<RankedTensorType>(op.getValue().getType());
   SmallVector<Value> elements = t.elements(op.getValue());
@@ -85,7 +86,7 @@ LogicalResult lowerLocalLoad(ThreadLowering& t, tgpu::LocalLoadOp op) {
 }
 
 LogicalResult lowerBarrier(ThreadLowering& t, tgpu::BarrierOp op) {
-  if (fencesProxies(op)) showToAsyncProxy(t);
+  if (fencesProxies(op)) fenceAsyncProxy(t);
   NVVM::Barrier0Op::create(t.b, t.loc);
   return success();
 }

@@ -1,5 +1,6 @@
-// Copies of whole tiles from swizzled shared memory to a view (PTX ISA: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor, bulk async-groups; sm_90 and later), by one
-// thread, in a cluster one of each CTA. A copy takes all rows of one panel; what lies outside of the view is dropped.
+// TMA copies from swizzled shared memory to a view (PTX ISA: cp.async.bulk.tensor,
+// cp.reduce.async.bulk.tensor, bulk async-groups; sm_90 and later). One thread of each CTA starts
+// them. A copy moves all rows of one panel. Elements outside of the view are dropped.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/target/nvptx/mbarrier.h"
 #include "compiler/target/nvptx/memory_access.h"

@@ -1,5 +1,5 @@
-// load_tile, store_tile, prefetch_tile, view_ptr and slice. Where and under which masks memory is touched is TileAccess's
-// business.
+// load_tile, store_tile, prefetch_tile, view_ptr, slice and alignment_offset. TileAccess computes
+// addresses and masks.
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/target/nvptx/slice_bounds.h"
 #include "compiler/target/nvptx/tile_access.h"
@@ -16,8 +16,9 @@ SmallVector<Value> loadScalar(TileAccess& access, Value pad, AccessHints hints) 
                       {pad}, hints);
 }
 
-// A tile's elements on their way out of a branch: two or four narrow ones are one word. Separate elements would be
-// taken out of their words at the branch, which waits for the load there instead of where its values are used.
+// Packs two or four narrow elements into one word, as the result of a branch. As separate results,
+// elements would be extracted from their words at the branch, and the code would wait for the load
+// there instead of at the first use.
 class Words {
  public:
   Words(ThreadLowering& t, Type element, int64_t chunk) : t(t), element(element) {
@@ -49,7 +50,7 @@ class Words {
   Type element;
 };
 
-// Reads the straddling chunks element by element into `loaded`.
+// Loads the straddling chunks, element by element, into `loaded`.
 void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
   ThreadLowering& t = access.t;
   Words words(t, access.element, access.chunk);
@@ -86,7 +87,7 @@ void loadStraddling(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pa
   loaded = words.elements(tail.getResults());
 }
 
-// What becomes of a store's elements.
+// Writes elements of a store: stores them, or adds them to memory.
 struct Writing {
   AccessHints hints;
   bool adds;
@@ -117,7 +118,7 @@ void storeStraddling(TileAccess& access, ArrayRef<Value> elements, Value owner, 
   }
 }
 
-// Reads the chunk that the row begins in element by element into `loaded`.
+// Loads the chunk in which the row begins, element by element, into `loaded`.
 void loadBegin(TileAccess& access, SmallVectorImpl<Value>& loaded, Value pad, AccessHints hints) {
   ThreadLowering& t = access.t;
   Words words(t, access.element, access.chunk);
@@ -159,7 +160,7 @@ void storeTile(TileAccess& access, ArrayRef<Value> elements, const Writing& writ
   if (access.mayStraddle()) storeStraddling(access, elements, owner, write);
 }
 
-// Whether the next iteration of a loop is the first to use what is loaded.
+// Returns true if a loop carries the loaded tile to its next iteration.
 bool isCarried(tile::LoadTileOp op) {
   return llvm::any_of(op->getUsers(), llvm::IsaPred<scf::YieldOp>);
 }
@@ -170,7 +171,7 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
       tile::alignmentOffsetAligns(op.getAlignmentOffset(), op.getView(), op.getIndices(), op.getTileShape());
   TileAccess access(t, op.getView(), op.getIndices(), op.getTileShape(), tensor, op.getAlignmentOffset(),
                     aligns ? TileAccess::OffsetKind::aligns : TileAccess::OffsetKind::unknown);
-  // What is moved in less than whole vectors is limited by its instructions.
+  // Narrow loads are limited by their instructions, not by L2: `large` would only add more.
   const bool whole = access.chunk * access.bytes() == tile::kVectorBytes;
   const tile::EvictHint evict =
       op.getEvict() == tile::EvictHint::large && !whole ? tile::EvictHint::normal : op.getEvict();
@@ -181,7 +182,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
     t.define(op, Pieces(loadScalar(access, pad, hints)));
     return success();
   }
-  // A word that all lanes load alike would be moved to a uniform register right away, which waits for it.
+  // ptxas would move a word that is equal in all lanes to a uniform register at once, and wait for
+  // its load there. A pad that is not known to be uniform prevents this.
   if (isCarried(op) && access.chunk == 1 && access.element.isF32() && matchPattern(pad, m_PosZeroFloat()))
     pad = t.bitcast(t.opaqueLaneZero(), access.element);
   SmallVector<Value> pads(access.chunk, pad), loaded;
@@ -194,8 +196,8 @@ LogicalResult lowerLoadTile(ThreadLowering& t, tile::LoadTileOp op) {
   return success();
 }
 
-// Rows of another tensor than the alignment offset's are as far from a vector's begin, or not: that is one branch for
-// all threads.
+// The row may belong to another tensor than the alignment offset. A uniform branch then tests
+// whether the offset aligns this row too, and otherwise stores single elements.
 LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   auto tensor = dyn_cast<RankedTensorType>(op.getValue().getType());
   auto accessAs = [&](TileAccess::OffsetKind kind) {
@@ -222,7 +224,8 @@ LogicalResult lowerStoreTile(ThreadLowering& t, tile::StoreTileOp op) {
   return success();
 }
 
-// One instruction per line of 128 bytes: every eighth lane of a layout in which lanes follow each other by 16 bytes.
+// Issues one prefetch per line of 128 bytes, from every eighth lane of a layout in which each lane
+// holds 16 bytes.
 LogicalResult lowerPrefetchTile(ThreadLowering& t, tile::PrefetchTileOp op) {
   constexpr int64_t kLanesPerLine = 8;
   SmallVector<int64_t> shape = tile::resultShape(op.getTileShape());

@@ -1,15 +1,17 @@
-// Products of warpgroups: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions"; sm_90a.
+// Matmuls by wgmma and their waits. PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions";
+// sm_90a.
 //
-// One block of assembly makes a product: nothing comes between the fence, the instructions and their commit. Sums are tied to
-// the registers they come in, also where they are waited for, so that what reads them stays behind.
+// One block of inline assembly holds the fence, the wgmma instructions and their commit, so that
+// nothing is scheduled between them. The accumulator is a tied operand of this block and of the
+// wait: it stays in its registers, and code that reads it stays after the wait.
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/layout/dot_layout.h"
 #include "compiler/layout/wgmma_descriptor.h"
 #include "compiler/target/nvptx/buffer_access.h"
-#include "compiler/target/nvptx/held.h"
+#include "compiler/target/nvptx/dot_fragments.h"
 #include "compiler/target/nvptx/memory_access.h"
 #include "compiler/target/nvptx/shuffle.h"
-#include "compiler/target/nvptx/slot_factor.h"
+#include "compiler/target/nvptx/slot_operand.h"
 #include "mlir/IR/Matchers.h"
 
 using namespace mlir;
@@ -17,32 +19,34 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Assembly that changes sums in their registers, which are its first operands, or makes them: `fresh`.
-class SumsAssembly {
+// Inline assembly that updates accumulator registers in place. They are its first operands. With
+// `fresh`, it only writes them.
+class AccumulatorAssembly {
  public:
-  SumsAssembly(ThreadLowering& t, ArrayRef<Value> sums, bool fresh = false)
-      : t(t), type(sums.front().getType()), sums(sums.size()), fresh(fresh) {
-    if (!fresh) llvm::append_range(operands, sums);
+  AccumulatorAssembly(ThreadLowering& t, ArrayRef<Value> acc, bool fresh = false)
+      : t(t), type(acc.front().getType()), count(acc.size()), fresh(fresh) {
+    if (!fresh) llvm::append_range(operands, acc);
   }
 
-  // Of sums: f32 or i32.
+  // Returns the constraint of an accumulator register, f32 or i32.
   const char* constraint() const { return type.isInteger() ? "r" : "f"; }
   std::string operand(Value value, StringRef constraint) {
     operands.push_back(value);
     constraints += "," + constraint.str();
-    return "$" + std::to_string(operands.size() - 1 + sums);
+    return "$" + std::to_string(operands.size() - 1 + count);
   }
   void line(const std::string& text) { lines += text + ";\n"; }
   SmallVector<Value> emit() {
     std::string all, tied;
-    for (size_t i = 0; i < sums; ++i) {
-      all += std::string(i ? "," : "") + (fresh ? "=&" : "=") + constraint();  // made while factors are read
+    for (size_t i = 0; i < count; ++i) {
+      // &: a fresh accumulator is written while operands are still read.
+      all += std::string(i ? "," : "") + (fresh ? "=&" : "=") + constraint();
       if (!fresh) tied += "," + std::to_string(i);
     }
-    Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(sums, type));
+    Type result = LLVM::LLVMStructType::getLiteral(t.b.getContext(), SmallVector<Type>(count, type));
     Value changed = inlinePtx(t, result, operands, lines, all + tied + constraints + ",~{memory}");
     SmallVector<Value> results;
-    for (size_t i = 0; i < sums; ++i) results.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, changed, int64_t(i)));
+    for (size_t i = 0; i < count; ++i) results.push_back(LLVM::ExtractValueOp::create(t.b, t.loc, changed, int64_t(i)));
     return results;
   }
 
@@ -50,25 +54,25 @@ class SumsAssembly {
   ThreadLowering& t;
   Type type;
   SmallVector<Value> operands;
-  size_t sums;
+  size_t count;  // accumulator registers
   bool fresh;
   std::string lines, constraints;
 };
 
-// A part of the slot as an instruction's factor.
-class SlotFactor {
+// A part of a slot as an operand of wgmma.
+class SlotOperand {
  public:
-  static constexpr int64_t kMostAddress = 0x3fff;  // of a descriptor, in units of 16 bytes
+  static constexpr int64_t kMostAddress = 0x3fff;  // largest address in a descriptor, in units of 16 bytes
 
-  SlotFactor(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part, bool transposed)
+  SlotOperand(ThreadLowering& t, TypedValue<tgpu::RingType> ring, Value slot, uint32_t part, bool transposed)
       : t(t), factor(factorOf(ring.getType().part(part), transposed)) {
     const int64_t bytes = bufferBytes(ring.getType().part(part));
     address = sharedAddress(t, bufferPart(t, t.pieces(ring)[part], t.scalar(slot), bytes));
   }
-  // From here on: as many rows for each warpgroup. Warps of a group are one to ptxas, which keeps descriptors once for a warp
-  // if their number is shuffled.
+  // Advances the address by `rows` rows per warp group. The group's number is shuffled: ptxas then
+  // knows that it is uniform in a warp, and keeps descriptors once per warp.
   void moveToRowsOfGroup(int64_t rows) {
-    constexpr int64_t kGroupBits = 7;  // of a thread's number, within a group
+    constexpr int64_t kGroupBits = 7;  // bits of a thread's number inside a warp group
     Value group = arith::ShRUIOp::create(t.b, t.loc, t.threadInCta(), t.constant(kGroupBits));
     group = fromFirstOf(t, group, program::kWarpThreads - 1);
     Value bytes = arith::MulIOp::create(t.b, t.loc, group, t.constant(factor.offset(rows, 0)));
@@ -77,7 +81,8 @@ class SlotFactor {
   Value descriptor(int64_t row, int64_t k) {
     if (!first) {
       Value place = arith::ShRUIOp::create(t.b, t.loc, address, t.constant(4));
-      // In a cluster, a CTA's addresses tell whose they are in bits that descriptors have for something else.
+      // In a cluster, addresses contain the CTA's rank in bits that descriptors use for something
+      // else.
       if (t.options.num_ctas > 1) place = arith::AndIOp::create(t.b, t.loc, place, t.constant(kMostAddress));
       place = arith::ExtUIOp::create(t.b, t.loc, t.b.getI64Type(), place);
       first = arith::OrIOp::create(t.b, t.loc, place, t.constant(static_cast<int64_t>(factor.descriptor()), 64));
@@ -95,14 +100,15 @@ class SlotFactor {
   Value address, first;
 };
 
-// Registers of the sums in the order of an instruction's, of the 64 rows that begin at `row`.
+// Appends the accumulator registers of the 64 rows from `row`, in the order of the instruction's
+// operands.
 void addRegisters(const LinearLayout& layout, int64_t row, SmallVectorImpl<int64_t>& registers) {
   for (int64_t column = 0; column < layout.shape()[1]; column += kMmaN)
     for (int64_t down : {0, 8})
       for (int64_t right : {0, 1}) registers.push_back(*layout.registerAt({row + down, column + right}));
 }
 
-// As an instruction names the type of a factor.
+// Returns the name of an operand's type in the instruction.
 StringRef typeName(Type element, TypeAttr format) {
   if (format) return isa<Float8E5M2Type>(format.getValue()) ? "e5m2" : "e4m3";
   if (element.isInteger(8)) return "s8";
@@ -121,14 +127,14 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   const LinearLayout layout = layoutOf(op.getSums());
   const tgpu::MemDescType part = op.getRing().getType().part(op.getPartB());
   const Type element = part.getElementType();
-  const bool wide = element.getIntOrFloatBitWidth() == 16, whole = element.isInteger(8) && !op.getFormatB();
-  if (!wide && op.getA() && !factorInSlot(op.getA()))
-    return op.emitOpError("multiplies numbers of 8 and 32 bits from shared memory only");
+  const bool wide = element.getIntOrFloatBitWidth() == 16, integer = element.isInteger(8) && !op.getFormatB();
+  if (!wide && op.getA() && !operandInSlot(op.getA()))
+    return op.emitOpError("expected operand a in shared memory: registers hold 16-bit elements only");
   const int64_t n = layout.shape()[1], depth = part.getShape()[op.getPermutedB() ? 1 : 0];
   const int64_t groups = layout.warps() / kGroupWarps,
                 powerOfTwo = (layout.shape()[0] & -layout.shape()[0]) / layout.ctas();
 
-  SmallVector<int64_t> blocks, registers;  // of 64 rows
+  SmallVector<int64_t> blocks, registers;  // first rows of blocks of 64 rows; accumulator registers
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
     const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
     if (at[0] % kWgmmaM != 0 || at[1] != 0) continue;
@@ -136,16 +142,17 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
     addRegisters(layout, at[0], registers);
   }
   const SmallVector<Value> elements = t.elements(op.getSums());
-  // Zeros are not put into registers while products are under way, which ptxas would wait for.
+  // A zero accumulator is not passed in registers: ptxas would wait for wgmmas in flight before it
+  // writes them.
   const bool fresh = matchPattern(op.getSums(), m_PosZeroFloat()) || matchPattern(op.getSums(), m_Zero());
-  SumsAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
+  AccumulatorAssembly assembly(t, llvm::map_to_vector(registers, [&](int64_t reg) { return elements[reg]; }), fresh);
 
-  SlotFactor b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
-  std::optional<SlotFactor> a;
-  std::optional<Held> held;
+  SlotOperand b(t, op.getRing(), op.getSlot(), op.getPartB(), !op.getPermutedB());
+  std::optional<SlotOperand> a;
+  std::optional<TileElements> held;
   if (op.getPartA())
     a.emplace(t, op.getRing(), op.getSlot(), *op.getPartA(), op.getPermutedA());
-  else if (auto read = factorInSlot(op.getA()))
+  else if (auto read = operandInSlot(op.getA()))
     a.emplace(t, read.getRing(), read.getSlot(), read.getPart(), /*transposed=*/false);
   if (a) {
     if (groups > 1) a->moveToRowsOfGroup(powerOfTwo / groups);
@@ -154,7 +161,7 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   }
   const int64_t step = kMmaBytes / sharedElementBytes(element);
   const std::string opcode =
-      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) + (whole ? ".s32." : ".f32.") +
+      ("wgmma.mma_async.sync.aligned.m64n" + Twine(n) + "k" + Twine(step) + (integer ? ".s32." : ".f32.") +
        typeName(element, op.getFormatAAttr()) + "." + typeName(element, op.getFormatBAttr()) + " ")
           .str();
   const std::string adds = assembly.operand(t.constant(1, 1), "b"),
@@ -171,10 +178,10 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
           factors += (factors.empty() ? "{" : ", ") + assembly.operand(pair, "r");
         factors += "}";
       }
-      const int64_t sums = n / 2;  // of a thread, 64 n for 128 threads
-      assembly.line(opcode + operandsFrom(number * sums, sums) + ", " + factors + ", " +
+      const int64_t count = n / 2;  // accumulator registers per thread: 64 n elements, 128 threads
+      assembly.line(opcode + operandsFrom(number * count, count) + ", " + factors + ", " +
                     assembly.operand(b.descriptor(0, k), "l") + ", " + (k == 0 ? begins : adds) +
-                    (whole ? "" : ", 1, 1") + (wide ? transposed + ", " + b.transposed() : ""));
+                    (integer ? "" : ", 1, 1") + (wide ? transposed + ", " + b.transposed() : ""));
     }
   assembly.line("wgmma.commit_group.sync.aligned");
   SmallVector<Value> results(elements.size());
@@ -183,10 +190,11 @@ LogicalResult lowerWgmma(ThreadLowering& t, tgpu::WgmmaOp op) {
   return success();
 }
 
-// Registers that the tensor cores read for a product under way keep what they hold until it is waited for.
-void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, SumsAssembly& assembly) {
-  if (!product.getA() || factorInSlot(product.getA())) return;
-  const Held held(t, product.getA());
+// Makes the registers of operand A inputs of the wait, so that they keep their values while a wgmma
+// in flight reads them.
+void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, AccumulatorAssembly& assembly) {
+  if (!product.getA() || operandInSlot(product.getA())) return;
+  const TileElements held(t, product.getA());
   const LinearLayout& layout = held.layout;
   for (int64_t reg = 0; reg < layout.registers(); ++reg) {
     const LinearLayout::Coordinates at = layout.coordinates({reg, 0, 0, 0});
@@ -195,10 +203,12 @@ void keepRows(ThreadLowering& t, tgpu::WgmmaOp product, SumsAssembly& assembly) 
   }
 }
 
-// What is to be computed while products are under way, in front of the wait, as rows' maxima and sums for the next turn: ptxas moves
-// a wait, which it sees no operands of, up to the products. It moves none over a branch, and here is one that depends on these numbers:
-// no arithmetic makes a NaN with these bits, and a nap would be harmless.
-void stayBehind(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
+// Keeps computations before the wait that overlap with wgmmas in flight. Examples are the row
+// maxima and row sums that a loop carries to its next iteration. A wait has no operands that ptxas
+// sees, so ptxas would move it up to the wgmma. It moves no wait across a branch. The branch here
+// depends on the carried values. It is never taken, as no arithmetic makes a NaN with these bits,
+// and a sleep would be harmless.
+void keepBeforeWait(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) {
   constexpr int64_t kMostRegisters = 4, kNoNumber = 0x7fbadbad;
   Value all;
   for (Value carried : op->getBlock()->getTerminator()->getOperands()) {
@@ -218,8 +228,8 @@ void stayBehind(ThreadLowering& t, tgpu::WgmmaOp product, tgpu::WgmmaWaitOp op) 
 LogicalResult lowerWait(ThreadLowering& t, tgpu::WgmmaWaitOp op) {
   auto product = op.getSums().getDefiningOp<tgpu::WgmmaOp>();
   const bool later = product && product->getNextNode() != op;
-  if (later) stayBehind(t, product, op);
-  SumsAssembly assembly(t, t.elements(op.getSums()));
+  if (later) keepBeforeWait(t, product, op);
+  AccumulatorAssembly assembly(t, t.elements(op.getSums()));
   if (later) keepRows(t, product, assembly);
   assembly.line("wgmma.wait_group.sync.aligned " + std::to_string(op.getPending()));
   t.defineElements(op, assembly.emit());

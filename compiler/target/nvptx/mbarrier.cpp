@@ -18,7 +18,7 @@ LogicalResult lowerInitMbarriers(ThreadLowering& t, tgpu::InitMbarriersOp op) {
 
 }  // namespace
 
-void showToAsyncProxy(ThreadLowering& t) {
+void fenceAsyncProxy(ThreadLowering& t) {
   inlinePtx(t, {}, {}, "fence.proxy.async.shared::cta;", "~{memory}");
 }
 
@@ -28,8 +28,8 @@ void initMbarriers(ThreadLowering& t, Value barriers, int64_t count, int64_t fir
     if (first) number = arith::AddIOp::create(t.b, t.loc, number, t.constant(first));
     Value mbarrier = mbarrierAddress(t, barriers, number);
     inlinePtx(t, {}, mbarrier, "mbarrier.init.shared::cta.b64 [$0], " + std::to_string(arrivals) + ";", "r,~{memory}");
-    // Copies see it through another proxy, exchanges come from other CTAs.
-    showToAsyncProxy(t);
+    // Copies access the mbarrier through the async proxy, and exchanges arrive from other CTAs.
+    fenceAsyncProxy(t);
     if (t.options.num_ctas > 1) inlinePtx(t, {}, {}, "fence.mbarrier_init.release.cluster;", "~{memory}");
   });
 }
@@ -42,7 +42,7 @@ void arriveInOthers(ThreadLowering& t, Value mbarrier) {
   }
 }
 
-void meetInCluster(ThreadLowering& t) {
+void syncCluster(ThreadLowering& t) {
   inlinePtx(t, {}, {}, "barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;", "~{memory}");
 }
 

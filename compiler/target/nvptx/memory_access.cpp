@@ -1,6 +1,6 @@
-// Unpredicated accesses without hints are LLVM loads and stores, which LLVM may reorder and merge by its own rules. The
-// others are inline PTX: LLVM has no predicated access, and a branch around every vector would cut the straight line of
-// loads.
+// Unpredicated accesses without hints are LLVM loads and stores, which LLVM may reorder and merge
+// by its own rules. Other accesses are inline PTX. LLVM has no predicated access, and a branch
+// around every vector would split the basic block of loads.
 #include "compiler/target/nvptx/memory_access.h"
 
 using namespace mlir;
@@ -8,7 +8,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// An access in machine words: 16 bytes are v4.b32 (or v2.b64), 8 bytes v2.b32, then single words.
+// The words of an access: 16 bytes are v4.b32 (or v2.b64), 8 bytes v2.b32, fewer bytes one word.
 struct Words {
   int count;
   int bytes;
@@ -59,7 +59,7 @@ std::string registerList(int first, int count) {
   return count > 1 ? "{" + text + "}" : text;
 }
 
-// The elements of one register word, first element lowest.
+// Appends the elements of one register word, the lowest first.
 void unpackWord(ThreadLowering& t, Value word, Type element, int64_t perWord, SmallVectorImpl<Value>& elements) {
   unsigned bits = element.getIntOrFloatBitWidth();
   if (bits < 8) {  // i1 in a byte
@@ -121,11 +121,12 @@ void plainStore(ThreadLowering& t, Value pointer, ArrayRef<Value> elements) {
 }  // namespace
 
 Value cachePolicy(ThreadLowering& t, Value view, tile::EvictHint evict) {
-  // What createpolicy.fractional gives for all of an access, on sm_80 to sm_120 alike; made by the instruction it would
-  // be five more in front of a kernel's first load.
+  // The policies that createpolicy.fractional returns for whole accesses, equal on sm_80 to sm_120.
+  // The instruction itself would add five more before a kernel's first load.
   constexpr int64_t kFirst = 0x12f0000000000000, kNormal = 0x16f0000000000000, kLast = 0x14f0000000000000;
-  // Of a kernel that reads less than the cache holds the results had better stay there: 62 MiB of logits took an H200
-  // 42 us without a policy and 45 with this one.
+  // EvictHint::large applies to views larger than L2 (GpuArch::large_bytes). If a kernel reads less
+  // than L2 holds, its results should stay there: 62 MiB of logits took 42 us without a policy and
+  // 45 us with it on an H200.
   if (evict == tile::EvictHint::normal) return {};
   if (evict != tile::EvictHint::large) return t.constant(evict == tile::EvictHint::first ? kFirst : kLast, 64);
   auto type = cast<tile::ViewType>(view.getType());
@@ -167,7 +168,8 @@ SmallVector<Value> loadElements(ThreadLowering& t, Value pointer, Type element, 
   int64_t perWord = words.bytes / bytes;
   Type word = registerType(t, words.bytes);
 
-  // Early-clobbered outputs $0.., then the address, the policy, the predicate, the values where it is false.
+  // Operands: early-clobber outputs $0 and up, the address, the policy, the predicate, and the
+  // values if it is false.
   std::string text, constraints;
   bool shared = isShared(pointer);
   SmallVector<Value> operands{shared ? sharedAddress(t, pointer) : pointer};

@@ -1,50 +1,55 @@
-// One access of one thread to memory: up to 16 bytes, plain or predicated.
+// A load, store or reduction by one thread: up to 16 bytes, optionally predicated.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Where a run of elements is cached, and which it is among those that leave.
+/// Cache operator and L2 eviction policy of an access.
 struct AccessHints {
   tile::CacheHint cache = tile::CacheHint::normal;
-  mlir::Value policy;  // of the second-level cache (cachePolicy), i64; null: none
+  mlir::Value policy;  // L2 cache policy (cachePolicy), i64; null: none
   bool any() const { return cache != tile::CacheHint::normal || policy; }
 };
 
-/// The second-level cache's policy for accesses to a view; null for EvictHint::normal. PTX ISA: createpolicy.
+/// Returns the L2 cache policy for accesses to a view, or null for EvictHint::normal. PTX ISA:
+/// createpolicy.
 mlir::Value cachePolicy(ThreadLowering& t, mlir::Value view, tile::EvictHint evict);
 
-/// Bytes of one element in memory (i1 takes one).
+/// Returns the bytes of one element in memory (i1 takes one byte).
 inline int64_t memoryBytes(mlir::Type element) {
   return (element.getIntOrFloatBitWidth() + 7) / 8;
 }
 
-/// Loads `count` neighbouring elements of global or shared memory (count * bytes <= 16, a power of two) from an address
-/// aligned to all of them. Where `predicate` (may be null) is false the result is `others` (one scalar per element).
+/// Loads `count` contiguous elements of global or shared memory (count * bytes <= 16, a power of
+/// two). The address is a multiple of count * bytes. Where `predicate` is false, the result is
+/// `others`, one scalar per element. A null predicate is true.
 llvm::SmallVector<mlir::Value> loadElements(ThreadLowering& t, mlir::Value pointer, mlir::Type element, int64_t count,
                                             mlir::Value predicate, llvm::ArrayRef<mlir::Value> others,
                                             AccessHints hints);
 
-/// The mirror image; nothing is stored where `predicate` is false.
+/// Stores contiguous elements, under the same conditions as loadElements. Stores nothing where
+/// `predicate` is false.
 void storeElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
                    AccessHints hints);
 
-/// Adds neighbouring f32 to those at an address in global memory aligned to all of them; nothing where `predicate` is false.
+/// Atomically adds contiguous f32 elements to global memory (PTX ISA: red), where `predicate`
+/// holds. The address is a multiple of their size.
 void addElements(ThreadLowering& t, mlir::Value pointer, llvm::ArrayRef<mlir::Value> elements, mlir::Value predicate,
                  mlir::Value policy);
 
-/// PTX with side effects; the result (none for a null type) and operands as the constraints say.
+/// Emits inline PTX with side effects. The constraints describe the result (none if its type is
+/// null) and the operands.
 mlir::Value inlinePtx(ThreadLowering& t, mlir::Type result, mlir::ValueRange operands, const std::string& text,
                       const std::string& constraints);
 
-/// The 32-bit address of a shared pointer.
+/// Returns the 32-bit address of a pointer to shared memory.
 mlir::Value sharedAddress(ThreadLowering& t, mlir::Value pointer);
 
-/// A global pointer from an i64 address.
+/// Returns an i64 address as a pointer to global memory.
 mlir::Value globalPointer(ThreadLowering& t, mlir::Value address);
 
-/// Brings the line at a global address into the second-level cache where the predicate (null = always) holds.
+/// Prefetches the line at a global address into L2, where the predicate (null: always) holds.
 void prefetchLine(ThreadLowering& t, mlir::Value pointer, mlir::Value predicate);
 
 }  // namespace ligerdsl::compiler::nvptx

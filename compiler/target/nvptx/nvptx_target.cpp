@@ -37,8 +37,9 @@ int64_t sharedBytesOf(func::FuncOp kernel) {
   return bytes ? bytes.getInt() : 0;
 }
 
-// Every tile gets a layout and a place; reductions, conversions, barriers and the wait for earlier grids become explicit.
-// Shared memory is for resident rows where there are any, else for tiles of pipelined loops.
+// Assigns layouts and shared memory, and makes reductions, conversions, barriers and the wait for
+// earlier grids explicit. Shared memory is for resident rows if there are any, else for the tiles
+// of pipelined loops.
 LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const program::CompileOptions& options,
                               bool keepsRows, bool overlapLaunches) {
   PassManager passes(module.getContext());
@@ -46,14 +47,21 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   const int ctasPerSm = std::max(1, options.min_ctas_per_sm);
   const int64_t sharedBytes = arch.shared_budget(options.min_ctas_per_sm);
   passes.addNestedPass<func::FuncOp>(createTileSetEvictionPolicyPass());
-  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(options.num_warps, options.num_ctas, options.arch));
-  passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass(arch.bulk_copies));
+  passes.addNestedPass<func::FuncOp>(createTileAssignLayoutsPass(
+      {.numWarps = options.num_warps, .numCtas = options.num_ctas, .archName = options.arch}));
+  passes.addNestedPass<func::FuncOp>(createTgpuCutStoresPass({.tensorStores = arch.bulk_copies}));
   if (keepsRows)
-    passes.addNestedPass<func::FuncOp>(
-        createTileKeepResidentsPass(sharedBytes, arch.exchange_bytes, options.num_warps, options.num_ctas));
-  passes.addNestedPass<func::FuncOp>(
-      createTilePrefetchLoadsPass(options.num_stages, options.num_warps, options.num_ctas, ctasPerSm,
-                                  keepsRows ? 0 : sharedBytes, arch.tuning.unstaged_bytes, options.arch));
+    passes.addNestedPass<func::FuncOp>(createTileKeepResidentsPass({.sharedBytes = sharedBytes,
+                                                                    .leastForExchanges = arch.exchange_bytes,
+                                                                    .numWarps = options.num_warps,
+                                                                    .numCtas = options.num_ctas}));
+  passes.addNestedPass<func::FuncOp>(createTilePrefetchLoadsPass({.numStages = options.num_stages,
+                                                                  .numWarps = options.num_warps,
+                                                                  .numCtas = options.num_ctas,
+                                                                  .ctasPerSm = ctasPerSm,
+                                                                  .sharedBytes = keepsRows ? 0 : sharedBytes,
+                                                                  .leastForExchanges = arch.tuning.unstaged_bytes,
+                                                                  .archName = options.arch}));
   passes.addNestedPass<func::FuncOp>(createTgpuSplitDotsPass());
   passes.addPass(createCanonicalizerPass());
   passes.addPass(createCSEPass());
@@ -61,18 +69,19 @@ LogicalResult runLayoutPasses(ModuleOp module, const GpuArch& arch, const progra
   passes.addNestedPass<func::FuncOp>(createTgpuDecomposeReducePass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerGathersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuLowerConversionsPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass(sharedBytes));
+  passes.addNestedPass<func::FuncOp>(createTgpuAllocateSharedPass({.sharedBytes = sharedBytes}));
   passes.addNestedPass<func::FuncOp>(createTgpuInsertBarriersPass());
   passes.addNestedPass<func::FuncOp>(createTgpuHoistBeforeBarriersPass());
-  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(options.num_warps, ctasPerSm, options.arch));
-  // Last: nothing moves loads or stores any more.
+  passes.addNestedPass<func::FuncOp>(createTgpuRecomputeAfterBarriersPass(
+      {.numWarps = options.num_warps, .ctasPerSm = ctasPerSm, .archName = options.arch}));
+  // This pass runs last, because no pass after it may move loads or stores.
   if (overlapLaunches)
-    passes.addNestedPass<func::FuncOp>(
-        createTgpuOverlapLaunchesPass(options.num_warps, options.num_ctas, options.arch));
+    passes.addNestedPass<func::FuncOp>(createTgpuOverlapLaunchesPass(
+        {.numWarps = options.num_warps, .numCtas = options.num_ctas, .archName = options.arch}));
   return passes.run(module);
 }
 
-// What takes shared memory, with how much, in the kernel's order.
+// Returns the ops that take shared memory, with their bytes, in the kernel's order.
 SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
   SmallVector<std::pair<Operation*, int64_t>> buffers;
   kernel.walk([&](Operation* op) {
@@ -82,7 +91,7 @@ SmallVector<std::pair<Operation*, int64_t>> sharedBuffers(func::FuncOp kernel) {
   return buffers;
 }
 
-// Whether there are rows to be kept in shared memory, and bulk copies to bring them there.
+// Returns true if the kernel has resident rows and the GPU has bulk copies to load them.
 bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
   tile::LoadTileOp resident;
   module.walk([&](tile::LoadTileOp load) {
@@ -91,21 +100,21 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
     return WalkResult::interrupt();
   });
   if (resident && !arch.bulk_copies)
-    missed(resident, "place-tiles") << "resident rows are not kept: " << arch.name
-                                    << " has no bulk copies (sm_90 and later have); they are read again";
+    missed(resident, RemarkId::no_bulk_copies) << "resident rows are not kept: " << arch.name
+                                               << " has no bulk copies (sm_90 and later have); they are read again";
   return resident && arch.bulk_copies;
 }
 
-// Asked for, and not possible with what the kernel takes of shared memory.
+// Emits a remark if the kernel takes too much shared memory for min_ctas_per_sm.
 void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::CompileOptions& options) {
   const int64_t bytes = sharedBytesOf(kernel), budget = arch.shared_budget(options.min_ctas_per_sm);
   if (bytes > budget)
-    missed(sharedBuffers(kernel).front().first, "place-tiles")
+    missed(sharedBuffers(kernel).front().first, RemarkId::min_ctas_exceed_shared_memory)
         << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes " << bytes
-        << " bytes of shared memory, and " << budget << " would leave room for as many; use smaller tiles";
+        << " bytes of shared memory, and at most " << budget << " would fit; use smaller tiles";
 }
 
-// The author's line is the one that takes most.
+// Reports the error at the line that takes most of the shared memory.
 LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
   markRefused(kernel);
   const auto [op, most] = *llvm::max_element(sharedBuffers(kernel), llvm::less_second());
@@ -114,9 +123,9 @@ LogicalResult refuseSharedBytes(func::FuncOp kernel, const GpuArch& arch) {
                                  << " has " << arch.shared_per_cta << "; use smaller tiles";
 }
 
-// Line numbers point at the author's DSL: the function gets a debug scope of the file of its first op, ops of other
-// files (a helper in a header) a block of theirs. Only .loc lines come out, no debug sections: ".target debug" would
-// cost optimisation.
+// Makes line numbers point at the author's DSL code. The function gets a debug scope with the file
+// of its first op. Ops of another file (a helper in a header) get a lexical block with that file.
+// PTX then has .loc lines but no debug sections: ".target debug" would cost optimisation.
 LogicalResult attachLineInfo(ModuleOp module) {
   auto function = *llvm::find_if(module.getOps<LLVM::LLVMFuncOp>(), [](LLVM::LLVMFuncOp f) { return !f.isExternal(); });
   FileLineColLoc first;
@@ -178,9 +187,9 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   program::CompileOptions options = asked;
   options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));
   if (options.min_ctas_per_sm < asked.min_ctas_per_sm)
-    missed(kernel, "place-tiles") << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds "
-                                  << options.min_ctas_per_sm << " CTAs of " << asked.num_warps
-                                  << " warps; use fewer warps";
+    missed(kernel, RemarkId::min_ctas_exceed_threads)
+        << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds " << options.min_ctas_per_sm
+        << " CTAs of " << asked.num_warps << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
   if (arch.converts_fp8(options) && castsFp8(kernel))

@@ -1,16 +1,17 @@
-// tile IR -> PTX.
+// The GPU target: tile IR to PTX.
 #pragma once
 
 #include "compiler/compile.h"
 
 namespace ligerdsl::compiler {
 
-/// Runs the GPU pipeline on a module of simplified tile IR and fills the artifact (entry, PTX, threads, shared memory
-/// ...). Stages for CompileOptions::emit: tgpu (layouts, shared memory and barriers in place), llvm, ptx.
+/// Compiles a module of simplified tile IR for a GPU and fills the artifact (entry, PTX, threads,
+/// shared memory ...). CompileOptions::emit selects a stage to print: tgpu (with layouts, shared
+/// memory and barriers), layouts, llvm or ptx.
 mlir::LogicalResult compileForNvptx(mlir::ModuleOp module, const program::CompileOptions& options,
                                     program::Artifact& artifact, CompileTrace& trace);
 
-/// Dialects and interfaces of this target beyond those of the tile IR.
+/// Registers the dialects that this target needs in addition to those of the tile IR.
 void registerNvptxDialects(mlir::DialectRegistry& registry);
 
 }  // namespace ligerdsl::compiler

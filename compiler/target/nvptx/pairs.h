@@ -1,14 +1,15 @@
-// Elements by two, for instructions that work on two at a time.
+// Vectors of two elements, for instructions that process two at a time.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
 
 namespace ligerdsl::compiler::nvptx {
 
-/// The vector of two elements that are neighbours in memory order: part of the vector they come from, or null.
+/// Returns the vector of two elements that were extracted from consecutive positions 2i and 2i + 1
+/// of one vector, without packing them anew. Returns null for any other elements.
 mlir::Value existingPair(ThreadLowering& t, mlir::Value low, mlir::Value high);
 
-/// The vector of two elements, where they come from the same one part of that.
+/// Returns the vector of two elements: existingPair if there is one, else packed.
 mlir::Value pairOf(ThreadLowering& t, mlir::Value low, mlir::Value high);
 
 }  // namespace ligerdsl::compiler::nvptx

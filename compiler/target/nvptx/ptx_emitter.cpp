@@ -44,7 +44,7 @@ const llvm::Triple& triple() {
   return value;
 }
 
-// Target machines that no compile is using. A machine serves one compile at a time.
+// Pool of idle target machines. A machine serves one compile at a time.
 class MachinePool {
  public:
   using Key = std::pair<std::string, int>;  // architecture and PTX version
@@ -90,8 +90,9 @@ class MachinePool {
   std::map<Key, std::vector<std::unique_ptr<llvm::TargetMachine>>> idle;
 };
 
-// What tile code needs, and no more: it has no calls to inline, its only memory to promote are counters, and its
-// vectors are already as wide as the machine. LoopUnroll follows the author's counts and otherwise LLVM's judgement.
+// Returns the passes that tile code needs. It has no calls to inline, its only memory to promote
+// are counters, and its vectors already have the full width. LoopUnroll uses the author's counts,
+// else LLVM's heuristics.
 llvm::FunctionPassManager optimisations() {
   using namespace llvm;
   FunctionPassManager passes;
@@ -137,7 +138,7 @@ void optimise(llvm::Module& module, llvm::TargetMachine& machine) {
   ModuleAnalysisManager modules;
   PassInstrumentationCallbacks callbacks;
   TimeProfilingPassesHandler times;
-  times.registerCallbacks(callbacks);  // of no effect unless this thread's passes are timed
+  times.registerCallbacks(callbacks);  // no effect unless this thread's passes are timed
   PassBuilder builder(&machine, PipelineTuningOptions(), std::nullopt, &callbacks);
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(sccs);

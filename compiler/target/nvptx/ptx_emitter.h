@@ -1,4 +1,4 @@
-// LLVM IR -> PTX text. Sees LLVM only.
+// LLVM IR to PTX text. Depends on LLVM only, not on MLIR.
 #pragma once
 
 #include <memory>
@@ -11,8 +11,8 @@ class TargetMachine;
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Optimises the module in place and returns its PTX, of a version (times ten) for an architecture ("sm_90a"). LLVM's
-/// own errors are appended to `errors`.
+/// Optimises the module in place and returns its PTX for an architecture ("sm_90a"). `ptxVersion`
+/// is the PTX version times ten. LLVM's errors are appended to `errors`.
 std::string emitPtx(llvm::Module& module, const std::string& arch, int ptxVersion, std::string& errors);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -10,14 +10,14 @@ namespace {
 
 constexpr int64_t kLastLane = 31;
 
-// PTX ISA, shfl.sync: bits 0-4 of `segments` bound the lane that is read; bits 8-12 say which of its bits are those of
-// the lane that reads.
+// Emits shfl.sync (PTX ISA), of which `segments` is operand c. Its bits 0-4 bound the source lane.
+// Bits 8-12 select the bits that the source lane has in common with the reading lane.
 Value shuffleWord(ThreadLowering& t, Value word, int64_t lane, int64_t segments, NVVM::ShflKind kind) {
   return NVVM::ShflOp::create(t.b, t.loc, word.getType(), t.constant(-1), word, t.constant(lane), t.constant(segments),
                               kind, UnitAttr());
 }
 
-// A constant is the same everywhere.
+// Shuffles a scalar of any type, by words. A constant is equal in all lanes and needs no shuffle.
 Value shuffle(ThreadLowering& t, Value value, int64_t lane, int64_t segments, NVVM::ShflKind kind) {
   if (matchPattern(value, m_Constant())) return value;
   Type type = value.getType(), i32 = t.b.getI32Type();

@@ -1,4 +1,4 @@
-// What the lanes of a warp tell each other. Every lane of the warp takes part.
+// Warp shuffles. All lanes of the warp must execute them.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -6,10 +6,12 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// A scalar of any element type from the lane `offset` away: below (up), above (down) or across (bfly).
+/// Returns the value of the lane at distance `offset`: a lower lane (up), a higher lane (down), or
+/// the lane whose number differs in the bits of `offset` (bfly). Works for any element type.
 mlir::Value shuffle(ThreadLowering& t, mlir::Value value, int64_t offset, mlir::NVVM::ShflKind kind);
 
-/// A scalar of any element type from the lane whose number has 0 in the bits of `lanes`.
+/// Returns the value of the lane whose number is this lane's with the bits of `lanes` cleared.
+/// Works for any element type.
 mlir::Value fromFirstOf(ThreadLowering& t, mlir::Value value, uint64_t lanes);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -1,4 +1,4 @@
-// Where a slice begins and ends along its dimension, counted from its view's begin.
+// Begin and end of a slice along its dimension, in elements from the begin of its view.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"
@@ -9,6 +9,7 @@ struct SliceBounds {
   mlir::Value begin, end;  // i64
 };
 
+/// Clamps the bounds of a slice to its view, so that 0 <= begin <= end <= size.
 inline SliceBounds sliceBounds(ThreadLowering& t, tile::SliceOp op) {
   const mlir::Value size = t.pieces(op.getView())[1 + op.getAxis()];
   const auto clamped = [&](mlir::Value number, mlir::Value least) -> mlir::Value {

@@ -10,8 +10,8 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// Where tile `index` begins, in elements. Coordinates are 32 bits: tiles that begin beyond are outside of every view that has a
-// map, and so is the last one that can be said.
+// Returns the first element of tile `index`. Coordinates have 32 bits, so the index is clamped. The
+// tile at either bound is outside of every view that has a tensor map, as the tile itself is.
 Value coordinate(ThreadLowering& t, Value index, int64_t size) {
   const int64_t last = std::numeric_limits<int32_t>::max() / size - 1;
   if (index.getType().isIndex()) index = arith::IndexCastOp::create(t.b, t.loc, t.b.getI64Type(), index);
@@ -22,8 +22,10 @@ Value coordinate(ThreadLowering& t, Value index, int64_t size) {
   return arith::MulIOp::create(t.b, t.loc, number, t.constant(size));
 }
 
-// Of a tile of a slice that begins at this row, along the dimension that is sliced and those behind it (program::TensorMap). Tiles in front
-// of the slice are as outside as those behind it. In 32 bits: sizes are 2^30 at most, and what wraps is below 0, which is outside too.
+// Returns the coordinates of a tile at row `row` of a slice: that of the sliced dimension, then
+// those of the two extra dimensions (program::TensorMap). Tiles before the slice get a coordinate
+// after it, so they are outside too. 32 bits suffice: sizes are at most 2^30, and a sum that wraps
+// is negative, which is also outside.
 SmallVector<Value> coordinatesOfSlice(ThreadLowering& t, SlicedView view, Value row) {
   constexpr int64_t kRows = program::TensorMap::kSliceRows;
   Value begin;
@@ -37,8 +39,8 @@ SmallVector<Value> coordinatesOfSlice(ThreadLowering& t, SlicedView view, Value 
   };
   const Value all = t.constant(kRows), before = arith::SubIOp::create(t.b, t.loc, all, narrow(size)),
               at = arith::AddIOp::create(t.b, t.loc, before, arith::MinSIOp::create(t.b, t.loc, row, all)),
-              behind = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, row, t.constant(0));
-  return {arith::SelectOp::create(t.b, t.loc, behind, at, all), narrow(end), all};
+              notBefore = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, row, t.constant(0));
+  return {arith::SelectOp::create(t.b, t.loc, notBefore, at, all), narrow(end), all};
 }
 
 }  // namespace

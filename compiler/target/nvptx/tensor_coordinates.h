@@ -1,4 +1,4 @@
-// Where a tensor copy finds a tile.
+// Coordinates of TMA copies.
 #pragma once
 
 #include "compiler/target/nvptx/tensor_maps.h"
@@ -6,14 +6,16 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// The coordinates of tile `indices` of a view in its tensor map, from the last dimension to the first, then those of a slice.
+/// Returns the coordinates of tile `indices` of a view in its tensor map: those of the view's
+/// dimensions from last to first, then the two extra ones of a sliced view (program::TensorMap).
 llvm::SmallVector<mlir::Value> tensorCoordinates(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices,
                                                  llvm::ArrayRef<int64_t> tileShape);
 
-/// What lies `each` behind `before` for every CTA of the cluster in front of this one.
+/// Returns `before` plus `each` times this CTA's rank in the cluster.
 mlir::Value afterCtas(ThreadLowering& t, mlir::Value before, int64_t each);
 
-/// The coordinates of what this CTA copies of a tile at `places`; `columns`: of a CTA's part.
+/// Returns the coordinates of the part that this CTA copies of a tile at `places`. `columns` is the
+/// number of columns of a CTA's part.
 llvm::SmallVector<mlir::Value> placesOfCta(ThreadLowering& t, const CtaCopy& own, llvm::SmallVector<mlir::Value> places,
                                            int64_t columns);
 

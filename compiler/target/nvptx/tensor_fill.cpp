@@ -1,6 +1,6 @@
-// Copies of whole tiles to swizzled slots (PTX ISA: cp.async.bulk.tensor, tiled mode; sm_90 and later), by one thread, which
-// announces their bytes at the slot's memory barrier. A copy brings all rows of one panel. What lies outside of the view is
-// filled with zeros, and counts as bytes all the same.
+// TMA copies to swizzled slots (PTX ISA: cp.async.bulk.tensor, tiled mode; sm_90 and later). One
+// thread starts them and announces their bytes at the slot's mbarrier. A copy loads all rows of one
+// panel. Elements outside of the view become zeros, and their bytes count as well.
 #include "compiler/target/nvptx/tensor_fill.h"
 
 #include "compiler/analysis/shared_buffer.h"
@@ -45,7 +45,7 @@ void copyPart(ThreadLowering& t, tgpu::RingFillOp op, unsigned part, ValueRange 
 
 LogicalResult fillByTensorCopies(ThreadLowering& t, tgpu::RingFillOp op) {
   const tgpu::RingType ring = op.getRing().getType();
-  const Pieces places = t.pieces(op.getRing());  // of the parts, and of the barriers
+  const Pieces places = t.pieces(op.getRing());  // addresses of the parts, then of the mbarriers
   LogicalResult done = success();
   inThreadsBelow(t, t.scalar(op.getCount()), [&] {
     Block& body = op.getPosition().front();

@@ -1,4 +1,4 @@
-// The slots of a ring that tensor copies fill.
+// Lowering of tgpu.ring_fill for rings that TMA copies (cp.async.bulk.tensor) fill.
 #pragma once
 
 #include "compiler/target/nvptx/thread_lowering.h"

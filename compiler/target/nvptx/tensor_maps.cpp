@@ -23,15 +23,15 @@ static program::TensorMap mapOf(Value moved, tgpu::MemDescType slot, ArrayRef<in
   map.type = element.isF16()    ? DType::f16
              : element.isBF16() ? DType::bf16
              : element.isF32()  ? DType::f32
-                                : DType::i8;  // or codes of fp8
+                                : DType::i8;  // i8, or fp8 codes
   map.swizzle = slot.getSwizzle();
-  for (int64_t size : tileShape) map.box.push_back(std::max<int64_t>(size, 1));  // 0: squeezed
+  for (int64_t size : tileShape) map.box.push_back(std::max<int64_t>(size, 1));  // 0 means squeezed
   map.sliced = view.dim;
   map.box.back() = map.swizzle / sharedElementBytes(slot.getElementType());
   return map;
 }
 
-// Of a tile, of which a buffer of shape `slot` is in each CTA.
+// Returns the share of a tile that each CTA copies. `slot` is the shape of the buffer in each CTA.
 static CtaCopy ctaCopyOf(Operation* op, ArrayRef<int64_t> slot, ArrayRef<int64_t> tile) {
   const auto ctas = op->getParentOfType<func::FuncOp>()->getAttrOfType<IntegerAttr>(kNumCtasAttr);
   CtaCopy copy;
@@ -53,7 +53,6 @@ CtaCopy ctaCopyOf(tgpu::TensorStoreOp store) {
   return ctaCopyOf(store, store.getBuffer().getType().getShape(), store.getTileShape());
 }
 
-// Of f32 that is rounded to tf32: products alone read what copies bring.
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part) {
   program::TensorMap map = mapOf(fill.getViews()[part], fill.getRing().getType().part(part), fill.shapeOf(part));
   const CtaCopy copy = ctaCopyOf(fill, part);

@@ -1,4 +1,4 @@
-// Tensor maps: kernel parameters by which copies of whole tiles find those of a view.
+// Tensor maps: kernel parameters that describe a view to TMA copies.
 #pragma once
 
 #include <vector>
@@ -9,24 +9,27 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Launch slots of an argument.
+/// Returns the number of launch slots of an argument.
 size_t slotsOf(mlir::Type type);
 
-/// What tensor copies to a part of a slot, or from a buffer, need: one copy moves all rows of a swizzled panel.
+/// Returns the tensor map of TMA copies to a part of a slot, or from a buffer. One copy moves all
+/// rows of a swizzled panel. Copies to a slot round f32 to tf32, as only matmuls read what they
+/// bring.
 program::TensorMap tensorMapOf(tgpu::RingFillOp fill, unsigned part);
 program::TensorMap tensorMapOf(tgpu::TensorStoreOp store);
 
-/// What of a part of a slot, or of a tile that is stored, each CTA copies, in a cluster: its own rows or columns, or rows for all CTAs of what
-/// all need.
+/// Share of a tile that each CTA of a cluster copies, to a part of a slot or from a buffer. A CTA
+/// copies its own rows or columns. If all CTAs need the whole tile, each copies some rows to all.
 struct CtaCopy {
-  size_t rowDim, columnDim;  // of the tile's shape
-  int64_t rows;              // of one copy
+  size_t rowDim, columnDim;  // dimensions of the tile's shape
+  int64_t rows;              // rows per copy
   bool ownRows = false, ownColumns = false, toAll = false;
 };
 CtaCopy ctaCopyOf(tgpu::RingFillOp fill, unsigned part);
 CtaCopy ctaCopyOf(tgpu::TensorStoreOp store);
 
-/// Those of all fills and stores of a kernel, each once, in the order of its parameters.
+/// Returns the distinct tensor maps of all fills and stores of a kernel, in the order of its
+/// parameters.
 std::vector<program::TensorMap> tensorMapsOf(mlir::func::FuncOp kernel);
 
 }  // namespace ligerdsl::compiler::nvptx

@@ -16,7 +16,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// That every buffer's alignment is a divisor of.
+// Returns the alignment that satisfies every buffer of the kernel.
 int64_t sharedAlignment(func::FuncOp kernel) {
   int64_t most = kLeastAlignment;
   kernel.walk([&](tgpu::RingOp ring) {
@@ -83,7 +83,7 @@ Value ThreadLowering::extract(Value piece, int64_t index) {
 
 SmallVector<Value> ThreadLowering::elements(Value tile) {
   SmallVector<Value> result;
-  // Not a reference: extracting may not grow `values`, but the copy keeps this independent of that.
+
   Pieces list = pieces(tile);
   for (Value piece : list) {
     auto vector = dyn_cast<VectorType>(piece.getType());
@@ -92,7 +92,7 @@ SmallVector<Value> ThreadLowering::elements(Value tile) {
   return result;
 }
 
-// The vector whose elements, in order and all of them, these are; null if there is none.
+// Returns the vector of which `elements` are all elements in order, or null if there is none.
 static Value wholeVector(ArrayRef<Value> elements) {
   Value source;
   for (auto [i, element] : llvm::enumerate(elements)) {
@@ -146,7 +146,7 @@ int64_t ThreadLowering::pieceCount(Type type) {
   return tensor ? layout(tensor).pieces() : 1;
 }
 
-// True if in no dimension a register bit and a thread bit move the same bit of the coordinate.
+// Returns true if no register bit and thread bit change the same bit of a coordinate.
 static bool registersAreDisjoint(const LinearLayout& map) {
   for (int dim = 0; dim < map.rank(); ++dim) {
     int64_t registers = 0, threads = 0;
@@ -159,7 +159,8 @@ static bool registersAreDisjoint(const LinearLayout& map) {
 }
 
 const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
-  // One attribute may serve tiles of different odd factors: the shape decides the copies.
+  // The key has the shape, because one layout attribute can serve shapes that repeat it a different
+  // number of times.
   Attribute key = TypeAttr::get(RankedTensorType::get(type.getShape(), b.getI1Type(), type.getEncoding()));
   std::unique_ptr<ThreadLayout>& entry = layouts[key];
   if (entry) return *entry;
@@ -172,12 +173,13 @@ const ThreadLayout& ThreadLowering::layout(RankedTensorType type) {
   return *entry;
 }
 
-// Runs of thread bits that move consecutive powers of two become one field of the thread id: ((tid >> t) & mask) << j.
+// Computes the coordinate of this thread's register 0. Consecutive thread bits that add consecutive
+// powers of two form one field of the thread id: ((tid >> t) & mask) * 2^j.
 Value ThreadLowering::threadCoordinate(const LinearLayout& map, int dim) {
   SmallVector<int64_t> moves;
   for (Axis axis : {Axis::lane, Axis::warp, Axis::cta})
     for (const auto& basis : map.bases(axis)) moves.push_back(basis[dim]);
-  moves.resize(llvm::Log2_64(numThreads()), 0);  // the part of one CTA has no CTA bits
+  moves.resize(llvm::Log2_64(numThreads()), 0);  // the layout of one CTA's part has no CTA bits
   return atEntry([&] {
     Value sum;
     int64_t used = 0;
@@ -222,7 +224,8 @@ Value ThreadLowering::inCluster(Value thread) {
   return arith::AddIOp::create(b, loc, before, thread);
 }
 
-// What has been made at the entry is known here as well; what is made here is unknown behind it.
+// Constants of the enclosing entry are still available in `lower`. Values that `lower` caches do
+// not dominate later code, so the caches are restored.
 LogicalResult ThreadLowering::withOwnThread(llvm::function_ref<LogicalResult()> lower) {
   const auto outside = std::tuple(tid, inCta, sharedBase, knownZero, entryEnd);
   const auto constantsOutside = constants;
@@ -342,7 +345,8 @@ Value ThreadLowering::stackSlot(int64_t bytes) {
   });
 }
 
-// At the function's own entry: it lives through all iterations of a loop that has an entry of its own (withOwnThread).
+// The word is allocated at the function's entry, so it lives across all iterations of a loop that
+// has its own entry (withOwnThread).
 Value ThreadLowering::stackWord() {
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPoint(functionEntryEnd);
@@ -355,15 +359,15 @@ Value ThreadLowering::stackWord() {
 
 //===-- The walk --===//
 
-// The same op on every element. Of products of 64 bits LLVM finds mul.wide.u32 only among scalars: of a vector it
-// multiplies twice, for the low and for the high words.
+// Emits the op for every element. LLVM selects mul.wide.u32 for a 64-bit product only if the
+// operands are scalars. For vectors it multiplies twice, for the low and for the high words.
 static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
   SmallVector<SmallVector<Value>> from;
   size_t count = 1;
   for (Value operand : op->getOperands()) {
     from.push_back(t.elements(operand));
     if (count != 1 && from.back().size() != 1 && from.back().size() != count)
-      return op->emitOpError("meets tiles of different layouts");
+      return op->emitOpError("expected all operands in one layout");
     count = std::max(count, from.back().size());
   }
   Type result = t.elementType(getElementTypeOrSelf(op->getResult(0).getType()));
@@ -378,7 +382,8 @@ static LogicalResult lowerByElement(ThreadLowering& t, Operation* op) {
   return success();
 }
 
-// The same op on every piece. Operands that are scalars (arith.select's condition) serve all pieces.
+// Emits the op for every piece. A scalar operand (the condition of arith.select) is used by all
+// pieces.
 static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   if (op->getNumResults() != 1) return op->emitOpError("has no lowering for this target");
   if (t.wideProducts.contains(op)) return lowerByElement(t, op);
@@ -389,7 +394,8 @@ static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
     SmallVector<Value> operands;
     for (Value operand : op->getOperands()) {
       const Pieces& from = t.pieces(operand);
-      if (from.size() != 1 && int64_t(from.size()) != count) return op->emitOpError("meets tiles of different layouts");
+      if (from.size() != 1 && int64_t(from.size()) != count)
+        return op->emitOpError("expected all operands in one layout");
       operands.push_back(from.size() == 1 ? from[0] : from[i]);
     }
     Operation* piece = t.b.create(op->getLoc(), op->getName().getIdentifier(), operands, result, op->getAttrs());
@@ -399,7 +405,8 @@ static LogicalResult lowerElementwise(ThreadLowering& t, Operation* op) {
   return success();
 }
 
-// A tile that no thread can hold would only fail later and slower: in LLVM by time, in the assembler by spills.
+// Rejects tiles that are too large for a thread. They would fail later and more slowly: LLVM would
+// take too long, or the assembler would spill.
 static LogicalResult checkTileSizes(ThreadLowering& t, Operation* op) {
   constexpr int64_t kMost = 4096;
   for (Type type : op->getResultTypes()) {
@@ -434,17 +441,18 @@ LogicalResult ThreadLowering::lowerBlock(Block& block) {
   return success();
 }
 
-// What is constant in every part (the count of a part, say) stays constant through a reduction.
+// Clones an op of a combiner and folds it. A value that is constant in all partial results, such as
+// the number of elements of each, then stays constant through the reduction.
 static void cloneFolded(OpBuilder& b, Operation& op, IRMapping& mapping) {
   Operation* copy = b.clone(op, mapping);
   SmallVector<Value> folded;
   if (op.getNumResults() == 0 || failed(b.tryFold(copy, folded))) return;
-  if (folded.empty() || folded[0].getDefiningOp() == copy) return;  // changed in place
+  if (folded.empty() || folded[0].getDefiningOp() == copy) return;  // folded in place
   mapping.map(op.getResults(), ValueRange(folded));
   copy->erase();
 }
 
-// What is of the dialect has its own lowering also on scalars.
+// Lowers a tile-dialect op of a combiner by its registered function, which also works on scalars.
 static void lowerScalars(ThreadLowering& t, Operation& op, IRMapping& mapping) {
   for (Value operand : op.getOperands()) t.define(operand, {mapping.lookup(operand)});
   LogicalResult lowered = LoweringTable::get().find(&op)(t, &op);
@@ -457,7 +465,7 @@ SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value
   IRMapping mapping;
   Block& block = region.front();
   mapping.map(block.getArguments(), ValueRange(arguments));
-  // Values from outside of the region are scalars of the kernel.
+  // Values from outside the region are scalars of the kernel.
   for (Operation& op : block)
     for (Value operand : op.getOperands())
       if (operand.getParentRegion() != &region && !mapping.contains(operand)) mapping.map(operand, scalar(operand));
@@ -470,9 +478,9 @@ SmallVector<Value> ThreadLowering::inlineCombiner(Region& region, ArrayRef<Value
   return llvm::map_to_vector(block.getTerminator()->getOperands(), [&](Value v) { return mapping.lookup(v); });
 }
 
-// Passed by value, and read where they lie.
+// Marks a tensor map parameter as passed by value and read in place (__grid_constant__).
 static void addMapAttributes(LLVM::LLVMFuncOp function, size_t parameter) {
-  constexpr int64_t kBytes = 128, kAlignment = 64;  // of a CUtensorMap
+  constexpr int64_t kBytes = 128, kAlignment = 64;  // size and alignment of a CUtensorMap
   OpBuilder b(function.getContext());
   function.setArgAttr(parameter, LLVM::LLVMDialect::getByValAttrName(),
                       TypeAttr::get(LLVM::LLVMArrayType::get(b.getI8Type(), kBytes)));
@@ -484,7 +492,8 @@ Value ThreadLowering::tensorMap(const program::TensorMap& map) {
   return mapAddresses[llvm::find(maps, map) - maps.begin()];
 }
 
-// One i64 parameter per launch slot; arguments become pieces of their slots. Tensor maps follow.
+// Creates the kernel function. It has one i64 parameter per launch slot, then the tensor maps.
+// Arguments are defined as pieces made from their slots.
 LogicalResult ThreadLowering::createFunction() {
   Type i64 = b.getI64Type();
   size_t slots = 0;
@@ -541,7 +550,7 @@ LogicalResult ThreadLowering::createFunction() {
 
 LogicalResult ThreadLowering::run() {
   if (failed(createFunction())) return failure();
-  // Entry code grows above this marker, the kernel's body below it.
+  // Entry code is inserted before this marker, the kernel's body after it.
   Operation* marker = LLVM::PoisonOp::create(b, loc, b.getI32Type());
   Operation* end = entryEnd;
   entryEnd = functionEntryEnd = marker;

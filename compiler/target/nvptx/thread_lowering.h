@@ -1,13 +1,17 @@
-// From laid-out tiles to the code of one thread.
+// Lowers tiles with layouts to the code of one thread.
 //
-// A tile with a #tgpu.layout is held by a thread as a list of *pieces*, values of vector<VxT> (or T when V is 1), in
-// the layout's register order. V depends on the layout alone (runs of neighbours along the last dimension, at most
-// kMaxWidth), so tiles of one layout and different element types have pieces that correspond one to one, and an
-// elementwise op on tiles is the same op on each piece. Scalars and pointers are one piece (pointers as i64 addresses),
-// views are their launch slots.
+// A thread holds a tile with a #tgpu.layout as a list of *pieces*: values of vector<VxT> (or T when
+// V is 1), in the layout's register order. V is the number of contiguous elements along the last
+// dimension, at most kMaxWidth. It depends on the layout alone, not on the element type. Pieces of
+// tiles with one layout therefore correspond one to one, and an elementwise op on tiles becomes the
+// same op on each piece.
 //
-// ThreadLowering walks the kernel once, in order, and builds an llvm.func of arith, math, scf, llvm and nvvm ops. What
-// an op becomes is decided by a function registered for it (LoweringTable); one file per op family registers its own.
+// A scalar is one piece, and so is a pointer (as an i64 address). The pieces of a view are its
+// launch slots.
+//
+// ThreadLowering walks the kernel once, in order, and builds an llvm.func of arith, math, scf, llvm
+// and nvvm ops. LoweringTable maps each op type to the function that lowers it. Each family of ops
+// has a file that registers its functions.
 #pragma once
 
 #include "compiler/dialect/tgpu.h"
@@ -29,18 +33,18 @@ inline constexpr unsigned kSharedSpace = 3;
 
 using Pieces = llvm::SmallVector<mlir::Value, 4>;
 
-/// What the lowering keeps about one layout.
+/// Cached facts about one layout.
 struct ThreadLayout {
   LinearLayout map;
-  int64_t width;                          // elements of one piece
-  bool disjoint;                          // register offsets add to the thread's coordinates; otherwise exclusive or
+  int64_t width;                          // elements per piece
+  bool disjoint;                          // combine register offset and thread coordinate by addition; false: by xor
   llvm::SmallVector<mlir::Value> origin;  // i32 per dimension: the coordinates of register 0 of this thread
 
   int64_t registers() const { return map.registers(); }
   int64_t pieces() const { return map.registers() / width; }
 };
 
-/// A coordinate of one register of this thread: `base + offset`.
+/// Coordinate of one register of this thread along one dimension: `base + offset`.
 struct Coordinate {
   mlir::Value base;  // i32
   int64_t offset;
@@ -60,79 +64,85 @@ class ThreadLowering {
   WideProducts wideProducts;
   const program::GpuArch& arch() const { return *program::find_gpu_arch(options.arch); }
 
-  // --- values --------------------------------------------------------------------------------------------------------
+  // --- values
+  // --------------------------------------------------------------------------------------------------------
   const Pieces& pieces(mlir::Value tile) const;
   mlir::Value scalar(mlir::Value value) const { return pieces(value)[0]; }
   void define(mlir::Value original, Pieces pieces);
-  /// The per-register elements of a tile; a scalar gives one.
+  /// Returns the elements of a tile that this thread holds, one per register. A scalar has one.
   llvm::SmallVector<mlir::Value> elements(mlir::Value tile);
-  /// Defines a tile (or scalar) by its per-register elements.
+  /// Defines a tile (or scalar) by its elements, one per register.
   void defineElements(mlir::Value tile, llvm::ArrayRef<mlir::Value> elements);
   mlir::Value extract(mlir::Value piece, int64_t index);
-  /// One vector of these scalars; a single scalar stays itself.
+  /// Returns a vector of these scalars, or the scalar itself if there is only one.
   mlir::Value pack(llvm::ArrayRef<mlir::Value> elements);
-  /// Remembers of an f32 element which narrower one it was widened from.
+  /// Records the narrower element from which an f32 element was widened.
   void noteWidened(mlir::Value wide, mlir::Value narrow) { widenedFrom[wide] = narrow; }
-  /// The narrower element, or null.
+  /// Returns the element from which `wide` was widened, or null.
   mlir::Value narrowOf(mlir::Value wide) const { return widenedFrom.lookup(wide); }
 
-  // --- types and layouts ---------------------------------------------------------------------------------------------
-  /// The element type in a thread: pointers are i64 addresses.
+  // --- types and layouts
+  // ---------------------------------------------------------------------------------------------
+  /// Returns the element type in a thread: i64 (the address) for pointers.
   mlir::Type elementType(mlir::Type type) const;
-  /// The type of one piece of a value of this type, and how many there are.
+  /// Returns the type of one piece, and the number of pieces, of a value of this type.
   mlir::Type pieceType(mlir::Type type);
   int64_t pieceCount(mlir::Type type);
   const ThreadLayout& layout(mlir::RankedTensorType type);
   Coordinate coordinate(const ThreadLayout& layout, int64_t reg, int dim);
 
-  // --- small code ----------------------------------------------------------------------------------------------------
+  // --- small code
+  // ----------------------------------------------------------------------------------------------------
   mlir::Value constant(int64_t value, int bits = 32);
   mlir::Value zero(mlir::Type type);
-  /// The thread's number in its cluster: lane bits lowest, then warp, then CTA.
+  /// Returns the number of the thread in its cluster: lane bits lowest, then warp, then CTA.
   mlir::Value threadId() { return tid; }
-  /// The thread's number in its CTA, and the CTA's in its cluster.
+  /// Returns the number of the thread in its CTA, and of the CTA in its cluster.
   mlir::Value threadInCta() { return inCta; }
   mlir::Value ctaRank() { return rank ? rank : constant(0); }
   int64_t numThreads() const { return int64_t{32} * options.num_warps * options.num_ctas; }
-  /// True in the thread that stores for its replicas, in its CTA or in the cluster: (tid & mask) == 0. Null when every
-  /// thread stores.
+  /// Returns a predicate that is true in one of the threads that hold the same elements, in the CTA
+  /// or in the cluster: (tid & mask) == 0. Returns null if all threads hold different elements.
   enum class Within { cta, cluster };
   mlir::Value ownerPredicate(const ThreadLayout& layout, Within within = Within::cluster);
   mlir::Value threadMaskIsZero(int64_t mask);
-  /// (threadId() >> bit) & (2^bits - 1)
+  /// Returns (threadId() >> bit) & (2^bits - 1).
   mlir::Value threadField(int64_t bit, int64_t bits);
-  /// `a` and `b`, either of which may be null (= true).
+  /// Returns the conjunction of two predicates. Null means true.
   mlir::Value both(mlir::Value a, mlir::Value b);
   mlir::Value bitcast(mlir::Value value, mlir::Type type);
-  /// Address of the kernel's parameter that is this map (a generic pointer).
+  /// Returns the address of the kernel parameter that holds this map (a generic pointer).
   mlir::Value tensorMap(const program::TensorMap& map);
-  /// Address of `offset` bytes into the CTA's dynamic shared memory.
+  /// Returns the address `offset` bytes into the CTA's dynamic shared memory.
   mlir::Value sharedPointer(int64_t offset);
-  /// An i32 that is 0 in every launch, which neither LLVM nor ptxas can know: the sign of a view's size.
+  /// Returns an i32 that is 0 in every launch, which neither LLVM nor ptxas can prove: the sign bit
+  /// of a view's size.
   mlir::Value opaqueZero();
-  /// The same, and neither knows that it is equal in all lanes.
+  /// Returns an opaque zero that LLVM and ptxas cannot prove to be uniform over the lanes.
   mlir::Value opaqueLaneZero();
-  /// Stack memory of the thread, allocated once, 8-byte aligned (a generic pointer).
+  /// Allocates stack memory of the thread, once, 8-byte aligned. Returns a generic pointer.
   mlir::Value stackSlot(int64_t bytes);
-  /// The address of an i32 of the thread that is 0 when the kernel starts. It becomes a register.
+  /// Returns the address of an i32 of the thread that is 0 when the kernel starts. LLVM promotes it
+  /// to a register.
   mlir::Value stackWord();
-  /// Whether the GPU copies between global and shared memory by itself.
+  /// Returns true if the GPU has bulk copies between global and shared memory (sm_90 and later).
   bool hasBulkCopies() const;
   int numWarps() const { return options.num_warps; }
   mlir::ModuleOp module() { return kernel->getParentOfType<mlir::ModuleOp>(); }
-  mlir::Location loc;  // of the op being lowered
+  mlir::Location loc;  // location of the op being lowered
 
   mlir::LogicalResult lowerBlock(mlir::Block& block);
-  /// Runs `lower` with a thread's number of its own, read here: what is computed of it waits in no registers outside of the
-  /// block that the builder is in.
+  /// Runs `lower` with a thread number that is read anew at this point. Values computed from it
+  /// then occupy no registers outside of the block that the builder is in.
   mlir::LogicalResult withOwnThread(llvm::function_ref<mlir::LogicalResult()> lower);
   mlir::LogicalResult lowerOp(mlir::Operation* op);
-  /// Inlines a combiner region (without its terminator): scalars in, scalars out.
+  /// Inlines a combiner region on scalar arguments and returns the scalars that it yields.
   llvm::SmallVector<mlir::Value> inlineCombiner(mlir::Region& region, llvm::ArrayRef<mlir::Value> arguments);
 
  private:
   mlir::LogicalResult createFunction();
-  /// Runs `emit` with the builder at the head of the function, where every later op may use the result.
+  /// Runs `emit` with the builder at the function's entry, so that every later op can use the
+  /// result.
   template <typename Emit>
   auto atEntry(Emit emit) {
     mlir::OpBuilder::InsertionGuard guard(b);
@@ -140,7 +150,7 @@ class ThreadLowering {
     return emit();
   }
   mlir::Value threadCoordinate(const LinearLayout& map, int dim);
-  /// The number in the cluster of a thread of this CTA.
+  /// Returns the number in the cluster of a thread of this CTA.
   mlir::Value inCluster(mlir::Value thread);
 
   std::unique_ptr<AffineTiles> affine;
@@ -148,12 +158,12 @@ class ThreadLowering {
   mlir::LLVM::LLVMFuncOp function;
   mlir::Operation* functionEntryEnd = nullptr;
   mlir::Operation* entryEnd = nullptr;  // thread coordinates and other invariants are emitted before this op
-  mlir::Value tid, inCta, rank;         // no rank: no clusters
+  mlir::Value tid, inCta, rank;         // `rank` is null without clusters
   mlir::Value sharedBase, knownZero;
-  std::vector<program::TensorMap> maps;  // parameters behind the slots
+  std::vector<program::TensorMap> maps;  // kernel parameters after the slots
   llvm::SmallVector<mlir::Value> mapAddresses;
   llvm::DenseMap<mlir::Value, Pieces> values;
-  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // vectors made by pack()
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<mlir::Value>> packed;  // elements of vectors that pack() made
   llvm::DenseMap<mlir::Value, mlir::Value> widenedFrom;
   llvm::DenseMap<mlir::Attribute, std::unique_ptr<ThreadLayout>> layouts;
   llvm::DenseMap<int64_t, mlir::Value> maskPredicates;
@@ -162,7 +172,7 @@ class ThreadLowering {
 
 using LowerFunction = mlir::LogicalResult (*)(ThreadLowering&, mlir::Operation*);
 
-/// Op type -> how it is lowered. Ops that are elementwise by trait need no entry.
+/// Maps op types to lowering functions. Ops with the Elementwise trait need no entry.
 class LoweringTable {
  public:
   template <typename Op, mlir::LogicalResult (*lower)(ThreadLowering&, Op)>
@@ -181,7 +191,7 @@ class LoweringTable {
   llvm::DenseMap<mlir::TypeID, LowerFunction> functions;
 };
 
-// One per family file.
+// One function per family of ops.
 void addControlFlowLowerings(LoweringTable& table);
 void addShapeLowerings(LoweringTable& table);
 void addGatherLowerings(LoweringTable& table);

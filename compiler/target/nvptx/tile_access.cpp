@@ -37,8 +37,8 @@ TileAccess::TileAccess(ThreadLowering& t, Value view, ValueRange indices, ArrayR
   if (this->alignmentOffset) begin = computeBegin();
 }
 
-// Only the first tile holds columns before the row's first one, unless a tile is no longer than an alignment offset may
-// be.
+// Only the first tile has columns before the row, unless the alignment offset can exceed a tile's
+// width.
 Value TileAccess::computeBegin() {
   Value index = indexValues.back();
   if (tileShape.back() > maxAlignmentOffset) {
@@ -84,7 +84,7 @@ Value TileAccess::inside(int64_t reg) {
   Value predicate = uniform;
   for (auto [dim, axis] : llvm::enumerate(tileAxes))
     predicate = t.both(predicate, fits(reg, dim, isLast(axis) ? chunk : 1));
-  return begin ? t.both(predicate, isBehindBegin(reg)) : predicate;
+  return begin ? t.both(predicate, isAtOrAfterBegin(reg)) : predicate;
 }
 
 Value TileAccess::bytesInside(int64_t reg) {
@@ -163,15 +163,15 @@ Value TileAccess::straddleHas(int64_t i) {
   Value count = arith::AndIOp::create(t.b, t.loc, left, t.constant(chunk - 1));
   Value has = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sgt, count, t.constant(i));
   if (!begin) return has;
-  // A row that ends in the chunk in which it begins.
+  // The row may begin and end in the same chunk.
   Value at =
       arith::OrIOp::create(t.b, t.loc, arith::AndIOp::create(t.b, t.loc, left, t.constant(-chunk)), t.constant(i));
   return t.both(has, arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, at, begin));
 }
 
-Value TileAccess::isBehindBegin(int64_t reg) {
+Value TileAccess::isAtOrAfterBegin(int64_t reg) {
   Coordinate at = t.coordinate(*layout, reg, tileAxes.size() - 1);
-  const int64_t furthest = chunk > 1 ? 0 : maxAlignmentOffset;  // that begin may be beyond
+  const int64_t furthest = chunk > 1 ? 0 : maxAlignmentOffset;  // coordinates after this are at or after `begin`
   if (layout->disjoint && at.offset > furthest) return {};
   Value here = arith::AddIOp::create(t.b, t.loc, at.base, t.constant(at.offset));
   return arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, here, begin);
@@ -206,7 +206,8 @@ int64_t TileAccess::strideDivisor(size_t axis) const {
   return view.isDynamicStride(axis) ? known : std::gcd(view.getStrides()[axis], int64_t(1) << 20);
 }
 
-// Of what an axis adds to addresses, in elements: rows of a tile are a stride apart, tiles by as much as their index.
+// Returns a divisor, in elements, of the offsets that an axis adds to addresses. Rows of one tile
+// differ by the stride. A tile of one row is at a multiple of the stride times the index's divisor.
 int64_t TileAccess::offsetDivisor(size_t axis) const {
   const int64_t stride = powerOfTwoPart(strideDivisor(axis));
   return tileShape[axis] > 1 ? stride : std::min(stride, int64_t{1} << 20) * powerOfTwoPart(indexDivisors[axis]);
@@ -239,7 +240,8 @@ int64_t TileAccess::chunkSize() const {
     aligned &= tileShape[last] * powerOfTwoPart(indexDivisors[last]) % n == 0 || isConstantZero(indexValues[last]);
     if (aligned) break;
   }
-  // A size that says nothing about chunks costs every load and store a branch; a few elements cost less one by one.
+  // If the size is not a known multiple of the chunk, every load and store needs a branch for the
+  // straddling chunk. For a few elements, single accesses are cheaper.
   constexpr int64_t kFew = 4;
   const bool few = mover == Mover::access && view.isDynamicDim(last) && layout->registers() <= kFew;
   return few ? std::gcd(n, sizeDivisor(last)) : n;
@@ -289,7 +291,7 @@ void TileAccess::computeOrigin() {
                  : times(before, view.getStrides().back());
     threadAddress = difference(threadAddress, times(before, bytes()));
   }
-  Value small;  // 32-bit offset
+  Value small;  // sum of the parts of the offset that fit in 32 bits
   int64_t reach = 0;
   for (auto [dim, axis] : llvm::enumerate(tileAxes)) {
     Value base = layout->origin[dim];
@@ -319,9 +321,9 @@ Value TileAccess::isInside() {
   for (size_t axis = 0; axis < tileShape.size(); ++axis) {
     if (isProvedInside(axis)) continue;
     const int64_t tile = std::max<int64_t>(tileShape[axis], 1);
-    Value last = difference(size(axis), t.constant(tile, 64));  // where a tile may begin at most
+    Value last = difference(size(axis), t.constant(tile, 64));  // largest begin of a tile that is inside
     Value any = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::sge, last, t.constant(0, 64));
-    // As an unsigned comparison this rejects negative indices as well.
+    // The comparison is unsigned, so it also rejects negative indices.
     Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ule, times(indexValues[axis], tile), last);
     inside = t.both(inside, t.both(any, begins));
   }
@@ -334,13 +336,13 @@ void TileAccess::computeMask(size_t axis) {
   std::optional<int64_t> index = constantIndex(indexValues[axis]);
   bool known = index && *index >= 0 && !view.isDynamicDim(axis);
   Value origin = times(indexValues[axis], tile);
-  // As an unsigned comparison this rejects negative indices as well.
+  // The comparison is unsigned, so it also rejects negative indices.
   Value begins = arith::CmpIOp::create(t.b, t.loc, arith::CmpIPredicate::ult, origin, size(axis));
   if (tileShape[axis] <= 1 || sizeDivisor(axis) % tile == 0) {
     uniform = t.both(uniform, begins);
     return;
   }
-  // With an alignment offset it is more, by the alignment offset.
+  // This is a lower bound: an alignment offset adds to it.
   if (known) staticLeft[axis] = view.getShape()[axis] - *index * tile;
   Value left = difference(size(axis), origin);
   Value limit = t.constant(tile, 64);

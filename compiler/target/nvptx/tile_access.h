@@ -1,23 +1,27 @@
-// A partition access (load_tile, store_tile) of one op, resolved to one thread: addresses and masks.
+// Addresses and masks of one thread's part of a tile access (load_tile, store_tile, ring fills).
 //
-// The tile's position costs one 64-bit offset; inside the tile, offsets are 32-bit wherever static strides keep them
-// small, and what differs between the registers of a thread is a constant wherever strides are static. A chunk (up to
-// 16 bytes of neighbouring elements, as far as base, strides and layout are known to be aligned) is one access.
+// The origin of the tile is one 64-bit offset. Inside the tile, offsets have 32 bits if static
+// strides keep them small. With static strides, the registers of a thread differ by constants.
 //
-// Masks, from cheap to dear, decided per dimension:
-//   1. none: static sizes prove the tile inside the view;
-//   2. one predicate for the tile: a squeezed dimension;
-//   3. one predicate per chunk: remaining = min(size - tile origin, tile size), compared with the chunk's coordinate
-//      (none for chunks that a static size holds in every thread);
-//   4. the last dimension may end inside a chunk: chunks that fit are moved as in 3; the thread that holds the
-//      straddling chunk then branches to an element-by-element access. A thread that holds a few elements of a size
-//      that is not known moves them one by one instead, as in 3.
-//   5. with an alignment offset the row begins inside the first chunk of its first tile, which is treated likewise.
+// A chunk is one access: up to 16 bytes of contiguous elements, depending on the known alignment of
+// base, strides and layout.
 //
-// With an alignment offset everything counts from the tile's first column: the view ends `alignment_offset` elements
-// later, and columns before element `begin` (what the tiles before leave of the alignment offset) are outside. Chunks
-// are whole vectors if the alignment offset is that of the row, or where the caller has found (isAligned) that it might
-// as well be.
+// Masks are chosen per dimension. From cheap to expensive:
+// 1. No mask: static sizes prove that the tile is inside the view.
+// 2. One predicate for the tile: the dimension is squeezed, or the view's size is a multiple of the
+//    tile's.
+// 3. One predicate per chunk compares the chunk's coordinate with remaining = min(size - tile
+//    origin, tile size). A chunk that a static size covers in every thread needs none.
+// 4. The last dimension may end inside a chunk. Chunks that fit are accessed as in 3. The thread
+//    that holds the straddling chunk then branches to an element-by-element access. If a thread
+//    holds only a few elements and the size is dynamic, chunks are so small that none straddles.
+// 5. With an alignment offset, the row may begin inside the first chunk of its first tile. That
+//    chunk is handled like the straddling chunk in 4.
+//
+// With an alignment offset, column 0 of the first tile is `alignment_offset` elements before the
+// row. The row then ends that many elements later, and columns before `begin` are outside. `begin`
+// is the part of the alignment offset that earlier tiles have not covered. Chunks are whole vectors
+// if the alignment offset is that of this row, or if the caller has tested isAligned().
 #pragma once
 
 #include <optional>
@@ -28,142 +32,154 @@ namespace ligerdsl::compiler::nvptx {
 
 class TileAccess {
  public:
-  /// What is known of tiles with an alignment offset.
+  /// Alignment of tiles with an alignment offset: `aligns` if their chunks are whole vectors.
   enum class OffsetKind { none, unknown, aligns };
-  /// What moves a chunk: a load or store, or a copy that says how many of its bytes are inside, or of a tile that is known to
-  /// be inside (isInside).
+  /// Instruction that moves a chunk:
+  /// - access: a load or store,
+  /// - copy: a copy that takes the number of bytes inside the view,
+  /// - copy_inside: a copy of a tile that is known to be inside (isInside).
   enum class Mover { access, copy, copy_inside };
 
   TileAccess(ThreadLowering& t, mlir::Value view, mlir::ValueRange indices, llvm::ArrayRef<int64_t> tileShape,
              mlir::RankedTensorType tile, mlir::Value alignmentOffset = {}, OffsetKind kind = OffsetKind::none,
              Mover mover = Mover::access);
 
-  /// Whether the tile's first column is at a multiple of 16 bytes.
+  /// Returns an i1 that is true if the tile's first column is at a multiple of 16 bytes.
   mlir::Value isAligned();
 
-  /// True where all of the tile is inside the view; null = always. Cheaper than what chunks need, and equal in all threads.
+  /// Returns a predicate that is true if the whole tile is inside the view; null: always. It is
+  /// cheaper than the predicates of chunks, and uniform.
   mlir::Value isInside();
 
   int64_t registers() const { return layout ? layout->registers() : 1; }
 
-  /// Address of the chunk that begins at a register, or of its element `i`.
+  /// Returns the address of element `i` of the chunk that begins at register `reg`.
   mlir::Value pointer(int64_t reg, int64_t i = 0);
 
-  /// Address of an access without tile dimensions.
+  /// Returns the address of an access without tile dimensions.
   mlir::Value scalarAddress() const { return threadAddress; }
 
-  /// True where the whole chunk is inside the view; null = always.
+  /// Returns a predicate that is true if the whole chunk is inside the view; null: always.
   mlir::Value inside(int64_t reg);
 
-  /// How many bytes of the chunk are inside the view, i32; null = all.
+  /// Returns the number of bytes of the chunk that are inside the view, i32; null: all.
   mlir::Value bytesInside(int64_t reg);
 
-  /// True if a chunk may end outside of the view while it begins inside (case 4).
+  /// Returns true if a chunk may begin inside the view and end outside (case 4).
   bool mayStraddle() const;
 
-  // Case 4. Chunks and this thread's origin are multiples of `chunk`, so the straddling chunk of every line begins at
-  // the same place, and the same number of its elements is inside, in every thread.
+  // Case 4. Chunks and this thread's origin are multiples of `chunk`. The straddling chunks of all
+  // lines and threads therefore begin at the same column and have the same number of elements
+  // inside.
 
-  /// Registers of chunks that differ along the last dimension only, line by line.
+  /// Returns the first registers of the chunks, grouped by line. Chunks of a line differ along the
+  /// last dimension only.
   llvm::SmallVector<llvm::SmallVector<int64_t>> lines();
-  // Case 5: chunk 0 of the line, in the registers that hold it.
+  // Case 5: the chunk at column 0, and the registers that hold it.
 
   bool mayBeginInside() const { return begin && chunk > 1; }
-  /// True in a thread that holds the chunk that the row begins and does not end in.
+  /// Returns a predicate that is true in threads with the chunk at column 0, if the row begins
+  /// inside it and does not end in it.
   mlir::Value holdsBegin();
   llvm::SmallVector<int64_t> firstChunks();
-  /// Whether the row has begun at element `i` of the first chunk.
+  /// Returns a predicate that is true if element `i` of the first chunk belongs to the row.
   mlir::Value hasBegun(int64_t i);
 
-  // Case 4 again.
-  /// True in a thread that holds the straddling chunks.
+  // Case 4, continued.
+  /// Returns a predicate that is true in threads that hold the straddling chunks.
   mlir::Value holdsStraddle(llvm::ArrayRef<int64_t> line);
-  /// True if the chunk at this register is the straddling one (given that there is one).
+  /// Returns a predicate that is true if the chunk at this register straddles, given that one of
+  /// its line does.
   mlir::Value straddles(int64_t reg);
-  /// Whether element `i` of the straddling chunk is inside along the last dimension; decided here where the size is
-  /// static.
+  /// Whether element `i` of the straddling chunk is inside along the last dimension. A static size
+  /// decides it at compile time (straddleKnows); otherwise straddleHas returns a predicate.
   enum class Inside { no, yes, tested };
   Inside straddleKnows(int64_t i) const;
   mlir::Value straddleHas(int64_t i);
-  /// Address of element `i` of the straddling chunk in the line of this register.
+  /// Returns the address of element `i` of the straddling chunk in the line of this register.
   mlir::Value straddlePointer(int64_t reg, int64_t i);
-  /// True where the line of this register is inside along every other dimension; null = always.
+  /// Returns a predicate that is true if the line of this register is inside along every other
+  /// dimension; null: always.
   mlir::Value lineInside(int64_t reg);
 
   int64_t bytes() const { return view.getElementBytes(); }
 
   ThreadLowering& t;
   tile::ViewType view;
-  const ThreadLayout* layout;  // null when the access is one scalar
+  const ThreadLayout* layout;  // null if the access is one scalar
   mlir::Type element;
-  int64_t chunk = 1;    // elements of one access
-  mlir::Value uniform;  // predicate that all accesses share; null = always
+  int64_t chunk = 1;    // elements per access
+  mlir::Value uniform;  // predicate that all accesses share; null: always
 
  private:
-  // Of a line that begins where the tiles do.
+  // Returns the size of a dimension, counted from column 0 of the first tile: it includes the
+  // alignment offset.
   mlir::Value size(size_t axis);
   mlir::Value computeBegin();
   mlir::Value stride(size_t axis) { return slots[1 + view.getRank() + axis]; }
   bool isLast(size_t axis) const { return axis == tileAxes.back(); }
 
   bool hasAlignmentOffset(size_t axis) const { return offsetKind != OffsetKind::none && isLast(axis); }
-  // begin <= coordinate(reg); null where every coordinate of this register is beyond.
-  mlir::Value isBehindBegin(int64_t reg);
+  // Returns begin <= coordinate(reg), or null if that holds in every thread.
+  mlir::Value isAtOrAfterBegin(int64_t reg);
 
   int64_t sizeDivisor(size_t axis) const;
   int64_t strideDivisor(size_t axis) const;
   int64_t offsetDivisor(size_t axis) const;
 
   int64_t lastCoordinate(int64_t reg);
-  // Where the straddling chunk begins, counted from this thread's first register.
+  // Returns the column of the straddling chunk relative to this thread's first register.
   mlir::Value straddleBegin();
 
-  // Elements of one access: the layout's run, at most 16 bytes, as long as every address is a multiple of it and it is
-  // worth a branch where it may straddle.
+  // Returns the elements per access: the layout's contiguous elements, at most 16 bytes, as far as
+  // every address is a multiple of their size.
   int64_t chunkSize() const;
 
   static std::optional<int64_t> constantIndex(mlir::Value index);
   static bool isConstantZero(mlir::Value index) { return constantIndex(index) == 0; }
-  // A dimension that never leaves element 0 does not care about its stride.
+  // Returns true if the access stays at element 0 of the dimension, so that its stride does not
+  // matter.
   static bool isZero(mlir::Value index, int64_t tileDim) { return tileDim <= 1 && isConstantZero(index); }
 
   mlir::Value add(mlir::Value a, mlir::Value c);
   mlir::Value difference(mlir::Value a, mlir::Value c);
   mlir::Value times(mlir::Value a, int64_t factor);
-  // An i32 coordinate times stride and element size, as i64 bytes.
+  // Returns an i32 coordinate times stride and element size, in bytes, i64.
   mlir::Value scaled(mlir::Value coordinate, size_t axis);
 
-  // threadAddress = base + tile origin + this thread's part of the tile, in bytes.
+  // Sets threadAddress = base + tile origin + this thread's offset in the tile, in bytes.
   void computeOrigin();
 
-  // Whether static sizes prove all of the tile to be inside along a dimension.
+  // Returns true if static sizes prove that the tile is inside along a dimension.
   bool isProvedInside(size_t axis) const;
 
-  // Fills `uniform` or `remaining` for a dimension that is not proved inside.
+  // Sets `uniform` or `remaining` for a dimension that is not proved to be inside.
   void computeMask(size_t axis);
 
-  // How many elements of a dimension lie at or after this thread's first register.
+  // Returns the number of elements of a dimension at and after this thread's first register.
   mlir::Value remainingHere(int dim);
+  // Returns the number of elements of a dimension at and after `at.base`. `left` is
+  // remainingHere(dim).
   mlir::Value leftOf(mlir::Value left, const Coordinate& at, int dim);
 
-  // The largest coordinate of a thread's first register.
+  // Returns the largest coordinate of register 0 in any thread.
   int64_t threadReach(int dim) const;
 
-  // coordinate(reg) + n <= remaining; null where static sizes prove it for every thread.
+  // Returns coordinate(reg) + n <= remaining, or null if static sizes prove it for every thread.
   mlir::Value fits(int64_t reg, int dim, int64_t n);
 
-  Pieces slots;  // of the view: pointer, sizes, strides
+  Pieces slots;  // the view's pointer, sizes and strides
   llvm::ArrayRef<int64_t> tileShape;
   mlir::Value alignmentOffset;  // i32
   mlir::Value begin;            // i32; null without an alignment offset
   OffsetKind offsetKind;
   Mover mover;
-  int64_t maxAlignmentOffset;  // begin is at most this
+  int64_t maxAlignmentOffset;  // upper bound of `begin`
   llvm::SmallVector<mlir::Value> indexValues;
   llvm::SmallVector<int64_t> indexDivisors;
   llvm::SmallVector<size_t> tileAxes;                    // view axis of every tile dimension
-  llvm::SmallVector<mlir::Value> remaining;              // i32 per view axis, null where nothing needs testing
-  llvm::SmallVector<std::optional<int64_t>> staticLeft;  // the same where it is known
+  llvm::SmallVector<mlir::Value> remaining;              // i32 per view axis; null if no test is needed
+  llvm::SmallVector<std::optional<int64_t>> staticLeft;  // `remaining` where it is known at compile time
   llvm::SmallDenseMap<int, mlir::Value> remainingAtThread;
   mlir::Value threadAddress;  // i64
 };

@@ -1,4 +1,5 @@
-// Which elementwise ops belong to a product of which both words of 64 bits are wanted.
+// Finds elementwise ops that compute the high word of a 64-bit product. They are lowered by
+// element.
 #pragma once
 
 #include "llvm/ADT/DenseMap.h"
@@ -6,12 +7,13 @@
 
 namespace ligerdsl::compiler::nvptx {
 
-/// Elementwise ops that tiles of i64 connect are one group; each group is walked once.
+/// Groups the elementwise ops that are connected by tiles of i64. Each group is walked once.
 class WideProducts {
  public:
-  /// Whether the group of an elementwise op has a product and a shift: the high word of a product.
+  /// Returns true if the group of an elementwise op has a multiplication and a right shift, as code
+  /// that takes the high word of a product has.
   bool contains(mlir::Operation* op);
-  /// Ops walked so far.
+  /// Returns the number of ops walked so far.
   size_t walked() const { return known.size(); }
 
  private:

@@ -1,14 +1,15 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 
 void add_bench(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand("bench", "Median, spread, bytes per second, fraction of a copy");
+  CLI::App* command =
+      line.app.add_subcommand("bench", "Measure median, spread, bytes per second and fraction of a copy");
   const auto request = std::make_shared<BenchRequest>();
   add_kernel(line, command, &request->kernel, &request->settings, false);
   add_inputs(line, command, &request->inputs);
@@ -20,12 +21,12 @@ void add_bench(CommandLine& line) {
                    "another --axis, each combination")
       ->allow_extra_args(false);
   line.offer(command->add_option("--vs", request->vs,
-                                 "What an earlier run on this device wrote with --json: the ratio of the medians; exit "
-                                 "code 1 where a case got slower, 5 where device, threads or driver differ"),
+                                 "The --json file of an earlier run on this device: prints ratios of medians; exit "
+                                 "code 1 if a case got slower, 5 if device, threads or driver differ"),
              {.kind = Offer::Kind::files});
   command
       ->add_option("--tolerance", request->tolerance,
-                   "With --vs: percent by which a case may be slower; a larger change counts where the middle "
+                   "With --vs: percent by which a case may be slower; a larger change counts if the middle "
                    "60 % of the times do not overlap, and above 1.5 times in any case")
       ->capture_default_str()
       ->check(number_from(0, 1000));

@@ -2,16 +2,15 @@
 
 #include <fmt/format.h>
 
-#include "lib/cli/commands.h"
-#include "lib/cli/exit_codes.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/commands.h"
+#include "lib/cli/support/exit_codes.h"
 #include "lib/src/build_info.h"
 #include "ligerdsl/ligerdsl.h"
 
 namespace ligerdsl::cli {
 
-CommandLine::CommandLine()
-    : app("Fused training kernels: look at them, compile them, run them, measure them", "ligerdsl") {
+CommandLine::CommandLine() : app("Inspect, compile, run and measure fused training kernels", "ligerdsl") {
   app.require_subcommand(1);
   app.fallthrough();  // global options may follow the subcommand
   app.set_version_flag("--version", fmt::format("ligerdsl {}.{}.{}, build {}", LIGERDSL_VERSION_MAJOR,
@@ -34,6 +33,7 @@ CommandLine::CommandLine()
   add_layout(*this);
   add_cache(*this);
   add_run(*this);
+  add_check(*this);
   add_bench(*this);
   add_tune(*this);
   add_report(*this);
@@ -52,11 +52,11 @@ CLI::Option* CommandLine::choice(CLI::Option* option, const std::vector<std::str
 }
 
 void add_doctor(CommandLine& line) {
-  line.on(line.app.add_subcommand("doctor", "What works on this machine, and why the rest does not"), doctor);
+  line.on(line.app.add_subcommand("doctor", "Check what works on this machine, and why the rest does not"), doctor);
 }
 
 void add_list(CommandLine& line) {
-  line.on(line.app.add_subcommand("list", "Operations and kernels with their settings"), list);
+  line.on(line.app.add_subcommand("list", "List operations and kernels with their settings"), list);
 }
 
 }  // namespace ligerdsl::cli

@@ -1,4 +1,4 @@
-// What the command understands: one file per subcommand defines its options.
+// The command line. One file per subcommand defines its options.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "lib/cli/output.h"
+#include "lib/text/output.h"
 
 namespace ligerdsl::cli {
 
-// What a shell offers where the value of an option stands.
+// Completions that a shell offers for an option's value.
 struct Offer {
   enum class Kind { words, files, kernels, settings, commands };
   Kind kind = Kind::words;
@@ -26,22 +26,22 @@ class CommandLine {
 
   CLI::App app;
   Globals globals;
-  std::function<int()> chosen;  // after parsing: what the arguments ask for
+  std::function<int()> chosen;  // set by parsing: runs the chosen subcommand
 
-  // Of options whose values a shell can know; completion.h asks.
+  // Completions by option, for completion.h.
   std::map<const CLI::Option*, Offer> offers;
   CLI::Option* offer(CLI::Option* option, Offer what) { return offers[option] = std::move(what), option; }
-  // One of these words and no other.
+  // Restricts the option to these words and offers them.
   CLI::Option* choice(CLI::Option* option, const std::vector<std::string>& words);
 
-  // What parsing `command` chooses: `run(globals)`, whose code is the command's.
+  // Makes parsing of `command` choose `run(globals)`, which returns the exit code.
   template <class Run>
   void on(CLI::App* command, Run run) {
     command->callback([this, run = std::move(run)] { chosen = [this, run] { return run(globals); }; });
   }
 };
 
-// Each adds a subcommand, in the order of the help.
+// Each function adds a subcommand. The order is that of the help.
 void add_doctor(CommandLine& line);
 void add_list(CommandLine& line);
 void add_compile(CommandLine& line);
@@ -49,12 +49,13 @@ void add_explain(CommandLine& line);
 void add_layout(CommandLine& line);
 void add_cache(CommandLine& line);
 void add_run(CommandLine& line);
+void add_check(CommandLine& line);
 void add_bench(CommandLine& line);
 void add_tune(CommandLine& line);
 void add_report(CommandLine& line);
 void add_table(CommandLine& line);
 void add_help(CommandLine& line);
-// Hidden: what shells and the build call.
+// Hidden subcommands, which shells and the build call.
 void add_complete(CommandLine& line);
 void add_generate(CommandLine& line);
 

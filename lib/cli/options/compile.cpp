@@ -1,13 +1,13 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 
 void add_compile(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand("compile", "Any stage of a kernel's way to machine code; needs no GPU");
+  CLI::App* command = line.app.add_subcommand("compile", "Print any stage of a kernel's compile; needs no GPU");
   const auto request = std::make_shared<CompileRequest>();
   add_kernel(line, command, &request->kernel, &request->settings, true, ", or FILE.reproducer of a failed compile");
   line.offer(command->add_option(
@@ -18,10 +18,10 @@ void add_compile(CommandLine& line) {
              {.words = compile_stages()});
   add_target(line, command, &request->target,
              "cpu, sm_80, sm_90a, sm_100 ...; default: that of --device, sm_90a for stages of a GPU");
-  line.choice(
-      command->add_option("--variant", request->variant,
-                          "GPU: for aligned arguments, for aligned factors of products (factors) or for any (generic)"),
-      {"aligned", "factors", "generic"});
+  line.choice(command->add_option(
+                  "--variant", request->variant,
+                  "GPU: `aligned` (all arguments are aligned), `factors` (operands of matmuls are) or `generic`"),
+              {"aligned", "factors", "generic"});
   line.offer(command->add_option("-o,--output", request->output, "Write to a file"), {.kind = Offer::Kind::files});
   line.on(command, [request](const Globals& globals) { return compile(globals, *request); });
 }

@@ -2,9 +2,9 @@
 
 #include <memory>
 
-#include "lib/cli/completion.h"
-#include "lib/cli/manual.h"
 #include "lib/cli/options/command_line.h"
+#include "lib/cli/options/completion.h"
+#include "lib/cli/options/manual.h"
 
 namespace ligerdsl::cli {
 

@@ -1,18 +1,19 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 
 void add_explain(CommandLine& line) {
   CLI::App* command = line.app.add_subcommand(
-      "explain", "A kernel's configuration and why, resources, occupancy, bytes, floor against measured time, remarks");
+      "explain",
+      "Explain a kernel: configuration and why, resources, occupancy, bytes, floor and measured time, remarks");
   const auto request = std::make_shared<ExplainRequest>();
   add_kernel(line, command, &request->kernel, &request->settings, true);
   add_target(line, command, &request->target,
-             "cpu, sm_80, sm_90a, sm_100 ...: for a device that need not be here; nothing is run");
+             "cpu, sm_80, sm_90a, sm_100 ...: a device that need not be present; nothing is run");
   command->add_flag("--no-run", request->no_run, "Measure nothing");
   line.on(command, [request](const Globals& globals) { return explain(globals, *request); });
 }

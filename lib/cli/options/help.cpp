@@ -1,7 +1,7 @@
 #include <memory>
 
 #include "lib/cli/options/command_line.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
 
 namespace ligerdsl::cli {
 
@@ -16,7 +16,7 @@ int help(const CLI::App& app, const std::vector<std::string>& names) {
     path += (path.empty() ? "" : " ") + name;
     at = next;
   }
-  // App::help() is that of the command which was chosen, and that is `help`.
+  // App::help() would describe the chosen command, which is `help`.
   const std::string name = app.get_name() + (path.empty() ? "" : " " + path);
   print_text(at->get_formatter()->make_help(at, name, CLI::AppFormatMode::Normal));
   return kOk;
@@ -25,7 +25,7 @@ int help(const CLI::App& app, const std::vector<std::string>& names) {
 }  // namespace
 
 void add_help(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand("help", "What a command does, and its options");
+  CLI::App* command = line.app.add_subcommand("help", "Show what a command does, and its options");
   const auto names = std::make_shared<std::vector<std::string>>();
   line.offer(command->add_option("command", *names, "Any of these commands; default: all of them"),
              {.kind = Offer::Kind::commands});

@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lib/cli/bench_cases.h"
-#include "lib/cli/environment.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/bench/bench_cases.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/environment.h"
 
 namespace ligerdsl::cli {
 
@@ -23,9 +23,9 @@ void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel, std::
 }
 
 void add_inputs(CommandLine& line, CLI::App* command, std::vector<std::string>* inputs) {
-  line.offer(
-      command->add_option("--in", *inputs, "name=FILE.npy, for as many tensors as you like")->allow_extra_args(false),
-      {.kind = Offer::Kind::files});
+  line.offer(command->add_option("--in", *inputs, "name=FILE.npy: the values of a tensor; may be repeated")
+                 ->allow_extra_args(false),
+             {.kind = Offer::Kind::files});
 }
 
 void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* sets, std::vector<int64_t>* rows) {

@@ -9,17 +9,17 @@
 
 namespace ligerdsl::cli {
 
-// The kernel of a subcommand and its settings; `also` ends the kernel's description.
+// Adds a subcommand's kernel and its settings. `also` is the end of the kernel's description.
 void add_kernel(CommandLine& line, CLI::App* command, std::string* kernel, std::vector<std::string>* settings,
                 bool required, const std::string& also = "");
 
-// --in: name=FILE.npy.
+// Adds --in name=FILE.npy.
 void add_inputs(CommandLine& line, CLI::App* command, std::vector<std::string>* inputs);
 
-// --set, --model and --rows: cases of sets of shapes.
+// Adds --set, --model and --rows, which choose cases of sets.
 void add_sets(CommandLine& line, CLI::App* command, std::vector<std::string>* sets, std::vector<int64_t>* rows);
 
-// --target: cpu or an architecture.
+// Adds --target: cpu or an architecture.
 CLI::Option* add_target(CommandLine& line, CLI::App* command, std::string* target, const std::string& description);
 
 }  // namespace ligerdsl::cli

@@ -1,13 +1,13 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 
 void add_report(CommandLine& line) {
   CLI::App* command = line.app.add_subcommand(
-      "report", "A page of what tune has tried: charts and tables in one HTML file; needs no device");
+      "report", "Write a page about the trials of tune: charts and tables in one HTML file; needs no device");
   const auto request = std::make_shared<ReportRequest>();
   const Offer files{.kind = Offer::Kind::files};
   line.offer(command->add_option("stores", request->stores,

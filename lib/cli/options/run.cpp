@@ -1,8 +1,8 @@
 #include <memory>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
+#include "lib/cli/support/commands.h"
 
 namespace ligerdsl::cli {
 

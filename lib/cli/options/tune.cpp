@@ -3,17 +3,17 @@
 #include <memory>
 #include <string_view>
 
-#include "lib/cli/commands.h"
 #include "lib/cli/options/command_line.h"
 #include "lib/cli/options/kernel.h"
-#include "lib/cli/usage.h"
+#include "lib/cli/options/usage.h"
+#include "lib/cli/support/commands.h"
 #include "lib/tune/strategy.h"
 
 namespace ligerdsl::cli {
 
 namespace {
 
-// "10m", "90s", "2h", "45": seconds.
+// Parses "10m", "90s", "2h" or "45" and returns seconds, or NaN.
 double parse_duration(const std::string& text) {
   double number = 0;
   const char* end = text.data() + text.size();
@@ -47,7 +47,7 @@ void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
   line.choice(
       command->add_option("--strategy", request->strategy, "guided, random or exhaustive")->capture_default_str(),
       tune::strategy_names());
-  command->add_option("--seed", request->seed, "Of what is random in a strategy")->capture_default_str();
+  command->add_option("--seed", request->seed, "Seed of a strategy's random choices")->capture_default_str();
   command
       ->add_option_function<std::string>(
           "--budget", [request](const std::string& text) { request->budget_seconds = parse_duration(text); },
@@ -72,20 +72,21 @@ void add_search(CommandLine& line, CLI::App* command, TuneRequest* request) {
 void add_results(CommandLine& line, CLI::App* command, TuneRequest* request) {
   command->add_option("--store", request->store,
                       "File of trials, JSON Lines; default: ligerdsl/trials.jsonl in $XDG_DATA_HOME or ~/.local/share");
-  command->add_flag("--resume", request->resume, "Take trials of the store that are of this build, device and problem");
-  command->add_option("--export", request->export_to,
-                      "Write winners to a table for LIGERDSL_TABLE, or to -; what it has is tried again, other entries "
-                      "stay");
+  command->add_flag("--resume", request->resume, "Reuse trials of the store with this build, device and problem");
+  command->add_option(
+      "--export", request->export_to,
+      "Write winners to a table for LIGERDSL_TABLE, or to -; its entries for these problems are tried again, others "
+      "stay");
   line.offer(command->add_option("--report", request->report,
-                                 "Write a page of what was tried, an HTML file, as `ligerdsl report` does of a store"),
+                                 "Write an HTML page about the trials, as `ligerdsl report` does for a store"),
              {.kind = Offer::Kind::files});
 }
 
 }  // namespace
 
 void add_tune(CommandLine& line) {
-  CLI::App* command = line.app.add_subcommand(
-      "tune", "Search the configuration in which a kernel is fastest, and export a table of them");
+  CLI::App* command =
+      line.app.add_subcommand("tune", "Search the fastest configurations of kernels, and export them as a table");
   const auto request = std::make_shared<TuneRequest>();
   add_subject(line, command, request.get());
   add_search(line, command, request.get());

@@ -1,22 +1,24 @@
-// The kernel DSL: everything an author of kernels includes.
+// The kernel DSL. Authors of kernels include this header.
 //
 //   void vector_add(KernelBuilder& k, const VectorAddMeta& m) {
 //     View out = k.view("out", m.type, {dyn});
 //     View a = k.view("a", m.type, {dyn});
 //     View b = k.view("b", m.type, {dyn});
 //     Scalar i = k.program_id(0);
-//     out.partition({m.block}).store({i}, a.partition({m.block}).load({i}) + b.partition({m.block}).load({i}));
+//     Tile sum = a.partition({m.block}).load({i}) + b.partition({m.block}).load({i});
+//     out.partition({m.block}).store({i}, sum);
 //   }
 //
-// Running such a function records a program: nothing is computed. Data types and shapes are run-time values that are
-// checked while recording; misuse throws ligerdsl::Error with the author's file, line and column.
+// Calling this function records a program and computes nothing. Data types and shapes are run-time
+// values that recording checks. Misuse throws ligerdsl::Error with the author's file, line and
+// column.
 #ifndef LIGERDSL_DSL_H_
 #define LIGERDSL_DSL_H_
 
 #if __cplusplus < 202002L
 #error "ligerdsl/dsl.h needs C++20: g++ 12 or clang 14, or a later one, with -std=c++20"
 #else
-#include <cmath>  // INFINITY: what loads of a maximum are padded with
+#include <cmath>  // INFINITY, the usual pad value of loads for a maximum
 
 #include "ligerdsl/dsl/builder.h"
 #include "ligerdsl/dsl/dot.h"

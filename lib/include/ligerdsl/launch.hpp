@@ -1,12 +1,13 @@
-// Launching a Kernel<Meta> on named tensors: recorded and compiled when it is first needed, found again after that.
+// Launches a Kernel<Meta> on named tensors. The kernel is recorded and compiled at its first use,
+// then reused.
 //
 //   ligerdsl::Context context = ligerdsl::Context::cpu();
 //   ligerdsl::Tensor x(...), y(...);
 //   ligerdsl::KernelLauncher launcher(context, squared_relu_kernel);
 //   launcher({.type = ligerdsl::f32}, {{"y", y}, {"x", x}, {"scale", 0.5f}}, stream);
 //
-// The kernel's launch rule sees the sizes and gives the grid and the options. Needs C++20, and both ligerdsl::ligerdsl
-// and ligerdsl::dsl.
+// The kernel's launch rule gets the sizes and returns the grid and the options. Needs C++20, and
+// both ligerdsl::ligerdsl and ligerdsl::dsl.
 #ifndef LIGERDSL_LAUNCH_HPP_
 #define LIGERDSL_LAUNCH_HPP_
 
@@ -30,7 +31,7 @@
 
 namespace ligerdsl {
 
-// An argument by the name that the kernel gave it. A Tensor must outlive the call.
+// An argument with the name that the kernel declares. A Tensor must outlive the call.
 struct NamedArg {
   std::string name;
   KernelArg value;
@@ -38,16 +39,19 @@ struct NamedArg {
 
 namespace detail {
 
-// One argument per declared one, in that order. An integer serves a float scalar as well. Throws Error with every name
-// that is missing, given twice or unknown, and for a value that the argument cannot take.
+// Returns one argument per declared argument, in the declared order. A float scalar also accepts an
+// integer. Throws Error with every name that is missing, given twice or unknown, and for a value
+// that the argument cannot take.
 std::vector<ligerdsl_kernel_arg_t> in_order(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                             const std::vector<NamedArg>& given);
 LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& declared,
                                  const std::vector<ligerdsl_kernel_arg_t>& args, const Target& target);
-// Of host memory. `programs`: of a kernel that is recorded as dynamic persistent.
+// Returns the interpreter's arguments for tensors in host memory. `programs` is the number of
+// programs of a dynamic persistent kernel.
 interpreter::Arguments host_arguments(const std::string& kernel, const std::vector<DeclaredArgument>& declared,
                                       const std::vector<ligerdsl_kernel_arg_t>& args, int64_t programs);
-// Three axes that the C ABI takes. Throws Error where the launch asks for what no device has.
+// Returns the grid with three axes, as the C ABI takes it. Throws Error for a launch that no device
+// supports.
 std::vector<int32_t> launch_grid(const std::string& kernel, const Launch& launch);
 
 template <class Meta>
@@ -55,7 +59,8 @@ concept ListsFields = requires(Meta meta, MetaReader reader) {
   meta.visit(reader);
 };
 
-// The bytes of a Meta whose whole value lies in them; what is between its fields is 0 where the compiler can say so.
+// Returns the bytes of a trivially copyable Meta. Padding between fields is 0 if the compiler can
+// clear it.
 template <class Meta>
 std::string bytes_of(const Meta& meta) {
   static_assert(std::is_trivially_copyable_v<Meta>);
@@ -71,10 +76,11 @@ std::string bytes_of(const Meta& meta) {
 
 }  // namespace detail
 
-// `meta` with the fields that `ligerdsl --load FILE.so tune KERNEL SETTINGS --export TABLE` found fastest for these
-// settings ("x=8192x4096 y=x", in any order) and this device; as it is where the context's table (LIGERDSL_TABLE) has no
-// such entry. Ask once, not at every launch. Throws Error for an entry that the kernel's fields cannot take, or that
-// sets a field which is no choice of a schedule.
+// Returns `meta` with the fields that `ligerdsl --load FILE.so tune KERNEL SETTINGS --export TABLE`
+// found fastest for these settings ("x=8192x4096 y=x", in any order) and this device. Returns
+// `meta` unchanged if the context's table (LIGERDSL_TABLE) has no such entry. Call it once, not at
+// every launch. Throws Error for an entry that sets a field to an invalid value, or that sets a
+// field with Bits::fixed.
 template <class Meta>
 Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta, const std::string& settings) {
   const char* config = "";
@@ -89,10 +95,12 @@ Meta tuned(const Context& context, const Kernel<Meta>& kernel, const Meta& meta,
   return meta_from<Meta>(kernel.name, values, meta);
 }
 
-// A kernel on a context, which must outlive it. Any number of threads may launch at the same time. Compiled kernels are
-// found by the program that was recorded and by what the launch rule says beside the grid. A Meta with `visit` that is
-// trivially copyable is recorded once for each value of its fields, of those too that `visit` does not list; it must
-// not point to what changes. Any other Meta is recorded at every launch.
+// A kernel on a context, which must outlive the launcher. Any number of threads may launch at the
+// same time. A compiled kernel is cached by its recorded program and by the fields of its Launch
+// except the grid.
+//
+// A trivially copyable Meta with `visit` is recorded once per value of all its fields, listed or
+// not. It must not point to data that changes. Any other Meta is recorded at every launch.
 template <class Meta>
 class KernelLauncher {
  public:
@@ -101,13 +109,13 @@ class KernelLauncher {
     detail::require_complete(kernel_.name, kernel_.build != nullptr, kernel_.launch != nullptr);
   }
 
-  // Queues the launch. Compiles at the first call of its kind.
+  // Queues the launch. The first call of its kind compiles.
   void operator()(const Meta& meta, const std::vector<NamedArg>& args, ligerdsl_stream_t stream = nullptr) {
     Ready ready = prepare_launch(meta, args, stream);
     ready.compiled->kernel.launch(ready.grid, ready.args, stream);
   }
 
-  // Compiles what the same call of operator() launches; nothing runs.
+  // Compiles the kernel that the same call of operator() would launch. Runs nothing.
   void prepare(const Meta& meta, const std::vector<NamedArg>& args, ligerdsl_stream_t stream = nullptr) {
     prepare_launch(meta, args, stream);
   }
@@ -119,7 +127,8 @@ class KernelLauncher {
   };
   struct Compiled {
     CompiledKernel kernel;
-    std::map<ligerdsl_stream_t, std::pair<Buffer, Tensor>> next_program;  // one for launches that may overlap
+    // One counter per stream, because launches on two streams may overlap.
+    std::map<ligerdsl_stream_t, std::pair<Buffer, Tensor>> next_program;
   };
   struct Ready {
     std::shared_ptr<Compiled> compiled;
@@ -142,10 +151,10 @@ class KernelLauncher {
   const Recorded& find_recorded(const Meta& meta) {
     if constexpr (detail::ListsFields<Meta> && std::is_trivially_copyable_v<Meta>) {
       std::string key = detail::bytes_of(meta);
-      for (const MetaField& field : meta_fields(meta)) key += field.value + "\n";  // what they say may lie elsewhere
+      for (const MetaField& field : meta_fields(meta)) key += field.value + "\n";  // may read data outside the Meta
       const auto found = known_.find(key);
       if (found != known_.end()) return *found->second;
-      constexpr size_t kMostKnown = 4096;  // bytes between fields can make any number of one value
+      constexpr size_t kMostKnown = 4096;  // padding can give one value many keys
       if (known_.size() == kMostKnown) known_.clear();
       return *known_.emplace(std::move(key), &record_now(meta)).first->second;
     } else {
@@ -176,7 +185,8 @@ class KernelLauncher {
     return compiled;
   }
 
-  // What KernelBuilder::dynamic_persistent counts with, and the number of programs.
+  // Sets the arguments that KernelBuilder::dynamic_persistent adds: the counter and the number of
+  // programs.
   void add_next_program(Ready* ready, ligerdsl_stream_t stream) {
     auto& [buffer, tensor] = ready->compiled->next_program[stream];
     if (!buffer.data()) {
@@ -189,18 +199,19 @@ class KernelLauncher {
   }
 
   const Context& context_;
-  const Target target_;  // of the context: what is kept below is for it alone
+  const Target target_;  // target of the context; the caches below are for it alone
   Kernel<Meta> kernel_;
   std::mutex mutex_;
-  std::map<std::string, Recorded> recorded_;      // by the program
-  std::map<std::string, const Recorded*> known_;  // by the Meta
+  std::map<std::string, Recorded> recorded_;      // by program bytes
+  std::map<std::string, const Recorded*> known_;  // by the bytes and fields of the Meta
   std::map<std::pair<const Recorded*, std::vector<int>>, std::shared_ptr<Compiled>> compiled_;
 };
 
-// The same launch on host memory, program after program by the reference interpreter: what a compiled kernel's results
-// are compared with, and where an index that is wrong is an Error with the author's file and line. Kernels with
-// pointers: interpreter::run, which is told how much memory is behind them.
-// The program is the one that is recorded for `target`: with Target(context.target()), what runs on that context.
+// Runs the same launch on host memory with the reference interpreter, one program after the other.
+// Tests compare a compiled kernel's results with it, and a wrong index is an Error with the
+// author's file and line. For kernels with pointers use interpreter::run, which takes the number of
+// bytes at each pointer. The program is recorded for `target`; Target(context.target()) gives the
+// program that runs on that context.
 template <class Meta>
 void interpret(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<NamedArg>& named,
                const interpreter::Options& options = {}, const Target& target = target_named("cpu")) {
@@ -289,7 +300,7 @@ inline LaunchArguments launch_arguments(const std::vector<DeclaredArgument>& dec
   return LaunchArguments(std::move(list), target);
 }
 
-// As the C ABI checks it for launches on a device.
+// Checks a tensor as the C ABI checks tensors of launches on a device.
 inline void require_host_tensor(const std::string& kernel, const DeclaredArgument& declared,
                                 const ligerdsl_tensor_t& tensor) {
   const std::string what = "error: kernel '" + kernel + "', argument '" + declared.name + "': expected ";

@@ -1,31 +1,35 @@
-/* libligerdsl: fused training kernels behind a C ABI. C99 and C++11 or later; no other header is needed.
+/* libligerdsl: fused training kernels with a C ABI. C99 and C++11 or later; no other header is
+ * needed.
  *
- * Every operation of ops.h has the same four parts:
- *   desc     a versioned struct: dtypes, widths and options, everything that decides which kernels are needed
- *   plan     made from a desc; may compile, load and touch the disk; holds every kernel that any later call needs
- *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so it can be captured in a CUDA graph.
- *            Matrix products (fused_linear_cross_entropy) are made by another library: ops.h says what that may take
- *   call     one function that looks the plan up in the context, fills the shape fields of the desc from the tensors,
- *            and brings its own workspace; its first use of a configuration plans (and may compile). A context keeps the
- *            512 plans that it used last
+ * Every operation of ops.h has four parts:
+ *   desc     versioned struct with dtypes, widths and options; decides which kernels are needed
+ *   plan     created from a desc; holds every kernel that a later call needs; creating it may
+ *            compile, load and access the disk
+ *   execute  runs a plan on tensors; never allocates, synchronises or compiles, so a CUDA graph can
+ *            capture it. Another library runs the matmuls of fused_linear_cross_entropy: see ops.h
+ *   call     looks up the plan in the context, fills the shape fields of the desc from the tensors,
+ *            and provides the workspace. Its first use of a configuration creates the plan and may
+ *            compile. A context keeps the 512 plans that it used last
  *
- * Threads
+ * Threads:
  *   context, plan, kernel   any number of threads at the same time
  *   workspace               one call at a time
- *   destroy functions       wait for calls of other threads that use the handle (one may be compiling); from then on the
- *                           handle is reported as dead, never followed
+ *   destroy functions       wait for calls of other threads that use the handle (one may be
+ *                           compiling); afterwards the handle is reported as dead and never
+ *                           dereferenced
  *   last error              per thread
  *
- * End of the process: main may return, and any thread may call exit, while other threads are inside the library; a
- * context with static lifetime may be destroyed then.
+ * End of the process: main may return, and any thread may call exit, while other threads are inside
+ * the library. A context with static lifetime may be destroyed then.
  *
- * fork: a child may destroy what it inherits and exit, whatever the parent's threads were doing, and may use a CPU
- * context, its plans and kernels: they work there on the calling thread alone, and the first call takes memory. A context
- * that the child creates has threads of its own. FORKED_PROCESS is the answer to a CUDA context of before the fork, and
- * to what must be compiled (or linked, on a CPU) in a child that was forked while another thread compiled.
+ * fork: a child may destroy the handles that it inherits, and exit, whatever the parent's threads
+ * were doing. It may use a CPU context with its plans and kernels. They run on the calling thread
+ * alone, and the first call allocates memory. A context that the child creates has its own threads.
+ * FORKED_PROCESS is the status for a CUDA context from before the fork. It is also the status for a
+ * call that must compile (or link, on a CPU) if another thread was compiling during the fork.
  *
- * Determinism: the same build, device model, shapes and options give the same bits, whatever the number of threads.
- */
+ * Determinism: the same build, device model, shapes and options give the same bits with any number
+ * of threads. */
 #ifndef LIGERDSL_LIGERDSL_H_
 #define LIGERDSL_LIGERDSL_H_
 
@@ -47,7 +51,8 @@
 #define LIGERDSL_NODISCARD
 #endif
 
-/* What each language wants, so that no warning of a careful C or C++ project names this header. */
+/* Casts and null in the form of each language, so that the header causes no warnings in strict C or
+ * C++ projects. */
 #ifdef __cplusplus
 #define LIGERDSL_CAST(type, value) static_cast<type>(value)
 #define LIGERDSL_NULL nullptr
@@ -57,16 +62,16 @@ extern "C" {
 #define LIGERDSL_NULL NULL
 #endif
 
-/* ---- Status -------------------------------------------------------------------------------------------------------
- * The thousands say whose turn it is: 1 state of the process, 2 the caller's arguments, 3 not available here,
- * 4 compiler or library, 5 execution. Numbers are never reused. */
+/* ---- Status -------------------------------------------------------------------------------------
+ * The thousands digit is the kind: 1 state of the process, 2 the caller's arguments, 3 not
+ * available here, 4 compiler or library, 5 execution. Numbers are never reused. */
 typedef int32_t ligerdsl_status_t;
 enum {
   LIGERDSL_SUCCESS = 0,
   LIGERDSL_NOT_INITIALIZED = 1000,
   LIGERDSL_ABI_MISMATCH = 1001,
   LIGERDSL_FORKED_PROCESS = 1002, /* CUDA was in use before fork(), or another thread was compiling */
-  LIGERDSL_DEAD_HANDLE = 1003,    /* the handle was destroyed, or never was one */
+  LIGERDSL_DEAD_HANDLE = 1003,    /* the handle was destroyed or never existed */
   LIGERDSL_INVALID_ARGUMENT = 2000,
   LIGERDSL_INVALID_NULL_POINTER = 2001,
   LIGERDSL_INVALID_SHAPE = 2002,
@@ -74,10 +79,10 @@ enum {
   LIGERDSL_INVALID_DEVICE = 2004,
   LIGERDSL_INVALID_ALIAS = 2005,
   LIGERDSL_INVALID_MISALIGNED = 2006,
-  LIGERDSL_INVALID_LABEL = 2007, /* found on the device; see ligerdsl_context_check */
+  LIGERDSL_INVALID_LABEL = 2007, /* detected on the device; see ligerdsl_context_check */
   LIGERDSL_WORKSPACE_TOO_SMALL = 2008,
-  LIGERDSL_INVALID_PROGRAM = 2009, /* bytes given to ligerdsl_kernel_create */
-  LIGERDSL_INVALID_BOUNDS = 2010,  /* of groups, sequences or a step, found on the device */
+  LIGERDSL_INVALID_PROGRAM = 2009, /* in the bytes for ligerdsl_kernel_create */
+  LIGERDSL_INVALID_BOUNDS = 2010,  /* of groups, sequences or a step; detected on the device */
   LIGERDSL_NOT_SUPPORTED = 3000,   /* also: libligerdsl-compiler.so was not found */
   LIGERDSL_NO_DEVICE = 3001,
   LIGERDSL_DRIVER_TOO_OLD = 3002,
@@ -90,19 +95,21 @@ enum {
   LIGERDSL_EXECUTION_FAILED = 5000,
   LIGERDSL_OUT_OF_DEVICE_MEMORY = 5001,
   LIGERDSL_DRIVER_SHUTDOWN = 5002,
-  LIGERDSL_STICKY_DEVICE_ERROR = 5003 /* left behind by another kernel of this process */
+  LIGERDSL_STICKY_DEVICE_ERROR = 5003 /* caused by an earlier kernel of this process */
 };
-/* The constant's name without its prefix, "UNKNOWN_STATUS" for other numbers. Never NULL. */
+/* Returns the constant's name without its prefix, or "UNKNOWN_STATUS" for other numbers. Never
+ * NULL. */
 LIGERDSL_API const char* ligerdsl_status_name(ligerdsl_status_t status);
-/* What went wrong in this thread's latest failing call: operation, argument, expected, got. Never NULL; valid until the
- * thread's next failing call. */
+/* Returns the message of this thread's latest failing call: operation, argument, expected, got.
+ * Never NULL. Valid until the thread's next failing call. */
 LIGERDSL_API const char* ligerdsl_last_error(void);
-LIGERDSL_API uint32_t ligerdsl_version(void); /* of the loaded library; compare with LIGERDSL_VERSION */
-/* What the library was built from: "0.1.0-0123456789abcdef commit HASH clean". The digest is of all its sources;
- * "dirty" instead of "clean": a source is not the commit's; "commit unknown": built without git. Never NULL. */
+LIGERDSL_API uint32_t ligerdsl_version(void); /* version of the loaded library; compare with LIGERDSL_VERSION */
+/* Returns the origin of the build: "0.1.0-0123456789abcdef commit HASH clean". The digest is over
+ * all sources. "dirty" instead of "clean": a source differs from the commit. "commit unknown":
+ * built without git. Never NULL. */
 LIGERDSL_API const char* ligerdsl_build_info(void);
 
-/* ---- Tensors: the memory layout of DLPack's DLTensor ------------------------------------------------------------- */
+/* ---- Tensors: the memory layout of DLPack's DLTensor ----------------------------------------- */
 
 typedef struct ligerdsl_dtype {
   uint8_t code; /* 0 signed integer, 1 unsigned integer, 2 float, 4 bfloat, 6 bool */
@@ -126,12 +133,12 @@ typedef struct ligerdsl_tensor {
   uint64_t byte_offset;
 } ligerdsl_tensor_t;
 
-/* A dtype as one number, for the dtype fields of descriptions: code | bits << 8 | lanes << 16. Zero means "none", or,
- * in the one-call form, "as the tensor has it". */
+/* A dtype as one number, for the dtype fields of descriptors: code | bits << 8 | lanes << 16. Zero
+ * means "none". In the one-call form it means "the tensor's dtype". */
 enum {
   LIGERDSL_I8 = 0x00010800, /* I8, I16 and BOOL: for views of your own kernels */
   LIGERDSL_I16 = 0x00011000,
-  LIGERDSL_BOOL = 0x00010806, /* one byte, 0 or 1: i1 of ligerdsl/dsl.h */
+  LIGERDSL_BOOL = 0x00010806, /* one byte, 0 or 1; i1 in ligerdsl/dsl.h */
   LIGERDSL_I32 = 0x00012000,
   LIGERDSL_I64 = 0x00014000,
   LIGERDSL_F16 = 0x00011002,
@@ -161,9 +168,9 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
   return t;
 }
 
-/* ---- Versioned structs ----------------------------------------------------------------------------------------------
- * Initialise with the struct's _INIT macro. Structs of an older header are accepted; fields they lack take their
- * defaults. */
+/* ---- Versioned structs --------------------------------------------------------------------------
+ * Initialise with the struct's _INIT macro. The library accepts structs of an older header; fields
+ * that they lack get defaults. */
 #define LIGERDSL_MAGIC 0x4c494752u
 #define LIGERDSL_STRUCT_HEADER \
   size_t struct_size;          \
@@ -171,10 +178,10 @@ static inline ligerdsl_tensor_t ligerdsl_tensor_make(void* data, ligerdsl_device
   uint32_t version
 #define LIGERDSL_HEADER_OF(type) sizeof(type), LIGERDSL_MAGIC, LIGERDSL_VERSION
 
-/* ---- Context: a device and what was planned for it --------------------------------------------------------------- */
+/* ---- Context: a device and its plans --------------------------------------------------------- */
 
 typedef struct ligerdsl_context* ligerdsl_context_t;
-struct CUstream_st; /* what cudaStream_t and CUstream point to */
+struct CUstream_st; /* cudaStream_t and CUstream point to it */
 typedef struct CUstream_st*
     ligerdsl_stream_t; /* NULL = the default stream; ignored on a CPU, where calls return when done */
 
@@ -184,31 +191,37 @@ typedef struct ligerdsl_context_config {
   int32_t num_threads;   /* CPU: worker threads; 0 = LIGERDSL_NUM_THREADS, else all cores this process may use */
   uint32_t flags;        /* LIGERDSL_CTX_* */
   const char* cache_dir; /* NULL = LIGERDSL_CACHE_DIR and its defaults */
-  void* user;            /* first argument of the functions below, which any thread may call */
-  /* Long-lived host memory of a CPU context: buffers, scratch, arenas; `align` is a power of two. Both or neither; NULL
-   * = the C library's. They must not throw; no memory is NULL. */
+  void* user;            /* first argument of the functions below; any thread may call them */
+  /* Allocator for long-lived host memory of a CPU context: buffers, scratch, arenas. `align` is a
+   * power of two. Return NULL if there is no memory. Set both functions or neither; NULL uses the C
+   * library. They must not throw. */
   void* (*host_alloc)(void* user, size_t bytes, size_t align);
   void (*host_free)(void* user, void* pointer);
-  /* Gets the library's log lines of LIGERDSL_LOG's level while the context lives; then none goes to stderr. `level`: 1
-   * error, 2 warning, 3 info, 4 debug. Must not call the library. */
+  /* Receives the library's log lines up to LIGERDSL_LOG's level while the context lives; stderr
+   * then gets none. `level`: 1 error, 2 warning, 3 info, 4 debug. Must not call the library. */
   void (*log)(void* user, int32_t level, const char* line);
-  int64_t cache_limit_bytes; /* of the disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB. The least recently used go */
-  /* Path of a table of tuned kernels (`ligerdsl tune --export`), looked at before the one that ships: which
-   * configuration a plan's kernels have. Read when the context is made; INVALID_ARGUMENT for a file that is no table.
-   * NULL = LIGERDSL_TABLE, else none. LIGERDSL_TUNING=off takes no table, =same only what changes no bit. */
+  int64_t cache_limit_bytes; /* disk cache; 0 = LIGERDSL_CACHE_SIZE, else 1 GiB; evicts the least recently used */
+  /* Path of a table of tuned kernels (`ligerdsl tune --export`), which maps a plan's kernels to
+   * configurations. It has precedence over the table in the library. ligerdsl_context_create reads
+   * it; a file that is no table is INVALID_ARGUMENT. NULL = LIGERDSL_TABLE, else none.
+   * LIGERDSL_TUNING=off ignores all tables, =same ignores entries that change bits of a result. */
   const char* table;
-  /* Workspace of the one-call form, from the caller: memory of the context's device that one call uses, on its stream.
-   * Freed when the call has launched its kernels, so what is freed must be reused in the stream's order only, as caching
-   * allocators do. Called by the thread that calls the operation, also while its stream is being captured, which is then
-   * no longer refused. `align` is a power of two; no memory is NULL. Both or neither; NULL = memory that the context
-   * keeps, which grows and is not given back before the context is destroyed. They must not throw or call the library. */
+  /* Allocator for the workspace of the one-call form: memory of the context's device that one call
+   * uses on its stream. The library frees it when the call has launched its kernels. Freed memory
+   * may therefore be reused in stream order only, as caching allocators do. The thread that calls
+   * the operation calls these functions. It does so also while its stream is being captured, and
+   * such a call is then allowed.
+   *
+   * The argument `align` is a power of two. Return NULL if there is no memory. Set both functions
+   * or neither. NULL = memory that the context keeps, which grows and is freed with the context.
+   * They must not throw or call the library. */
   void* (*workspace_alloc)(void* user, size_t bytes, size_t align, ligerdsl_stream_t stream);
   void (*workspace_free)(void* user, void* pointer, ligerdsl_stream_t stream);
 } ligerdsl_context_config_t;
 enum {
-  LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: refuse authors' kernels that add floats atomically */
-  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: what is in no cache is NOT_SUPPORTED, never compiled; the
-                                     error says what `ligerdsl cache warm` needs */
+  LIGERDSL_CTX_DETERMINISTIC = 1, /* as LIGERDSL_DETERMINISTIC=1: reject authors' kernels that add floats atomically */
+  LIGERDSL_CTX_NO_JIT = 2,        /* as LIGERDSL_NO_JIT=1: never compile; a kernel that is in no cache is
+                                     NOT_SUPPORTED, and the error names the arguments of `ligerdsl cache warm` */
   LIGERDSL_CTX_VALIDATE = 4       /* as LIGERDSL_VALIDATE=1: wait for every call and check what it wrote */
 };
 #define LIGERDSL_CONTEXT_CONFIG_INIT                                                                       \
@@ -217,62 +230,72 @@ enum {
         LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL, 0, LIGERDSL_NULL, LIGERDSL_NULL, LIGERDSL_NULL        \
   }
 
-/* A CUDA context retains the device's primary context; the caller's current context is the same before and after every
- * call. Errors: NO_DEVICE, INVALID_DEVICE, DRIVER_TOO_OLD, FORKED_PROCESS. */
+/* Creates a context. A CUDA context retains the device's primary context. The caller's current
+ * context is the same before and after every call. Errors: NO_DEVICE, INVALID_DEVICE,
+ * DRIVER_TOO_OLD, FORKED_PROCESS. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_create(const ligerdsl_context_config_t* config,
                                                                           ligerdsl_context_t* context);
-/* NULL is fine. Waits for calls that use the context. Plans and kernels made from it stay valid. */
+/* Destroys a context; NULL is allowed. Waits for calls that use it. Plans and kernels created from
+ * it stay valid. */
 LIGERDSL_API void ligerdsl_context_destroy(ligerdsl_context_t context);
 typedef struct {
-  const char* operation; /* "cross_entropy", which stays as long as the library; NULL: no fault */
-  int64_t row;           /* the first row whose label or index, or group or sequence whose bounds, were out of range */
+  const char* operation; /* "cross_entropy", valid as long as the library; NULL: no fault */
+  int64_t row;           /* first row, group or sequence with a label, index or bounds out of range */
 } ligerdsl_fault_t;
-/* Reports what kernels found so far. INVALID_LABEL: a label or an index was not in range. INVALID_BOUNDS: offsets of
- * groups or bounds of sequences were not. The text has the operation, the row (group, sequence) and the words "out of
- * bounds". A report is of one operation, and is cleared: call again for the next.
- * Does not wait and is allowed during a capture: what runs on a GPU may still find something. `fault_bytes` is
- * sizeof(ligerdsl_fault_t); more is zeroed. */
+/* Reports the errors that kernels have detected so far. INVALID_LABEL: a label or an index was out
+ * of range. INVALID_BOUNDS: offsets of groups or bounds of sequences were out of range. The message
+ * has the operation, the row (group, sequence) and the words "out of bounds". A call reports one
+ * operation and clears its report; call again for the next one.
+ *
+ * Does not wait, and is allowed during a capture. Kernels that still run on a GPU may detect more
+ * errors. `fault_bytes` is sizeof(ligerdsl_fault_t); a larger struct is zeroed beyond the known
+ * fields. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_poll(ligerdsl_context_t context,
                                                                         ligerdsl_fault_t* fault, size_t fault_bytes);
 /* Synchronises the stream, then reports as ligerdsl_context_poll does. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_check(ligerdsl_context_t context,
                                                                          ligerdsl_stream_t stream);
-/* What is known of the device, for kernels of your own. `target_bytes` is sizeof(ligerdsl_target_t): no more is
- * written, and what this library does not know is 0. */
+/* Returns the properties of the device, for kernels of your own. `target_bytes` is
+ * sizeof(ligerdsl_target_t): nothing is written beyond it, and fields that this library does not
+ * know are 0. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_target(ligerdsl_context_t context,
                                                                           ligerdsl_target_t* target,
                                                                           size_t target_bytes);
-/* How a kernel of your own was tuned: `*config` is "block=4096 num_warps=8", which stays as long as the context, out of
- * the table of the configuration, or of LIGERDSL_TABLE; "" where no table has the kernel with these options for this
- * device, and where LIGERDSL_TUNING is off or same. `options`: what stands between the kernel and the @ in
- * `ligerdsl table ls FILE`. In C++ ligerdsl::tuned (launch.hpp) does the rest. */
+/* Returns the tuned configuration of a kernel of your own: "block=4096 num_warps=8", valid as long
+ * as the context. It comes from the table in the context's config, or from LIGERDSL_TABLE. It is ""
+ * if no table has the kernel with these options for this device, and if LIGERDSL_TUNING is off or
+ * same. The argument `options` is the text between the kernel and the @ in `ligerdsl table ls
+ * FILE`. In C++ use ligerdsl::tuned (launch.hpp). */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_tuned(ligerdsl_context_t context, const char* kernel,
                                                                          const char* options, const char** config);
 
-/* How often an operation ran on this context, by either form, its failures left out: `operation` is "rms_norm_forward".
- * A call that is captured counts once, a replay of its graph does not. INVALID_ARGUMENT for an operation that is not of
- * ops.h. */
+/* Returns how many calls of an operation, by either form, succeeded on this context. `operation` is
+ * "rms_norm_forward". A captured call counts once; replays of its graph do not count.
+ * INVALID_ARGUMENT for an operation that ops.h does not have. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_context_calls(ligerdsl_context_t context,
                                                                          const char* operation, int64_t* calls);
 
-/* ---- Plans ------------------------------------------------------------------------------------------------------- */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 typedef struct ligerdsl_plan* ligerdsl_plan_t;
-/* Workspace that execute needs for this many rows (ops.h says what an operation counts as rows). A pure function of the
- * plan and the number; but for fused_linear_cross_entropy, whose chunks differ, more rows never need less. SIZE_MAX
- * where no call can have so many rows (execute is INVALID_SHAPE then, as for negative numbers), where a limit set in
- * the description is too small for them, and for a dead handle: ligerdsl_last_error says which. */
+/* Returns the bytes of workspace that execute needs for this number of rows (ops.h defines the rows
+ * of an operation). The result depends on the plan and the number only. More rows never need less,
+ * except for fused_linear_cross_entropy, whose chunks differ.
+ *
+ * Returns SIZE_MAX for a dead handle, and if a limit in the descriptor is too small. Also for a
+ * number of rows that no call can have; execute then fails with INVALID_SHAPE. ligerdsl_last_error
+ * gives the reason. */
 LIGERDSL_API size_t ligerdsl_plan_workspace_bytes_for(ligerdsl_plan_t plan, int64_t rows);
 LIGERDSL_API size_t ligerdsl_plan_workspace_align(ligerdsl_plan_t plan);
-LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is fine */
+LIGERDSL_API void ligerdsl_plan_destroy(ligerdsl_plan_t plan); /* NULL is allowed */
 
-/* ---- Memory and streams, for programs that do not link CUDA ---------------------------------------------------------
- * On a CPU context memory is host memory, a stream is NULL, and every call has finished when it returns.
- */
+/* ---- Memory and streams, for programs that do not link CUDA -------------------------------------
+ * On a CPU context memory is host memory, a stream is NULL, and every call has finished when it
+ * returns. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_alloc(ligerdsl_context_t context, size_t bytes,
                                                                         void** data); /* aligned to 256 bytes */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_free(ligerdsl_context_t context, void* data);
-/* Either side may be host or device memory. Ordered on the stream. */
+/* Copies in stream order. Either side may be host or device memory. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_buffer_copy(ligerdsl_context_t context, void* to,
                                                                        const void* from, size_t bytes,
                                                                        ligerdsl_stream_t stream);
@@ -286,24 +309,24 @@ LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_sync(ligerdsl_
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_stream_destroy(ligerdsl_context_t context,
                                                                           ligerdsl_stream_t stream);
 
-/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h -------------------------------------------------- */
+/* ---- Kernels of your own: programs recorded with ligerdsl/dsl.h ------------------------------ */
 
 typedef struct ligerdsl_kernel* ligerdsl_kernel_t;
 typedef struct ligerdsl_kernel_options {
   LIGERDSL_STRUCT_HEADER;
-  int32_t num_warps;     /* GPU: warps of 32 threads per program */
-  int32_t num_ctas;      /* GPU: CTAs of a cluster per program */
-  int32_t num_stages;    /* depth of software pipelines */
-  int32_t max_registers; /* GPU: per thread, 24 to 255; 0 = no cap */
-  int32_t no_alias;      /* 1: an argument the kernel writes never overlaps another one; launches check views, pointers
-                            are your promise */
+  int32_t num_warps;       /* GPU: warps of 32 threads per program */
+  int32_t num_ctas;        /* GPU: CTAs of a cluster per program */
+  int32_t num_stages;      /* depth of software pipelines */
+  int32_t max_registers;   /* GPU: per thread, 24 to 255; 0 = no cap */
+  int32_t no_alias;        /* 1: an argument that the kernel writes overlaps no other one; launches check views and
+                            trust the caller about pointers */
   int32_t forbid_contract; /* 1: a * b + c is never one fma */
-  int32_t min_ctas_per_sm; /* GPU: registers and resident rows leave room for as many CTAs; 0 = no floor */
+  int32_t min_ctas_per_sm; /* GPU: CTAs per SM for which registers and resident rows leave room; 0 = no floor */
 } ligerdsl_kernel_options_t;
 #define LIGERDSL_KERNEL_OPTIONS_INIT \
   { LIGERDSL_HEADER_OF(ligerdsl_kernel_options_t), 4, 1, 2, 0, 0, 0, 0 }
 
-/* One argument per argument of the program, in order. */
+/* An argument of a launch, one for each argument of the program, in order. */
 typedef struct ligerdsl_kernel_arg {
   int32_t kind; /* LIGERDSL_ARG_* */
   int32_t reserved;
@@ -314,32 +337,33 @@ typedef struct ligerdsl_kernel_arg {
 } ligerdsl_kernel_arg_t;
 enum { LIGERDSL_ARG_TENSOR = 1, LIGERDSL_ARG_POINTER = 2, LIGERDSL_ARG_INTEGER = 3, LIGERDSL_ARG_NUMBER = 4 };
 
-/* Compiles (or finds in the cache) the program's bytes, as ligerdsl::serialize gives them. `options` may be NULL. */
+/* Compiles the program, or loads it from the cache. `program` has the bytes of
+ * KernelBuilder::finish_bytes(). `options` may be NULL. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_create(ligerdsl_context_t context,
                                                                          const void* program, size_t program_bytes,
                                                                          const ligerdsl_kernel_options_t* options,
                                                                          ligerdsl_kernel_t* kernel);
-/* Runs one program for every point of the grid {x, y, z}. A grid with a zero runs nothing. Never allocates,
- * synchronises or compiles. */
+/* Runs one program per point of the grid {x, y, z}. A grid with a zero runs nothing. Never
+ * allocates, synchronises or compiles. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_launch(ligerdsl_kernel_t kernel,
                                                                          const ligerdsl_kernel_arg_t* args,
                                                                          size_t n_args, const int32_t grid[3],
                                                                          ligerdsl_stream_t stream);
-/* What a launch takes as an argument of a kernel, for bindings. */
+/* A parameter of a kernel, for bindings to other languages. */
 typedef struct ligerdsl_kernel_parameter {
-  const char* name; /* stays as long as the kernel */
+  const char* name; /* valid as long as the kernel */
   int32_t kind;     /* LIGERDSL_ARG_* */
-  int32_t dtype;    /* of a view's or pointer's elements, or of the scalar: LIGERDSL_F32 ... */
-  int32_t rank;     /* of a view; else 0 */
+  int32_t dtype;    /* dtype of the elements, or of the scalar: LIGERDSL_F32 ... */
+  int32_t rank;     /* number of dimensions of a view, else 0 */
   int32_t written;  /* 1: the kernel may write this view's memory, or through this pointer */
 } ligerdsl_kernel_parameter_t;
-/* The parameters in the order of a launch's arguments. `*count` is how many `parameters` has room for, and becomes how
- * many there are; `parameters` may be NULL where only the number is asked for. `parameter_bytes` is
- * sizeof(ligerdsl_kernel_parameter_t): elements lie so far apart. */
+/* Returns the parameters in the order of a launch's arguments. At the call `*count` is the capacity
+ * of `parameters`, afterwards the number of parameters. NULL for `parameters` queries the number.
+ * Pass sizeof(ligerdsl_kernel_parameter_t) as `parameter_bytes`, the distance between elements. */
 LIGERDSL_API LIGERDSL_NODISCARD ligerdsl_status_t ligerdsl_kernel_parameters(ligerdsl_kernel_t kernel,
                                                                              ligerdsl_kernel_parameter_t* parameters,
                                                                              size_t parameter_bytes, size_t* count);
-LIGERDSL_API void ligerdsl_kernel_destroy(ligerdsl_kernel_t kernel); /* NULL is fine */
+LIGERDSL_API void ligerdsl_kernel_destroy(ligerdsl_kernel_t kernel); /* NULL is allowed */
 
 #ifdef __cplusplus
 }

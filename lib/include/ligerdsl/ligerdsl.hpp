@@ -1,5 +1,5 @@
-// libligerdsl in C++17: owning handles and exceptions over ligerdsl.h. Header only; nothing here crosses the C
-// boundary.
+// C++17 interface of libligerdsl: owning handles and exceptions on top of ligerdsl.h. It is header
+// only, so no C++ object crosses the boundary of the library.
 //
 //   ligerdsl::Context context = ligerdsl::Context::cpu();
 //   ligerdsl::Tensor x(data, context.device(), LIGERDSL_F32, {rows, cols}), ...;
@@ -37,7 +37,7 @@ inline void check(ligerdsl_status_t status) {
   if (status != LIGERDSL_SUCCESS) throw StatusError(status);
 }
 
-// A handle that is destroyed with its owner.
+// Owns a handle and destroys it.
 template <class T, void (*Destroy)(T)>
 class Handle {
  public:
@@ -68,7 +68,7 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
   explicit Context(const ligerdsl_context_config_t& config) : device_(config.device) {
     check(ligerdsl_context_create(&config, put()));
   }
-  // num_threads 0: LIGERDSL_NUM_THREADS, else all cores this process may use.
+  // num_threads 0: LIGERDSL_NUM_THREADS, else all cores that this process may use.
   static Context cpu(int32_t num_threads = 0) {
     ligerdsl_context_config_t config = LIGERDSL_CONTEXT_CONFIG_INIT;
     config.num_threads = num_threads;
@@ -81,20 +81,20 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
   }
 
   ligerdsl_device_t device() const { return device_; }
-  // What kernels that are recorded for this context may depend on.
+  // Returns the device properties that kernels recorded for this context may depend on.
   ligerdsl_target_t target() const {
     ligerdsl_target_t target{};
     check(ligerdsl_context_target(get(), &target, sizeof target));
     return target;
   }
-  // How often "rms_norm_forward" ran.
+  // Returns how many calls of an operation, such as "rms_norm_forward", succeeded.
   int64_t calls(const char* operation) const {
     int64_t calls = 0;
     check(ligerdsl_context_calls(get(), operation, &calls));
     return calls;
   }
-  // The operation and the row (group, sequence) of a label, an index or bounds out of range that a kernel met so far. Does
-  // not wait.
+  // Returns the operation and the row (group, sequence) of a label, index or bounds out of range
+  // that a kernel has detected so far. Does not wait.
   std::optional<ligerdsl_fault_t> poll_labels() const {
     ligerdsl_fault_t fault{};
     const ligerdsl_status_t status = ligerdsl_context_poll(get(), &fault, sizeof fault);
@@ -102,8 +102,8 @@ class Context : public Handle<ligerdsl_context_t, ligerdsl_context_destroy> {
     check(status);
     return std::nullopt;
   }
-  // Throws StatusError: with LIGERDSL_INVALID_LABEL when a kernel met a label or an index out of range, with
-  // LIGERDSL_INVALID_BOUNDS when it met such bounds of groups or sequences.
+  // Throws StatusError if a kernel detected an error: LIGERDSL_INVALID_LABEL for a label or an
+  // index out of range, LIGERDSL_INVALID_BOUNDS for bounds of groups or sequences.
   void check_labels(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_context_check(get(), stream)); }
   void synchronize(ligerdsl_stream_t stream = nullptr) const { check(ligerdsl_stream_sync(get(), stream)); }
   void copy(void* to, const void* from, size_t bytes, ligerdsl_stream_t stream = nullptr) const {
@@ -134,7 +134,7 @@ class Buffer {
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
   ~Buffer() {
-    if (data_ && ligerdsl_buffer_free(context_, data_) != LIGERDSL_SUCCESS) data_ = nullptr;  // the context is gone
+    if (data_ && ligerdsl_buffer_free(context_, data_) != LIGERDSL_SUCCESS) data_ = nullptr;  // the context is dead
   }
 
   void* data() const { return data_; }
@@ -146,7 +146,7 @@ class Buffer {
   size_t bytes_ = 0;
 };
 
-// A tensor description that owns its shape; the data belongs to somebody else.
+// A tensor descriptor that owns its shape but not its data.
 class Tensor {
  public:
   Tensor() = default;
@@ -183,7 +183,7 @@ class Tensor {
 
 class Plan : public Handle<ligerdsl_plan_t, ligerdsl_plan_destroy> {
  public:
-  // Throws StatusError for numbers of rows that no call can have.
+  // Throws StatusError for a number of rows that no call can have.
   size_t workspace_bytes(int64_t rows) const {
     const size_t bytes = ligerdsl_plan_workspace_bytes_for(get(), rows);
     if (bytes == SIZE_MAX) check(LIGERDSL_INVALID_SHAPE);
@@ -235,7 +235,7 @@ class CompiledKernel : public Handle<ligerdsl_kernel_t, ligerdsl_kernel_destroy>
     check(ligerdsl_kernel_launch(get(), args.data(), args.size(), grid, stream));
   }
 
-  // What a launch takes, in order; the names stay as long as the kernel.
+  // Returns the parameters of a launch, in order. The names are valid as long as the kernel.
   std::vector<ligerdsl_kernel_parameter_t> parameters() const {
     size_t count = 0;
     check(ligerdsl_kernel_parameters(get(), nullptr, sizeof(ligerdsl_kernel_parameter_t), &count));

@@ -13,7 +13,7 @@
 #include "lib/src/plan.h"
 #include "lib/src/structs.h"
 #include "op_table.h"
-#include "runtime/ranges.h"
+#include "runtime/observe/ranges.h"
 
 namespace ligerdsl::lib {
 

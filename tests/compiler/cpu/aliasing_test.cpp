@@ -1,11 +1,13 @@
-// A tile is a value, memory is not: kernels whose output is their input give bit for bit what they give out of place.
+// A tile is a value and memory is not: kernels whose output overwrites their input must give the
+// same bits as out of place.
 #include "cpu_kernel.h"
 
 namespace ligerdsl::testing {
 namespace {
 
-// Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32 of which input pairs[i] is what output i
-// may overwrite: out of place without facts, out of place with facts, in place without, and in place with.
+// Runs `build` with arguments (outputs..., inputs...), all [rows, cols] f32. Output i may overwrite
+// input pairs[i]. Compares four runs: out of place without and with facts, in place without and
+// with facts.
 void checkInPlace(const std::function<void(KernelBuilder&)>& build, size_t inputs, std::vector<size_t> pairs,
                   int64_t rows, int64_t cols, const std::function<void(Slots&)>& more, size_t moreArguments,
                   std::vector<int32_t> grid) {
@@ -44,7 +46,7 @@ TEST(CpuAliasing, CrossEntropyReadsItsTargetLogitBeforeOverwritingIt) {
     View loss = k.view("loss", f32, {dyn}), labels = k.view("labels", i64, {dyn});
     Scalar row = k.program_id(0), label = labels.load({row});
     Tile x = logits.partition({squeeze, 512}).load({row, 0}, {.pad = -INFINITY});
-    // Gathered as a tile: the read must not move behind the store.
+    // The gather loads a tile. The read must not move after the store.
     PtrTile at = logits.ptr() + (row.to(i64) * logits.stride(0) + (k.arange(1).to(i64) + label));
     Tile target = load(at);
     Scalar top = reduce_max(x), total = sum(exp(x - top));
@@ -117,8 +119,9 @@ TEST(CpuAliasing, RmsNormBackwardOverwritesItsGradient) {
   EXPECT_EQ(first, dw);
 }
 
-// Every element of the output depends on all of the input, and the input is read again behind the store.
-TEST(CpuAliasing, ReversedAndReadAgain) {
+// Every element of the output depends on all of the input, and the input is read again after the
+// store.
+TEST(CpuAliasing, TransposeReadsItsInputAgainAfterTheStore) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}),
          again = k.view("again", f32, {dyn, dyn});
@@ -136,8 +139,8 @@ TEST(CpuAliasing, ReversedAndReadAgain) {
   EXPECT_EQ(first, again);
 }
 
-// A load behind a store sees what was stored.
-TEST(CpuAliasing, LoadsAfterStoresSeeThem) {
+// A load after a store returns the stored value.
+TEST(CpuAliasing, LoadReturnsTheValueOfAnEarlierStore) {
   CpuKernel kernel([](KernelBuilder& k) {
     View x = k.view("x", f32, {dyn}), y = k.view("y", f32, {dyn});
     auto tile = x.partition({64});
@@ -156,8 +159,9 @@ TEST(CpuAliasing, LoadsAfterStoresSeeThem) {
   }
 }
 
-// A tile whose memory a store may reach before it is used is copied, and its author told which store that is.
-TEST(CpuAliasing, ACopyIsARemark) {
+// The compiler copies a tile if a store may change its memory before its use, and a remark names
+// that store.
+TEST(CpuAliasing, CopyIsARemark) {
   constexpr int kLine = __LINE__ + 4;  // of the store
   auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), z = k.view("z", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -168,6 +172,7 @@ TEST(CpuAliasing, ACopyIsARemark) {
   const std::vector<program::Remark> remarks = CpuKernel(build).artifact.remarks;
   ASSERT_EQ(remarks.size(), 1u);
   EXPECT_EQ(remarks[0].pass, "cpu-plan");
+  EXPECT_EQ(remarks[0].id, "tile-copied");
   EXPECT_EQ(remarks[0].line, uint32_t(kLine - 1));
   EXPECT_NE(remarks[0].text.find("aliasing_test.cpp:" + std::to_string(kLine) + " may write it"), std::string::npos)
       << remarks[0].text;

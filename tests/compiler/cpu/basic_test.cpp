@@ -1,4 +1,4 @@
-// The shortest kernels from end to end.
+// Tests the simplest kernels from end to end.
 #include <regex>
 
 #include "cpu_kernel.h"
@@ -12,7 +12,7 @@ void vectorAdd(KernelBuilder& k) {
   c.partition({1024}).store({i}, a.partition({1024}).load({i}) + b.partition({1024}).load({i}));
 }
 
-TEST(CpuBasic, VectorAddOfAnyLength) {
+TEST(CpuBasic, VectorAddHandlesAnyLength) {
   for (auto options : {program::CompileOptions{}, aliasing({1, 2, 3})}) {
     CpuKernel kernel(vectorAdd, options);
     for (int64_t n : {1, 15, 16, 17, 1023, 1024, 1025, 5000}) {
@@ -31,7 +31,7 @@ void rowSoftmax(KernelBuilder& k) {
   y.partition({squeeze, 1024}).store({row, 0}, softmax(v));
 }
 
-TEST(CpuBasic, SoftmaxOfRaggedRows) {
+TEST(CpuBasic, SoftmaxHandlesRaggedRows) {
   for (auto options : {program::CompileOptions{}, aliasing({1, 2}), aliasing({1, 1})}) {
     CpuKernel kernel(rowSoftmax, options);
     for (int64_t n : {1, 3, 16, 500, 1000, 1023, 1024}) {
@@ -52,8 +52,8 @@ TEST(CpuBasic, SoftmaxOfRaggedRows) {
   }
 }
 
-// The stages that CompileOptions::emit names, and what they promise.
-TEST(CpuBasic, StagesAsText) {
+// Tests the stages that CompileOptions::emit names.
+TEST(CpuBasic, EmitReturnsStagesAsText) {
   KernelBuilder k("add");
   vectorAdd(k);
   program::Program program = k.finish();
@@ -72,9 +72,9 @@ TEST(CpuBasic, StagesAsText) {
   EXPECT_NE(stage("asm").find("ligerdsl_add:"), std::string::npos);
 }
 
-// Masked accesses of rows that the view does not have go to its first elements: a page that is not there takes a processor
-// hundreds of cycles even where no lane is on.
-TEST(CpuBasic, RowsThatAreNotThereAreNotTouched) {
+// Masked accesses to rows outside a view use the address of its first elements. An access to an
+// unmapped page takes a CPU hundreds of cycles, even if no lane is active.
+TEST(CpuBasic, MaskedRowsAccessTheFirstElements) {
   KernelBuilder k("copy");
   View y = k.view("y", f32, {dyn, 40}), x = k.view("x", f32, {dyn, 40});
   Scalar row = k.program_id(0);
@@ -82,7 +82,7 @@ TEST(CpuBasic, RowsThatAreNotThereAreNotTouched) {
   program::CompileOptions options;
   options.emit = "llvm";
   const std::string llvm = compileProgram(k.finish(), options).code;
-  // The loop over rows ends where those of y do; x may have fewer.
+  // The loop over rows ends at the last row of y. x may have fewer rows.
   const std::regex masked(R"(call [^\n]*@llvm\.masked\.load[^\n]*ptr align 4 (%[0-9]+),)");
   int count = 0;
   for (std::sregex_iterator it(llvm.begin(), llvm.end(), masked), end; it != end; ++it, ++count)
@@ -90,7 +90,7 @@ TEST(CpuBasic, RowsThatAreNotThereAreNotTouched) {
   EXPECT_GE(count, 1) << llvm;
 }
 
-TEST(CpuBasic, RowsThatOneViewHasAreWritten) {
+TEST(CpuBasic, RowsOutsideTheInputAreWrittenWithThePad) {
   CpuKernel kernel([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, 40}), x = k.view("x", f32, {dyn, 40});
     y.partition({4, 64}).store({k.program_id(0), 0}, x.partition({4, 64}).load({k.program_id(0), 0}, {.pad = 5}));
@@ -100,7 +100,7 @@ TEST(CpuBasic, RowsThatOneViewHasAreWritten) {
   for (size_t i = 0; i < y.size(); ++i) EXPECT_EQ(y[i], i < 80 ? 3 : i < 120 ? 5 : 1) << i;
 }
 
-TEST(CpuBasic, SaysWhichCpuItDoesNotKnow) {
+TEST(CpuBasic, ErrorNamesUnknownCpu) {
   program::CompileOptions options;
   options.arch = "z80";
   try {
@@ -111,7 +111,7 @@ TEST(CpuBasic, SaysWhichCpuItDoesNotKnow) {
   }
 }
 
-TEST(CpuBasic, RefusesWhatIsNoObject) {
+TEST(CpuBasic, RejectsDamagedObjectsAndMissingEntries) {
   CpuKernel kernel(vectorAdd);
   program::Artifact broken = kernel.artifact;
   broken.code.resize(broken.code.size() / 2);
@@ -119,21 +119,21 @@ TEST(CpuBasic, RefusesWhatIsNoObject) {
   broken = kernel.artifact;
   broken.entry = "absent";
   EXPECT_THROW(LoadedKernel{broken}, std::runtime_error);
-  CpuKernel again(vectorAdd);  // and goes on working
+  CpuKernel again(vectorAdd);  // stays usable
   float x = 2;
   again.run(Slots().view(&x, {1}).view(&x, {1}).view(&x, {1}));
   EXPECT_EQ(x, 4);
 }
 
-// Equal programs give equal bytes: the cache and the people who compare dumps count on it.
+// Equal programs give equal bytes: the cache and comparisons of dumps depend on it.
 TEST(CpuBasic, CompilingTwiceGivesTheSameObject) {
   CpuKernel first(rowSoftmax), second(rowSoftmax);
   EXPECT_EQ(first.artifact.code, second.artifact.code);
   EXPECT_EQ(first.artifact.arena_bytes, second.artifact.arena_bytes);
 }
 
-// Stages of one kernel whose lives do not overlap share the arena.
-TEST(CpuBasic, ArenaIsReused) {
+// Stages of one kernel with disjoint lifetimes share the arena.
+TEST(CpuBasic, StagesShareTheArena) {
   auto chain = [](int links) {
     return [links](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});

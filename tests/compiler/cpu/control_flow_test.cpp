@@ -1,4 +1,5 @@
-// Loops and branches that carry tiles: one buffer per carried tile, updated in place where that is safe.
+// Tests loops and branches that carry tiles. Each carried tile has one buffer, updated in place if
+// that is safe.
 #include <array>
 
 #include "oracle.h"
@@ -27,9 +28,9 @@ TEST(CpuControlFlow, AccumulatesTilesOverRows) {
         .check(build, {1}, {1e-4, 1e-5}, kBoth);
 }
 
-// Turns of several copies and what is left over: every number of iterations, constant and open steps, and bounds so far
-// apart that their distance wraps around.
-TEST(CpuControlFlow, UnrolledLoops) {
+// Unrolled iterations and the remainder: every number of iterations, constant and unknown steps,
+// and bounds whose distance overflows.
+TEST(CpuControlFlow, UnrolledLoopsRunEveryIteration) {
   const double low = INT32_MIN, high = INT32_MAX, large = 1 << 30;
   const std::vector<std::array<double, 3>> ranges = {
       {0, 0, 1},          {0, 1, 1},           {0, 2, 1},   {0, 3, 1},   {0, 7, 1},    {0, 21, 1},
@@ -57,8 +58,9 @@ TEST(CpuControlFlow, UnrolledLoops) {
   }
 }
 
-// What one iteration reads of a carried tile is the last iteration's, even where the new tile is a shuffle of the old.
-TEST(CpuControlFlow, CarriedTilesThatMove) {
+// An iteration reads the carried value of the previous iteration, even if the new tile is a shuffle
+// of the old one.
+TEST(CpuControlFlow, ShuffledCarriedTilesReadThePreviousIteration) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile v = x.partition({64}).load({0}), w = x.partition({64}).load({1});
@@ -72,7 +74,7 @@ TEST(CpuControlFlow, CarriedTilesThatMove) {
   Case().out(f32, {256}).view(f32, randomNumbers(128), {128}).check(build, {1}, {1e-6, 1e-6}, {{}, distinct(2)});
 }
 
-TEST(CpuControlFlow, OldAndNewValuesOfACarriedTile) {
+TEST(CpuControlFlow, LoopUsesOldAndNewValuesOfACarriedTile) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     auto [a, b] =
@@ -86,7 +88,7 @@ TEST(CpuControlFlow, OldAndNewValuesOfACarriedTile) {
   Case().out(f32, {160}).view(f32, randomNumbers(32), {32}).check(build, {1}, {}, {{}, distinct(2)});
 }
 
-TEST(CpuControlFlow, NestedLoops) {
+TEST(CpuControlFlow, NestedLoopsCarryTiles) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
     auto [total] = k.for_range(0, 3, 1, carry(k.zeros({48}, f32)), [&](Scalar i, Tile outer) {
@@ -101,7 +103,7 @@ TEST(CpuControlFlow, NestedLoops) {
   Case().out(f32, {4, 48}).view(f32, randomNumbers(4 * 48), {4, 48}).check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
-TEST(CpuControlFlow, WhileLoopsWithTiles) {
+TEST(CpuControlFlow, WhileLoopsCarryTiles) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile v = x.partition({64}).load({0});
@@ -115,7 +117,7 @@ TEST(CpuControlFlow, WhileLoopsWithTiles) {
   Case().out(f32, {65}).view(f32, randomNumbers(64), {64}).check(build, {1}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
-TEST(CpuControlFlow, BranchesThatGiveTiles) {
+TEST(CpuControlFlow, BranchesReturnTiles) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Scalar i = k.program_id(0);
@@ -130,8 +132,8 @@ TEST(CpuControlFlow, BranchesThatGiveTiles) {
   Case().out(f32, {32 * 9}).view(f32, randomNumbers(120), {120}).check(build, {4}, {1e-5, 1e-5}, {{}, distinct(2)});
 }
 
-// What is done with a branch's tile happens in the branch: no tile is kept.
-TEST(CpuControlFlow, BranchesThatTheRestMovesInto) {
+// Ops on the result of a branch move into the branch, so no tile is stored.
+TEST(CpuControlFlow, OpsMoveIntoBranches) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), sums = k.view("sums", f32, {dyn}), x = k.view("x", f32, {dyn});
     Scalar i = k.program_id(0);
@@ -155,8 +157,8 @@ TEST(CpuControlFlow, BranchesThatTheRestMovesInto) {
   EXPECT_LE(CpuKernel(build, distinct(3)).artifact.arena_bytes, 512);
 }
 
-// A branch that reads memory stays before what is written there.
-TEST(CpuControlFlow, BranchesThatReadBeforeAWrite) {
+// A branch that reads memory stays before a later write to it.
+TEST(CpuControlFlow, BranchReadsStayBeforeAWrite) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile t = k.if_(
@@ -167,7 +169,7 @@ TEST(CpuControlFlow, BranchesThatReadBeforeAWrite) {
   Case().out(f32, {64}).view(f32, randomNumbers(64), {64}).check(build, {1}, {}, {{}, distinct(2)});
 }
 
-TEST(CpuControlFlow, ProgramIdsOfThreeAxes) {
+TEST(CpuControlFlow, ProgramIdsHaveThreeAxes) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", i32, {dyn, dyn, dyn});
     Scalar x = k.program_id(0), y = k.program_id(1), z = k.program_id(2);
@@ -177,8 +179,8 @@ TEST(CpuControlFlow, ProgramIdsOfThreeAxes) {
   Case().out(i32, {4, 3, 5}).check(build, {5, 3, 4}, {0, 0});
 }
 
-// Scalars of every type cross loops and branches.
-TEST(CpuControlFlow, CarriedScalarsOfEveryType) {
+// Loops and branches carry scalars of every type.
+TEST(CpuControlFlow, CarriesScalarsOfEveryType) {
   for (DType type : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
     auto build = [&](KernelBuilder& k) {
       View out = k.view("out", type, {dyn});

@@ -9,7 +9,7 @@
 namespace ligerdsl::testing {
 
 program::Artifact compileProgram(const program::Program& program, const program::CompileOptions& options) {
-  // Through bytes, as in the library: the parser's checks are part of the way.
+  // Compiles from bytes, like the library, so that the parser's checks run too.
   return compiler::compile(program::parseProgram(program::serialize(program)), options);
 }
 
@@ -34,7 +34,7 @@ CpuKernel::CpuKernel(const std::function<void(KernelBuilder&)>& build, program::
 void CpuKernel::run(const Slots& slots, std::vector<int32_t> grid) {
   ASSERT_EQ(slots.words.size(), artifact.slots);
   grid.resize(3, 1);
-  // The byte after the arena must stay as it is.
+  // The byte after the arena must not change.
   void* base = arena.data();
   size_t space = arena.size();
   std::align(64, artifact.arena_bytes + 1, base, space);
@@ -71,7 +71,7 @@ float fromBf16(uint16_t half) {
   return value;
 }
 
-// By search over the spacing at the value's magnitude: slow and plainly right.
+// Rounds to a multiple of the spacing at the value's magnitude: slow and obviously correct.
 uint16_t toF16(float value) {
   uint16_t sign = std::signbit(value) ? 0x8000 : 0;
   double size = std::fabs(double(value));

@@ -1,5 +1,5 @@
-// Compiles a DSL kernel for the CPU and runs it here. Includes nothing of the compiler, so that tests compile without
-// MLIR's headers.
+// Compiles a DSL kernel for the CPU and runs it. Includes no compiler header, so that tests compile
+// without MLIR's headers.
 #pragma once
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace ligerdsl::testing {
 /// Compiles; throws std::runtime_error with the compiler's diagnostics.
 program::Artifact compileProgram(const program::Program& program, const program::CompileOptions& options);
 
-/// An artifact's entry, linked into this process while the object lives.
+/// An artifact's entry, linked into this process for the lifetime of the object.
 class LoadedKernel {
  public:
   explicit LoadedKernel(const program::Artifact& artifact);
@@ -33,7 +33,7 @@ class LoadedKernel {
   void* module = nullptr;
 };
 
-/// Launch slots, argument by argument.
+/// Launch slots, appended argument by argument.
 class Slots {
  public:
   /// A row-major view; the row stride may exceed the width.
@@ -59,7 +59,7 @@ class Slots {
   std::vector<uint64_t> words;
 };
 
-/// A compiled kernel: `build` records it.
+/// A compiled kernel that `build` recorded.
 class CpuKernel {
  public:
   explicit CpuKernel(const std::function<void(KernelBuilder&)>& build, program::CompileOptions options = {});
@@ -71,7 +71,7 @@ class CpuKernel {
   std::vector<char> arena;
 };
 
-/// Facts for `count` arguments: argument i has the alias class classes[i].
+/// Returns facts for arguments: argument i has the alias class classes[i].
 program::CompileOptions aliasing(std::vector<uint32_t> classes);
 
 std::vector<float> randomFloats(size_t count, unsigned seed = 1, float low = -2, float high = 2);

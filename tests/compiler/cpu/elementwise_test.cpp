@@ -1,4 +1,4 @@
-// Elementwise ops and conversions over data types, on ragged tiles.
+// Tests elementwise ops and conversions for every data type, on ragged tiles.
 #include "oracle.h"
 
 namespace ligerdsl::testing {
@@ -6,7 +6,8 @@ namespace {
 
 constexpr int64_t kBlock = 64, kCount = 3 * kBlock + 21;
 
-// This host without and with aliasing facts, and code for the oldest CPU: no FMA, F16C, rounding or masked moves.
+// Returns options for this host without and with aliasing facts, and for the oldest CPU, which has
+// no FMA, F16C, rounding or masked moves.
 std::vector<program::CompileOptions> targets(size_t arguments) {
   program::CompileOptions oldest = distinct(arguments);
   oldest.arch = "x86-64";
@@ -15,7 +16,7 @@ std::vector<program::CompileOptions> targets(size_t arguments) {
 
 using Binary = std::function<Tile(Tile, Tile)>;
 
-// out[i] = op(a[i], b[i]) over views of one data type.
+// Checks out[i] = op(a[i], b[i]) for views of one data type.
 void checkBinary(const char* name, DType dtype, DType outType, std::vector<double> a, std::vector<double> b,
                  const Binary& op, Tolerance tolerance = {}) {
   SCOPED_TRACE(name);
@@ -32,7 +33,7 @@ void checkBinary(const char* name, DType dtype, DType outType, std::vector<doubl
       .check(build, {4}, tolerance, targets(3));
 }
 
-TEST(CpuElementwise, FloatArithmetic) {
+TEST(CpuElementwise, FloatArithmeticMatchesTheInterpreter) {
   std::vector<double> a = randomNumbers(kCount, 1), b = randomNumbers(kCount, 2);
   for (DType type : {f32, f16, bf16}) {
     double ulp = type == f32 ? 1e-7 : type == f16 ? 1e-3 : 8e-3;
@@ -69,7 +70,8 @@ TEST(CpuElementwise, MinAndMaxPropagateNan) {
   }
 }
 
-// A known number takes one instruction, which must keep what is NaN and the zeros' signs as the general way has them.
+// Max or min with a known number takes one instruction. It must treat NaN and the signs of zeros
+// like the general code.
 TEST(CpuElementwise, LimitsPropagateNan) {
   CpuKernel kernel([](KernelBuilder& k) {
     View y = k.view("y", f32, {6, 16}), in = k.view("x", f32, {16});
@@ -97,7 +99,7 @@ TEST(CpuElementwise, LimitsPropagateNan) {
   }
 }
 
-TEST(CpuElementwise, Functions) {
+TEST(CpuElementwise, FunctionsMatchTheInterpreter) {
   std::vector<double> a = randomNumbers(kCount, 3, -6, 6), b = randomNumbers(kCount, 4, 0.01, 50);
   auto check = [&](const char* name, const Binary& op) { checkBinary(name, f32, f32, a, b, op, {1e-6, 1e-5}); };
   check("exp", [](Tile x, Tile) { return exp(x); });
@@ -116,7 +118,7 @@ TEST(CpuElementwise, Functions) {
   check("fast_div", [](Tile x, Tile y) { return fast_div(x, y); });
 }
 
-TEST(CpuElementwise, IntegerArithmetic) {
+TEST(CpuElementwise, IntegerArithmeticMatchesTheInterpreter) {
   for (DType type : {i8, i16, i32, i64}) {
     int64_t limit = type == i8 ? 11 : type == i16 ? 181 : 40000;
     std::vector<double> a = randomIntegers(kCount, 5, -limit, limit), b = randomIntegers(kCount, 6, 1, limit);
@@ -140,7 +142,8 @@ TEST(CpuElementwise, IntegerArithmetic) {
   }
 }
 
-// A tile's padding may hold divisors that no element has; the quotient there is anything, but the process lives.
+// Padding may contain divisors that no element has, such as 0. The quotient there is undefined, but
+// the process must not trap.
 TEST(CpuElementwise, DivisionByZeroInPaddingDoesNotTrap) {
   std::vector<double> a = randomIntegers(kCount, 5, -9, 9), b = randomIntegers(kCount, 6, 1, 9);
   auto build = [&](KernelBuilder& k) {
@@ -161,7 +164,7 @@ TEST(CpuElementwise, DivisionByZeroInPaddingDoesNotTrap) {
   EXPECT_EQ(total, expected);
 }
 
-TEST(CpuElementwise, ConversionsBetweenAllTypes) {
+TEST(CpuElementwise, ConvertsBetweenAllTypes) {
   for (DType from : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
     for (DType to : {i1, i8, i16, i32, i64, f16, bf16, f32}) {
       if (from == to) continue;
@@ -174,7 +177,7 @@ TEST(CpuElementwise, ConversionsBetweenAllTypes) {
         View out = k.view("out", to, {dyn}), x = k.view("x", from, {dyn});
         Scalar i = k.program_id(0);
         out.partition({kBlock}).store({i}, x.partition({kBlock}).load({i}).to(to));
-        // Scalars take the same road.
+        // Scalars use the same conversion.
         out.store({i}, x.load({i}).to(to));
       };
       SCOPED_TRACE(std::string(name(from)) + " to " + name(to));
@@ -183,7 +186,8 @@ TEST(CpuElementwise, ConversionsBetweenAllTypes) {
   }
 }
 
-// Every f16 and bf16 value widens exactly, and every f32 on a stride rounds to nearest even; with and without F16C.
+// Every f16 and bf16 value widens exactly, and a strided sample of f32 rounds to nearest even, with
+// and without F16C.
 TEST(CpuElementwise, HalvesRoundToNearestEven) {
   program::CompileOptions plain;
   plain.arch = "x86-64";
@@ -229,8 +233,8 @@ TEST(CpuElementwise, HalvesRoundToNearestEven) {
   }
 }
 
-// fp8 as the oracle of tests knows it: numbers to codes, codes to numbers, codes that move, scalars.
-TEST(CpuElementwise, Fp8IsConvertedAndMoved) {
+// Compares fp8 with the interpreter: encoding, decoding, moves of codes, and scalars.
+TEST(CpuElementwise, ConvertsAndMovesFp8) {
   std::vector<double> numbers = randomNumbers(kCount, 5, -500, 500);
   const std::vector<double> edges{0.0,     -0.0,    448,     449,    -464,   1e9,   57344, 61440,    -60000,    0x1p-9,
                                   0x1p-10, 0x1p-16, 0x1p-17, 1.0625, 1.1875, 1.125, 1.375, INFINITY, -INFINITY, NAN};

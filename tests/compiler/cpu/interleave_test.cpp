@@ -1,4 +1,5 @@
-// Interleaved tiles, and words that stay in wide lanes: the interpreter's bits, and the work they are to cost.
+// Tests interleaved tiles and words that stay in wide lanes: the bits of the interpreter, and the
+// expected number of ops.
 #include <regex>
 
 #include "oracle.h"
@@ -15,8 +16,8 @@ int64_t count(const std::string& text, const char* pattern) {
   return std::distance(std::sregex_iterator(text.begin(), text.end(), regex), std::sregex_iterator());
 }
 
-// Blocks of a row, the last one ragged, of every number of lanes.
-TEST(CpuInterleave, OfComputedTiles) {
+// Blocks of a row with every number of lanes. The last block is ragged.
+TEST(CpuInterleave, InterleavesComputedTiles) {
   for (int64_t rows : {1, 3})
     for (int64_t block : {2, 4, 8, 16, 32, 64, 128, 512}) {
       const auto build = [&](KernelBuilder& k) {
@@ -32,7 +33,7 @@ TEST(CpuInterleave, OfComputedTiles) {
     }
 }
 
-TEST(CpuInterleave, OfLoadedTiles) {
+TEST(CpuInterleave, InterleavesLoadedTiles) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), total = k.view("total", f32, {dyn});
     std::array<Tile, 4> words;
@@ -50,8 +51,8 @@ TEST(CpuInterleave, OfLoadedTiles) {
   all.check(build, {2}, {1e-5, 1e-5});
 }
 
-// Functions of registers of more than one vector's lanes.
-TEST(CpuInterleave, FunctionsOfInterleavedTiles) {
+// Functions of registers with more lanes than one vector.
+TEST(CpuInterleave, AppliesFunctionsToInterleavedTiles) {
   for (int64_t block : {32, 64, 256}) {
     const auto build = [&](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -65,8 +66,8 @@ TEST(CpuInterleave, FunctionsOfInterleavedTiles) {
   }
 }
 
-// A tile that is read at every second place is not evaluated by halves.
-TEST(CpuInterleave, NotOfPairsInMemory) {
+// A tile that is read with stride 2 is not computed in halves.
+TEST(CpuInterleave, StridedLoadsAreNotSplit) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, 2});
     y.partition({64}).store({0}, x.partition({32, 2}).load({0, 0}).reshape({64}) * 2.0f);
@@ -74,7 +75,8 @@ TEST(CpuInterleave, NotOfPairsInMemory) {
   Case().out(f32, {64}).view(f32, randomNumbers(60), {30, 2}).check(build);
 }
 
-// Four neighbours have their words of one call: 19 products of 64-bit lanes, in the first round one of them.
+// Four contiguous elements take the words of one Philox call: 19 multiplications of 64-bit lanes,
+// one of them in the first round.
 TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i32, {dyn});
@@ -94,8 +96,9 @@ TEST(CpuInterleave, PhiloxIsCalledOnceForFourElements) {
   EXPECT_EQ(count(loops, "arith.xori [^\\n]*: vector<16xi32>"), 2 * bodies) << loops;  // the last key
 }
 
-// Words cut from wide integers, mixed and widened again: masks that show the upper half, signs, and halves of other widths.
-TEST(CpuInterleave, WordsInWideLanes) {
+// Words truncated from wide integers, combined and widened again: masks that include upper bits,
+// signs, and other widths.
+TEST(CpuInterleave, WordsInWideLanesMatchTheInterpreter) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", i64, {6, dyn}), a = k.view("a", i64, {dyn}), b = k.view("b", i64, {dyn});
     Scalar key = k.scalar("key", i32);

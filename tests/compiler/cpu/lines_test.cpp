@@ -1,4 +1,5 @@
-// Rows that begin anywhere in a cache line, alone and in pairs: every element is written once, and nothing beside them.
+// Tests rows at any offset within a cache line, alone and in pairs: every element is written once,
+// and nothing else is written.
 #include <algorithm>
 #include <vector>
 
@@ -10,7 +11,8 @@ namespace {
 constexpr int64_t kRows = 7;
 constexpr float kCanary = -77;
 
-// y = x + bias of `cols` columns, rows of `stride` elements, y begins `offset` elements behind a line, x and bias elsewhere.
+// Computes y = x + bias with `cols` columns and rows of `stride` elements. y starts `offset`
+// elements after a cache line; x and bias start elsewhere.
 void addBias(CpuKernel& kernel, int64_t cols, int64_t stride, int64_t offset, bool in_place) {
   const auto lines = [](std::vector<float>& memory, int64_t elements) {
     const auto address = reinterpret_cast<uintptr_t>(memory.data());
@@ -44,8 +46,9 @@ void build(KernelBuilder& k, int64_t rows, int64_t block) {
   y.partition({rows, block}).store({i, 0}, x.partition({rows, block}).load({i, 0}) + b);
 }
 
-// 255 columns are too few to begin at a line; rows 1024 elements apart are not paired; of 7 rows in tiles of 4 one is alone.
-TEST(CpuLines, RowsBeginAnywhere) {
+// 255 columns are too few to align to a line, and rows with stride 1024 are not paired. Of 7 rows
+// in tiles of 4, one is alone.
+TEST(CpuLines, RowsStartAtAnyOffset) {
   for (bool in_place : {false, true}) {
     program::CompileOptions options = in_place ? aliasing({1, 1, 2}) : aliasing({1, 2, 3});
     CpuKernel kernel([](KernelBuilder& k) { build(k, 4, 320); }, options);
@@ -56,7 +59,7 @@ TEST(CpuLines, RowsBeginAnywhere) {
   }
 }
 
-TEST(CpuLines, TilesOfOneRowAndStaticWidths) {
+TEST(CpuLines, HandlesTilesOfOneRowAndStaticWidths) {
   CpuKernel one([](KernelBuilder& k) { build(k, 1, 512); }, aliasing({1, 2, 3}));
   const auto rows_of = [](CpuKernel& kernel, int64_t programs) {
     std::vector<float> y(7 * 500 + 64, kCanary), x = randomFloats(7 * 500 + 64), b = randomFloats(500, 9);
@@ -67,7 +70,7 @@ TEST(CpuLines, TilesOfOneRowAndStaticWidths) {
     EXPECT_EQ(to[7 * 500], kCanary);
   };
   rows_of(one, 7);
-  // The view ends with the tile and not with its rows: what a guard would take for its end is no number.
+  // The tile spans whole rows, so there is no end of the row for a guard to compare with.
   CpuKernel whole(
       [](KernelBuilder& k) {
         View y = k.view("y", f32, {dyn, 512}), x = k.view("x", f32, {dyn, 512}), bias = k.view("bias", f32, {512});
@@ -102,8 +105,8 @@ TEST(CpuLines, TilesOfOneRowAndStaticWidths) {
   }
 }
 
-// A bias that may lie in what is written is not read once for two rows.
-TEST(CpuLines, RowsThatWriteWhatTheNextOneReads) {
+// The output may contain the bias, so it is not read once for two rows.
+TEST(CpuLines, RowMayWriteTheBiasOfTheNext) {
   CpuKernel kernel([](KernelBuilder& k) { build(k, 4, 512); }, aliasing({1, 2, 1}));
   std::vector<float> y(4 * 512), x = randomFloats(4 * 512);
   const std::vector<float> bias = randomFloats(512, 5);
@@ -112,8 +115,8 @@ TEST(CpuLines, RowsThatWriteWhatTheNextOneReads) {
   for (size_t i = 0; i < y.size(); ++i) ASSERT_EQ(y[i], x[i] + bias[i % 512]) << i;
 }
 
-// Only what went around the caches needs a fence.
-TEST(CpuLines, AFenceWhereStoresStreamed) {
+// A fence is needed only after non-temporal stores.
+TEST(CpuLines, OnlyNonTemporalStoresAreFenced) {
   program::CompileOptions options = aliasing({1, 2, 3});
   options.emit = "llvm";
   KernelBuilder k("bias");

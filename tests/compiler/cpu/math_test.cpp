@@ -1,5 +1,5 @@
-// Accuracy of the elementary functions over a stride of all 2^32 floats (kernels' contract: 2 ulp, or 1e-6 + 1e-5
-// relative).
+// Tests the accuracy of the elementary functions over a stride of all 2^32 floats. The kernels'
+// contract is 2 ulp, or 1e-6 absolute plus 1e-5 relative.
 #include <random>
 
 #include "cpu_kernel.h"
@@ -21,7 +21,8 @@ std::vector<float> inputs() {
   return x;
 }
 
-// This host, and an x86 CPU that has no AVX-512, whose exponents are put together from bits. Empty: the host.
+// Returns this host (the empty name) and an x86 CPU without AVX-512, which assembles exponents from
+// bits.
 std::vector<std::string> cpus() {
 #if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {"", "x86-64-v3"};
@@ -44,7 +45,7 @@ std::vector<float> evaluate(const std::function<Tile(Tile)>& f, std::vector<floa
   return y;
 }
 
-// The distance in units of the last place of the f32 nearest to `expected`.
+// Returns the error in units in the last place of the f32 nearest to `expected`.
 double ulps(float actual, double expected) {
   if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) == std::isnan(expected) ? 0 : INFINITY;
   float nearest = static_cast<float>(expected);
@@ -60,7 +61,7 @@ double ulps(float actual, double expected) {
   return std::fabs(actual - expected) / unit;
 }
 
-// The worst of all inputs: error(result, exact result).
+// Checks the largest error(result, exact result) of all inputs.
 void checkWorst(const char* name, const std::function<Tile(Tile)>& f, double (*exact)(double),
                 const std::function<double(float, double)>& error, double limit) {
   std::vector<float> x = inputs();
@@ -90,23 +91,23 @@ void checkClose(const char* name, const std::function<Tile(Tile)>& f, double (*e
   checkWorst(name, f, exact, error, 1);
 }
 
-TEST(CpuMath, Exponentials) {
+TEST(CpuMath, ExponentialsAreAccurate) {
   checkUlps(
       "exp", [](Tile x) { return exp(x); }, [](double x) { return std::exp(x); }, 2);
   checkUlps(
       "exp2", [](Tile x) { return exp2(x); }, [](double x) { return std::exp2(x); }, 2);
 }
 
-// Angles of any size: the whole range is of multiples of pi/2, of which the last bits count.
-TEST(CpuMath, SineAndCosine) {
+// Angles of any size. For large ones, the reduction needs many bits of pi/2.
+TEST(CpuMath, SineAndCosineAreAccurate) {
   checkUlps(
       "sin", [](Tile x) { return sin(x); }, [](double x) { return std::sin(x); }, 2);
   checkUlps(
       "cos", [](Tile x) { return cos(x); }, [](double x) { return std::cos(x); }, 2);
 }
 
-// Also where the sum or the difference with 1 loses most of the argument.
-TEST(CpuMath, BesideOne) {
+// Includes arguments for which adding or subtracting 1 loses most of the bits.
+TEST(CpuMath, Log1pAndExpm1AreAccurate) {
   checkUlps(
       "log1p", [](Tile x) { return log1p(x); }, [](double x) { return std::log1p(x); }, 2);
   checkUlps(
@@ -143,8 +144,8 @@ TEST(CpuMath, BesideOne) {
   }
 }
 
-// Near 1 the approximate logarithm has few errors beside itself, too, which kernels of a CPU may build on.
-TEST(CpuMath, ApproximateLogarithmNearOne) {
+// Near 1 the approximate logarithm also has a small relative error, which CPU kernels may rely on.
+TEST(CpuMath, ApproximateLogarithmIsAccurateNearOne) {
   std::vector<float> x;
   for (int i = -500000; i <= 500000; ++i)
     if (i != 0) x.push_back(1 + static_cast<float>(i) * 1e-6f);
@@ -157,13 +158,14 @@ TEST(CpuMath, ApproximateLogarithmNearOne) {
   }
 }
 
-// Bases from the whole range, with exponents for which the power is a number: what is worst is a large product.
-TEST(CpuMath, Powers) {
+// Bases of the whole range, with exponents for which the power is finite. The error is largest if
+// |y log2(x)| is large.
+TEST(CpuMath, PowersAreAccurate) {
   std::mt19937_64 random(7);
   std::vector<float> x(1 << 20), y(x.size());
   for (size_t i = 0; i < x.size(); ++i) {
     const auto word = static_cast<uint32_t>(random());
-    const uint32_t bits = i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any, and 0.5 to 2
+    const uint32_t bits = i % 2 ? word & 0x7fffffff : 0x3f000000 + (word & 0xffffff);  // any positive, or 0.5 to 2
     std::memcpy(&x[i], &bits, 4);
     const double log = std::log2(double{x[i]}), wanted = static_cast<double>(random() % 300000) / 1000 - 150;
     y[i] = static_cast<float>(wanted / log);
@@ -193,8 +195,9 @@ TEST(CpuMath, Powers) {
   }
 }
 
-// Where both reductions of the angle meet, and at the floats that are nearest to multiples of pi/2.
-TEST(CpuMath, AwkwardAngles) {
+// Tests angles at the limit between the two reductions, and the floats nearest to multiples of
+// pi/2.
+TEST(CpuMath, SineAndCosineAreAccurateNearMultiplesOfPi) {
   std::vector<float> x;
   for (float angle : {32768.0f, 0.785398163f, 1.57079637f, 3.14159274f, 6.28318548f, 1e-30f, 1e-45f, 71476.0625f,
                       16367173.0f, 0x1.9c2a98p+124f, 0x1.fffffep+127f, 4.71238899f, 25735.9277f})
@@ -212,7 +215,7 @@ TEST(CpuMath, AwkwardAngles) {
   }
 }
 
-TEST(CpuMath, ApproximateExponentials) {
+TEST(CpuMath, ApproximateExponentialsAreAccurate) {
   std::vector<float> x = inputs(), y = evaluate([](Tile t) { return fast_exp2(t); }, x, "");
   double worst = 0;
   for (size_t i = 0; i < x.size(); ++i) {
@@ -230,7 +233,7 @@ TEST(CpuMath, ApproximateExponentials) {
   EXPECT_GT(worst, 0);
 }
 
-// Which instructions a CPU has does not change a result that is a normal number.
+// The CPU's instruction set does not change a result that is a normal number.
 TEST(CpuMath, ExponentialsHaveTheSameBitsOnEveryCpu) {
   std::vector<float> x = inputs();
   for (const auto& f : std::vector<std::function<Tile(Tile)>>{
@@ -241,8 +244,8 @@ TEST(CpuMath, ExponentialsHaveTheSameBitsOnEveryCpu) {
   }
 }
 
-// Short vectors and scalars are computed as long vectors are.
-TEST(CpuMath, ExponentialsOfEveryWidth) {
+// Short vectors and scalars give the same bits as long vectors.
+TEST(CpuMath, ExponentialsHaveTheSameBitsForEveryWidth) {
   std::vector<float> x = randomFloats(64, 3, -20, 20), wide(64), narrow(64);
   auto run = [&](int64_t width, std::vector<float>& y) {
     CpuKernel kernel([&](KernelBuilder& k) {
@@ -263,14 +266,14 @@ TEST(CpuMath, ExponentialsOfEveryWidth) {
   }
 }
 
-TEST(CpuMath, Logarithms) {
+TEST(CpuMath, LogarithmsAreAccurate) {
   checkUlps(
       "log", [](Tile x) { return log(x); }, [](double x) { return std::log(x); }, 2);
   checkUlps(
       "log2", [](Tile x) { return log2(x); }, [](double x) { return std::log2(x); }, 2);
 }
 
-TEST(CpuMath, RootsAndDivision) {
+TEST(CpuMath, RootsAndDivisionAreAccurate) {
   checkUlps(
       "sqrt", [](Tile x) { return sqrt(x); }, [](double x) { return std::sqrt(x); }, 0.51);
   checkUlps(
@@ -279,7 +282,7 @@ TEST(CpuMath, RootsAndDivision) {
       "division", [](Tile x) { return 3.0f / x; }, [](double x) { return 3.0 / x; }, 0.51);
 }
 
-TEST(CpuMath, BoundedFunctions) {
+TEST(CpuMath, BoundedFunctionsAreAccurate) {
   checkClose(
       "tanh", [](Tile x) { return tanh(x); }, [](double x) { return std::tanh(x); });
   checkClose(

@@ -1,4 +1,4 @@
-// Partitions at the edges of their views, pointers, masks, atomics, large offsets.
+// Tests partitions at the edges of their views, pointers, masks, atomics and large offsets.
 #include <sys/mman.h>
 
 #include <bit>
@@ -10,7 +10,7 @@
 namespace ligerdsl::testing {
 namespace {
 
-TEST(CpuMemory, PartitionsAtTheEdges) {
+TEST(CpuMemory, PartitionsHandleTheEdges) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
     Scalar i = k.program_id(1), j = k.program_id(0);
@@ -21,7 +21,7 @@ TEST(CpuMemory, PartitionsAtTheEdges) {
       Case()
           .out(f32, {rows, cols}, {cols + 3, 1})
           .view(f32, randomNumbers(rows * (cols + 5)), {rows, cols}, {cols + 5, 1})
-          .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs lie outside altogether
+          .check(build, {3, 3}, {}, {{}, distinct(2)});  // grid {3, 3}: some programs are completely outside
 }
 
 TEST(CpuMemory, PaddingReachesReductions) {
@@ -34,7 +34,7 @@ TEST(CpuMemory, PaddingReachesReductions) {
     Case().out(f32, {10}).view(bf16, randomNumbers(10 * cols), {10, cols}).check(build, {3}, {1e-5, 1e-5});
 }
 
-TEST(CpuMemory, SqueezedIndicesOutsideTheView) {
+TEST(CpuMemory, SqueezedIndicesMayBeOutsideTheView) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn, dyn});
     Scalar i = k.program_id(0);
@@ -45,7 +45,7 @@ TEST(CpuMemory, SqueezedIndicesOutsideTheView) {
   Case().out(f32, {6, 32}).view(f32, randomNumbers(4 * 3 * 20), {4, 3, 20}).check(build, {8}, {}, {{}, distinct(2)});
 }
 
-TEST(CpuMemory, StridedColumnsAndRepeatedRows) {
+TEST(CpuMemory, HandlesStridedColumnsAndRepeatedRows) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn, dyn}, {.strides = {dyn, dyn}}),
          x = k.view("x", i8, {dyn, dyn}, {.strides = {dyn, dyn}});
@@ -76,7 +76,7 @@ TEST(CpuMemory, BooleansTakeAByte) {
         .check(build, {2}, {0, 0}, {{}, distinct(3)});
 }
 
-TEST(CpuMemory, GatherAndScatterThroughPointers) {
+TEST(CpuMemory, GathersAndScattersThroughPointers) {
   auto build = [](KernelBuilder& k) {
     View out = k.view("out", f32, {dyn}), index = k.view("index", i64, {dyn});
     Ptr table = k.ptr("table", f32);
@@ -98,7 +98,7 @@ TEST(CpuMemory, GatherAndScatterThroughPointers) {
         .check(build, {2}, {}, {{}, distinct(4)});
 }
 
-TEST(CpuMemory, PointerTilesOfTwoDimensionsAndSelectedPointers) {
+TEST(CpuMemory, AccessesTwoDimensionalPointerTilesAndSelectedPointers) {
   auto build = [](KernelBuilder& k) {
     Ptr out = k.ptr("out", bf16), x = k.ptr("x", bf16);
     Scalar stride = k.scalar("stride", i64);
@@ -116,7 +116,7 @@ TEST(CpuMemory, PointerTilesOfTwoDimensionsAndSelectedPointers) {
       .check(build, {1}, {}, {{}, distinct(3)});
 }
 
-TEST(CpuMemory, ScalarPointers) {
+TEST(CpuMemory, AccessesScalarPointers) {
   auto build = [](KernelBuilder& k) {
     Ptr out = k.ptr("out", f32), x = k.ptr("x", f32);
     Scalar i = k.program_id(0);
@@ -152,7 +152,7 @@ TEST(CpuMemory, AtomicsCountEveryElement) {
   }
 }
 
-TEST(CpuMemory, AtomicsOfSeveralThreads) {
+TEST(CpuMemory, AtomicsOfSeveralThreadsLoseNothing) {
   for (DType type : {f32, bf16}) {
     CpuKernel kernel([&](KernelBuilder& k) {
       Ptr sums = k.ptr("sums", type);
@@ -178,7 +178,7 @@ TEST(CpuMemory, AtomicsOfSeveralThreads) {
   }
 }
 
-TEST(CpuMemory, OffsetsBeyondTwoToThe31) {
+TEST(CpuMemory, HandlesOffsetsBeyondTwoToThe31) {
   constexpr int64_t stride = (int64_t(1) << 31) + 5, rows = 4, cols = 40;
   size_t bytes = (stride * (rows - 1) + cols) * 4;
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -212,9 +212,9 @@ std::string llvmOf(const std::function<void(KernelBuilder&)>& build, program::Co
   return CpuKernel(build, options).artifact.code;
 }
 
-// A view of more than 32 MiB, of which only the first rows have memory. Whether its stores may go around the caches
-// depends on where its rows begin; what is stored does not.
-TEST(CpuMemory, LargeResultsGoAroundTheCaches) {
+// The view has more than 32 MiB, but only its first rows are backed by memory. The start of the
+// rows decides whether stores are non-temporal; it must not change the results.
+TEST(CpuMemory, LargeResultsUseNonTemporalStores) {
   for (DType type : {f32, bf16}) {
     auto build = [&](KernelBuilder& k) {
       View y = k.view("y", type, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
@@ -251,9 +251,9 @@ TEST(CpuMemory, LargeResultsGoAroundTheCaches) {
   }
 }
 
-// A store that shares its loop with a sum, or with a buffer that another loop reads, goes around the caches too; the sums do not
-// depend on whether it did.
-TEST(CpuMemory, SumsBesideStoresAroundTheCaches) {
+// A store in the same loop as a reduction, or as a buffer that another loop reads, is non-temporal
+// too. The results of the reduction must not depend on that.
+TEST(CpuMemory, NonTemporalStoresDoNotChangeReductions) {
   constexpr int64_t rows = 8, cols = 256, many = int64_t{1} << 20;
   for (int axis : {0, 1}) {
     SCOPED_TRACE(axis);
@@ -268,7 +268,7 @@ TEST(CpuMemory, SumsBesideStoresAroundTheCaches) {
 #endif
     CpuKernel kernel(build, aliasing({1, 2, 3}));
     std::vector<float> x = randomFloats(rows * cols), before;
-    for (int64_t offset : {0, 1}) {  // at lines, and not
+    for (int64_t offset : {0, 1}) {  // aligned to a cache line, and not aligned
       auto* y = static_cast<float*>(std::aligned_alloc(64, (rows * cols + 16) * sizeof(float)));
       std::vector<float> sums(cols);
       kernel.run(Slots().view(y + offset, {many, cols}).view(x.data(), {many, cols}).view(sums.data(), {cols}));
@@ -288,8 +288,8 @@ TEST(CpuMemory, SumsBesideStoresAroundTheCaches) {
   }
 }
 
-// A tile that two loops read: while it is computed with, the next one is fetched.
-TEST(CpuMemory, TilesReadTwiceAreFetchedAhead) {
+// The next tile is prefetched while a tile that two loops read is computed.
+TEST(CpuMemory, TilesReadTwiceArePrefetched) {
   auto build = [](bool twice, bool backwards) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
@@ -311,8 +311,9 @@ TEST(CpuMemory, TilesReadTwiceAreFetchedAhead) {
         .check(build(true, backwards), {3}, {1e-4, 1e-5}, {{}, distinct(2)});
 }
 
-// The last loop over a resident row fetches the next program's, unless rows are too long for two of them.
-TEST(CpuMemory, ResidentRowsAreFetchedAProgramAhead) {
+// The last loop over a resident row prefetches the next program's row, unless the cache does not
+// hold two rows.
+TEST(CpuMemory, NextProgramsResidentRowIsPrefetched) {
   auto build = [](int64_t cols) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", f32, {dyn, cols}), x = k.view("x", f32, {dyn, cols});
@@ -348,7 +349,7 @@ TEST(CpuMemory, PrintsEveryElement) {
             "(1, 0, 0) program 1\n(1, 0, 0) program 0.5\n(1, 0, 0) program [0, 0] 0\n(1, 0, 0) program [0, 1] 1\n");
 }
 
-TEST(CpuMemory, PrintsNumbersOfFp8) {
+TEST(CpuMemory, PrintsFp8AsNumbers) {
   CpuKernel kernel([](KernelBuilder& k) {
     device_print("x", {k.constant(-1.5, f8e4m3), k.full({1}, 500.0, f32).to(f8e5m2)});
   });

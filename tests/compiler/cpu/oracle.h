@@ -1,4 +1,5 @@
-// One kernel, run by the CPU target and by the interpreter (dsl/interpreter, double precision) on equal memory.
+// Runs one kernel with the CPU target and with the interpreter (dsl/interpreter, double precision)
+// on equal memory.
 #pragma once
 
 #include "cpu_kernel.h"
@@ -12,10 +13,11 @@ struct Tolerance {
 
 class Case {
  public:
-  /// A view of `dtype` with the given elements, rounded to it. Strides in elements; empty = row-major.
+  /// Adds a view with the given elements, rounded to `dtype`. Strides are in elements; empty means
+  /// row-major.
   Case& view(DType dtype, const std::vector<double>& elements, std::vector<int64_t> dims,
              std::vector<int64_t> strides = {});
-  /// A view that the kernel writes: filled with 7.
+  /// Adds a view that the kernel writes, filled with 7.
   Case& out(DType dtype, std::vector<int64_t> dims, std::vector<int64_t> strides = {});
   Case& pointer(DType dtype, const std::vector<double>& elements);
   Case& scalar(DType dtype, double value);
@@ -39,7 +41,7 @@ double readElement(const void* data, DType dtype, size_t index);
 void writeElement(void* data, DType dtype, size_t index, double value);
 std::vector<double> randomNumbers(size_t count, unsigned seed = 1, double low = -2, double high = 2);
 std::vector<double> randomIntegers(size_t count, unsigned seed, int64_t low, int64_t high);
-/// Facts that make every argument its own memory.
+/// Returns facts that give every argument its own alias class.
 program::CompileOptions distinct(size_t arguments);
 
 }  // namespace ligerdsl::testing

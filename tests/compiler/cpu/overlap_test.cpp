@@ -1,7 +1,8 @@
-// Random orders of loads and stores on views that share memory: what a tile holds was decided where it was loaded.
+// Tests random orders of loads and stores on views that share memory: a tile keeps the values it
+// had when it was loaded.
 //
-// p and q are one buffer, s is the same buffer shifted by five elements, r is apart. Values are small whole numbers, so
-// the interpreter and the CPU target must agree to the bit.
+// p and q are one buffer, s is the same buffer shifted by five elements, r is disjoint. Values are
+// small integers, so the interpreter and the CPU target must give equal bits.
 #include "oracle.h"
 #include "program/print.h"
 
@@ -66,7 +67,7 @@ class Shuffler {
         break;
     }
   }
-  // A few steps inside a region; what they add stays inside.
+  // Records a few steps inside a region. Values added there are removed afterwards.
   template <class Body>
   void inside(Body body) {
     size_t count = values_.size();
@@ -138,7 +139,7 @@ class Shuffler {
   Scalar loop_;
 };
 
-// The buffer of p and q, with room for s, and r.
+// Memory of p, q and s (`shared`), and of r.
 struct Memory {
   std::vector<float> shared, apart;
   explicit Memory(unsigned seed) : shared(kRows * kColumns + kShift), apart(kRows * kColumns) {

@@ -1,4 +1,5 @@
-// Random programs (tests/dsl/random_program.h): the CPU target must give the interpreter's bits.
+// Tests that the CPU target gives the interpreter's bits for random programs
+// (tests/dsl/random_program.h).
 #include "cpu_kernel.h"
 #include "dsl/interpreter/interpreter.h"
 #include "program/print.h"
@@ -26,7 +27,7 @@ struct Memory {
     for (int32_t& value : c) value = static_cast<int32_t>(random() % 200) - 100;
     for (uint8_t& code : e) code = test::random_f8e4m3(random());
   }
-  // -0 is as good as 0: min and max may pick either.
+  // Returns numbers, so that -0 equals 0: min and max may return either.
   std::vector<double> numbers_of_g() const {
     std::vector<double> numbers;
     for (const uint8_t code : g) numbers.push_back(test::from_fp8(test::kE5m2, code));
@@ -48,7 +49,7 @@ void bind(Memory& m, AddView view) {
   view(m.w.data(), f32, 0, static_cast<int64_t>(m.w.size()));
 }
 
-// Rank 2 with padded rows; rows == 0: rank 1.
+// Rank 2 with padded rows, or rank 1 if `rows` is 0.
 std::vector<int64_t> dims(int64_t rows, int64_t columns) {
   return rows ? std::vector<int64_t>{rows, columns} : std::vector<int64_t>{columns};
 }
@@ -56,7 +57,7 @@ std::vector<int64_t> strides(int64_t rows) {
   return rows ? std::vector<int64_t>{kStride, 1} : std::vector<int64_t>{1};
 }
 
-TEST(CpuRandom, ProgramsGiveTheInterpretersBits) {
+TEST(CpuRandom, ProgramsMatchTheInterpreter) {
   for (unsigned seed = 0; seed < 40; ++seed) {
     const auto build = [&](KernelBuilder& k) { test::RandomProgram(k, seed).build(); };
     KernelBuilder builder("random");

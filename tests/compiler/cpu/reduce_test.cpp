@@ -1,4 +1,4 @@
-// Reductions, scans and shape ops over every axis of tiles of odd and even shapes.
+// Tests reductions, scans and shape ops along every axis of tiles with odd and even shapes.
 #include "oracle.h"
 
 namespace ligerdsl::testing {
@@ -24,7 +24,8 @@ std::string text(const Shape& shape) {
   return out;
 }
 
-// y = f(x): x is a view as large as its tile less `missing` in every dimension longer than 8, padded with `pad`.
+// Checks y = f(x). In every dimension longer than 8, x has `missing` fewer elements than its tile
+// and is padded with `pad`.
 void check(const Shape& shape, const Shape& outShape, DType inType, DType outType,
            const std::function<Tile(KernelBuilder&, Tile)>& f, Tolerance tolerance = {}, double pad = 0,
            int64_t missing = 3, std::vector<double> elements = {}) {
@@ -42,7 +43,7 @@ void check(const Shape& shape, const Shape& outShape, DType inType, DType outTyp
   Case().out(outType, outShape).view(inType, elements, dims).check(build, {1}, tolerance, {{}, distinct(2)});
 }
 
-TEST(CpuReduce, NamedKindsAlongEveryAxis) {
+TEST(CpuReduce, ReducesAlongEveryAxis) {
   for (const Shape& shape : kShapes) {
     for (int axis = 0; axis < int(shape.size()) && shape.size() > 1; ++axis) {
       SCOPED_TRACE(axis);
@@ -77,7 +78,7 @@ TEST(CpuReduce, MaxOfNanIsNan) {
       {256}, {1}, f32, f32, [](KernelBuilder&, Tile v) { return reduce_max(v).broadcast_to({1}); }, {0, 0}, 0, 3, x);
 }
 
-TEST(CpuReduce, CustomCombinersOfSeveralValues) {
+TEST(CpuReduce, CombinersReduceSeveralValues) {
   for (const Shape& shape : kShapes) {
     auto logSumExp = [](Tile x, Tile ones) {
       auto [m, s] = reduce({x, ones}, [](Scalar m0, Scalar s0, Scalar m1, Scalar s1) {
@@ -102,7 +103,8 @@ TEST(CpuReduce, CustomCombinersOfSeveralValues) {
   }
 }
 
-// The order of a sum follows from the tile: not from where the view ends, nor from who else is in the loop.
+// The order of additions depends on the tile only, not on the end of the view or on other ops in
+// the loop.
 TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
   constexpr int64_t kTile = 512;
   for (int64_t n = 3; n <= kTile; n += 37) {
@@ -129,8 +131,8 @@ TEST(CpuReduce, SumsHaveTheSameBitsInEveryLoop) {
   }
 }
 
-// What is stored and what is summed over the same row come from one loop, whatever shapes their tiles have.
-TEST(CpuReduce, AStoredRowAndItsSumShareALoop) {
+// One loop computes the stored row and its reductions, whatever the shapes of their tiles.
+TEST(CpuReduce, StoredRowAndItsSumsShareALoop) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn}), total = k.view("total", f32, {dyn});
     View largest = k.view("largest", f32, {dyn});
@@ -154,10 +156,10 @@ TEST(CpuReduce, AStoredRowAndItsSumShareALoop) {
   program::Program program = k.finish();
   const std::string loops = compileProgram(program, options).code;
   options.emit = "";
-  EXPECT_LT(compileProgram(program, options).arena_bytes, 256 * 4) << loops;  // e is not kept for another loop
+  EXPECT_LT(compileProgram(program, options).arena_bytes, 256 * 4) << loops;  // e is not stored for another loop
 }
 
-TEST(CpuReduce, SeveralReductionsOfOneTile) {
+TEST(CpuReduce, ReducesOneTileSeveralTimes) {
   check({2048}, {4}, f32, f32,
         [](KernelBuilder& k, Tile x) {
           Scalar total = sum(x), top = reduce_max(x), squares = sum(x * x);
@@ -168,9 +170,9 @@ TEST(CpuReduce, SeveralReductionsOfOneTile) {
         {1e-2, 1e-4});
 }
 
-// Reductions of one shape and axis share a loop; what is folded from a row may reach beyond it.
-// Sums of rows that are added to carried ones: all of them in one loop, a quotient that it and a store read in a buffer.
-TEST(CpuReduce, SumsThatAreAddedToOthersShareALoop) {
+// All reductions that are added to carried tiles share one loop. Only the quotient, which a store
+// also reads, has a buffer.
+TEST(CpuReduce, CarriedReductionsShareALoop) {
   const auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, dyn}), x = k.view("x", f32, {dyn, dyn});
     View first = k.view("first", f32, {64}), second = k.view("second", f32, {64});
@@ -192,11 +194,12 @@ TEST(CpuReduce, SumsThatAreAddedToOthersShareALoop) {
       .check(build, {1}, {1e-5, 1e-5}, {{}, aliasing({1, 2, 3, 4})});
   KernelBuilder k("sums");
   build(k);
-  // Two carried tiles, two sums, one quotient of 4 x 64; the exponential is not kept.
+  // Buffers: two carried tiles, two results of reductions and one quotient of 4 x 64. The
+  // exponential is not stored.
   EXPECT_EQ(compileProgram(k.finish(), aliasing({1, 2, 3, 4})).arena_bytes, (2 + 2 + 4) * 64 * 4);
 }
 
-TEST(CpuReduce, SeveralReductionsAcrossRows) {
+TEST(CpuReduce, ReducesAcrossRowsSeveralTimes) {
   for (int64_t missing : {0, 3}) {
     check(
         {256}, {32}, f32, f32,
@@ -210,8 +213,8 @@ TEST(CpuReduce, SeveralReductionsAcrossRows) {
   }
 }
 
-// One, two and four registers side by side, and several rounds of them.
-TEST(CpuReduce, AcrossRowsOfEveryWidth) {
+// The widths take one, two and four registers, and several rounds of them.
+TEST(CpuReduce, ReducesAcrossRowsOfEveryWidth) {
   for (int64_t width : {8, 16, 32, 48, 64, 192})
     for (int64_t missing : {0, 3}) {
       check(
@@ -225,7 +228,7 @@ TEST(CpuReduce, AcrossRowsOfEveryWidth) {
     }
 }
 
-TEST(CpuScan, EveryAxisForwardAndReverse) {
+TEST(CpuScan, ScansEveryAxisForwardAndReverse) {
   for (const Shape& shape : kShapes) {
     for (int axis = 0; axis < int(shape.size()); ++axis) {
       for (bool reverse : {false, true}) {
@@ -251,7 +254,7 @@ TEST(CpuScan, EveryAxisForwardAndReverse) {
   }
 }
 
-TEST(CpuShape, ReshapePermuteExpandBroadcast) {
+TEST(CpuShape, ReshapesPermutesExpandsAndBroadcasts) {
   auto same = [](const Shape& from, const Shape& to, const std::function<Tile(KernelBuilder&, Tile)>& f) {
     for (DType type : {f32, bf16, i8, i16, i64}) check(from, to, type, type, f, {0, 0});
   };

@@ -13,7 +13,7 @@ namespace {
 
 using Coordinates = LinearLayout::Coordinates;
 
-// Every set of elements that one thread, and one warp, holds.
+// Returns the elements that one thread holds.
 std::set<Coordinates> heldBy(const LinearLayout& layout, int64_t lane, int64_t warp) {
   auto elements = elementsOf(layout, lane, warp);
   return {elements.begin(), elements.end()};
@@ -29,7 +29,7 @@ bool contains(const std::set<Coordinates>& outer, const std::set<Coordinates>& i
   return std::includes(outer.begin(), outer.end(), inner.begin(), inner.end());
 }
 
-TEST(Conversion, TravelAgainstBruteForce) {
+TEST(Conversion, TravelMatchesBruteForce) {
   std::map<Travel, int> seen;
   for (const auto& shape : sampleShapes()) {
     auto layouts = layoutsOf(shape);
@@ -69,8 +69,9 @@ TEST(Conversion, TravelAgainstBruteForce) {
     EXPECT_GT(seen[how], 0) << "no sample travels by " << name(how);
 }
 
-// A register whose two bits are equal stays; the others come from the lane next to it.
-TEST(Conversion, PairsAgainstBruteForce) {
+// A register whose two bits are equal keeps its value. The other registers take values of the lane
+// whose number differs in that bit.
+TEST(Conversion, BitSwapMatchesBruteForce) {
   const LinearLayout from = LinearLayout::blocked({3, 768}, 8, 32, 2);
   for (const BitSwap bits : {BitSwap{2, 0}, BitSwap{0, 4}, BitSwap{1, 2}}) {
     const LinearLayout to = swapped(from, bits);
@@ -91,7 +92,7 @@ TEST(Conversion, PairsAgainstBruteForce) {
   EXPECT_FALSE(bitSwap(from, from));
 }
 
-TEST(Conversion, TravelOfCutTilesAgainstBruteForce) {
+TEST(Conversion, TravelInClustersMatchesBruteForce) {
   auto heldByCta = [](const LinearLayout& layout, int64_t cta) {
     std::set<Coordinates> result;
     forEachThread(layout, [&](int64_t lane, int64_t warp) {

@@ -1,5 +1,5 @@
-// The layouts of matrix products against the formulas of the PTX ISA (mma.m16n8k16, of i8 m16n8k32, of tf32 m16n8k8), element by
-// element.
+// Tests the layouts of matmuls against the formulas of the PTX ISA, element by element:
+// mma.m16n8k16, m16n8k32 for i8, m16n8k8 for tf32.
 #include "compiler/layout/dot_layout.h"
 
 #include <gtest/gtest.h>
@@ -35,11 +35,11 @@ const std::vector<DotShape> kShapes = {
     {64, 96, 32, 4, 1, WarpPart::group, 4},
 };
 
-// Fragment coordinates of a lane's registers: lane = 4 group + thread.
+// Fragment coordinates of a lane's registers, where lane = 4 * group + thread.
 struct Place {
   int64_t row, column;
 };
-// `i`: of the neighbours that a register holds.
+// `i`: index among the contiguous elements that a register holds.
 Place of_a(int64_t lane, int64_t reg, int64_t i, int64_t bytes) {
   if (bytes == 1) return {lane / 4 + 8 * (reg % 2), lane % 4 * 4 + i + 16 * (reg / 2)};
   if (bytes == 4) return {lane / 4 + 8 * (reg % 2), lane % 4 + 4 * (reg / 2)};
@@ -50,7 +50,7 @@ Place of_b(int64_t lane, int64_t reg, int64_t i, int64_t bytes) {
   if (bytes == 4) return {lane % 4 + 4 * reg, lane / 4};
   return {lane % 4 * 2 + i + 8 * reg, lane / 4};
 }
-Place of_sums(int64_t lane, int64_t reg) {
+Place of_acc(int64_t lane, int64_t reg) {
   return {lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2};
 }
 
@@ -64,8 +64,8 @@ void for_fragments(const LinearLayout& layout, int64_t rows, int64_t columns, co
     }
 }
 
-// The register of the first thread that holds an element at this distance from that of register 0: the lowering looks
-// registers up there, for all threads.
+// Expects that the register that holds this element in lane 0 holds `expected` in `lane`. The
+// lowering looks up registers of the first thread and uses them for all threads.
 void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place origin, Place in_lane_0,
                  Place expected) {
   const LinearLayout::Coordinates first = layout.coordinates({.warp = warp});
@@ -77,7 +77,7 @@ void expect_held(const LinearLayout& layout, int64_t lane, int64_t warp, Place o
   EXPECT_EQ(found[1], origin.column + expected.column);
 }
 
-TEST(DotLayout, FragmentsAreThoseOfTheInstruction) {
+TEST(DotLayout, FragmentsMatchThePtxIsa) {
   for (const DotShape& shape : kShapes) {
     const std::optional<DotLayouts> layouts = mmaLayouts(shape);
     ASSERT_TRUE(layouts);
@@ -95,14 +95,14 @@ TEST(DotLayout, FragmentsAreThoseOfTheInstruction) {
       });
       for_fragments(layouts->sums, kMmaM, kMmaN, [&](int64_t row, int64_t column, int64_t warp) {
         for (int reg = 0; reg < 4; ++reg)
-          expect_held(layouts->sums, lane, warp, {row, column}, of_sums(0, reg), of_sums(lane, reg));
+          expect_held(layouts->sums, lane, warp, {row, column}, of_acc(0, reg), of_acc(lane, reg));
       });
     }
   }
 }
 
-// Rows of a, columns of b: those of the warp's sums, all along k.
-void expect_factors_fit(const DotShape& shape, const DotLayouts& layouts) {
+// Expects that each warp holds the rows of A and the columns of B of its accumulator, for all of k.
+void expect_operands_fit(const DotShape& shape, const DotLayouts& layouts) {
   for (int64_t warp = 0; warp < shape.warps; ++warp) {
     for (int64_t lane = 0; lane < 32; ++lane) {
       const auto held = [&](const LinearLayout& layout, bool whole_warp) {
@@ -125,16 +125,16 @@ void expect_factors_fit(const DotShape& shape, const DotLayouts& layouts) {
   }
 }
 
-TEST(DotLayout, FactorsAreWhereTheirSumsAre) {
-  for (const DotShape& shape : kShapes) expect_factors_fit(shape, *mmaLayouts(shape));
+TEST(DotLayout, OperandsAreWhereTheirAccumulatorIs) {
+  for (const DotShape& shape : kShapes) expect_operands_fit(shape, *mmaLayouts(shape));
   for (const DotShape shape : {DotShape{8, 8, 4, 1}, {7, 9, 3, 2}, {4, 32, 8, 4}, {24, 4, 5, 2}}) {
     EXPECT_FALSE(mmaLayouts(shape));
-    expect_factors_fit(shape, threadLayouts(shape));
+    expect_operands_fit(shape, threadLayouts(shape));
   }
 }
 
 // PTX ISA, "Register Fragments for wgmma.mma_async.m64nNk16": warp w of a group has rows 16 w to 16 w + 15 of 64.
-TEST(DotLayout, GroupsHaveTheRowsOfWgmma) {
+TEST(DotLayout, WarpGroupsHaveTheRowsOfWgmma) {
   for (const DotShape& shape : std::vector<DotShape>{
            {64, 8, 16, 4}, {128, 192, 64, 4}, {256, 96, 32, 8}, {192, 64, 16, 4}, {256, 128, 64, 16}}) {
     DotShape by_groups = shape;
@@ -173,7 +173,7 @@ TEST(DotLayout, GroupsHaveTheRowsOfWgmma) {
     EXPECT_TRUE(fitsWgmma(shape));
 }
 
-TEST(DotLayout, EqualShapesHaveEqualSums) {
+TEST(DotLayout, EqualShapesHaveEqualAccumulators) {
   for (const DotShape& shape : kShapes) {
     EXPECT_EQ(mmaLayouts(shape)->sums, sumsLayout(shape));
     EXPECT_EQ(threadLayouts(shape).sums, sumsLayout(shape));

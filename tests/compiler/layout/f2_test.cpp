@@ -7,7 +7,7 @@
 namespace ligerdsl::compiler {
 namespace {
 
-TEST(F2Span, SolvesExactlyTheSumsOfItsVectors) {
+TEST(F2Span, SolvesExactlyTheVectorsOfTheSpan) {
   std::mt19937 random(7);
   for (int round = 0; round < 200; ++round) {
     std::vector<uint64_t> vectors(1 + random() % 7);

@@ -1,4 +1,4 @@
-// The layouts over which the properties are checked, and brute-force helpers.
+// Layouts for the checks of properties, and brute-force helpers.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ inline std::vector<LinearLayout> layoutsOf(const LinearLayout::Shape& shape) {
   return result;
 }
 
-// Ways to cut a tile among CTAs, and the layouts of its parts.
+// Returns layouts that divide a tile among CTAs, and the layouts of their parts.
 inline std::vector<LinearLayout> cutLayoutsOf(const LinearLayout::Shape& shape) {
   std::vector<LinearLayout> result;
   const int last = static_cast<int>(shape.size()) - 1;
@@ -62,7 +62,7 @@ inline void forEachElement(const LinearLayout::Shape& shape,
   }
 }
 
-// The elements of one thread in register order.
+// Returns the elements of one thread in register order.
 inline std::vector<LinearLayout::Coordinates> elementsOf(const LinearLayout& layout, int64_t lane, int64_t warp) {
   std::vector<LinearLayout::Coordinates> result;
   for (int64_t reg = 0; reg < layout.registers(); ++reg) result.push_back(layout.coordinates({reg, lane, warp}));

@@ -14,7 +14,7 @@ using Bases = LinearLayout::Bases;
 using Coordinates = LinearLayout::Coordinates;
 using Shape = LinearLayout::Shape;
 
-TEST(LinearLayout, HeaderExample1Row) {
+TEST(LinearLayout, MatchesHeaderExample1Row) {
   auto layout = LinearLayout::blocked({64}, 4, 4, 2);
   EXPECT_EQ(layout.bases(Axis::reg), (Bases{{1}, {2}, {32}}));
   EXPECT_EQ(layout.bases(Axis::lane), (Bases{{4}, {8}}));
@@ -24,7 +24,7 @@ TEST(LinearLayout, HeaderExample1Row) {
   EXPECT_EQ(layout.contiguous(), 4);
 }
 
-TEST(LinearLayout, HeaderExample2Rows) {
+TEST(LinearLayout, MatchesHeaderExample2Rows) {
   auto layout = LinearLayout::blocked({4, 8}, 2, 4, 2);
   EXPECT_EQ(layout.bases(Axis::reg), (Bases{{0, 1}, {2, 0}}));
   EXPECT_EQ(layout.bases(Axis::lane), (Bases{{0, 2}, {0, 4}}));
@@ -32,18 +32,18 @@ TEST(LinearLayout, HeaderExample2Rows) {
   EXPECT_EQ(layout.along(1), (BitMasks{.reg = 1, .lane = 3, .warp = 0}));
 }
 
-TEST(LinearLayout, HeaderExample3Replication) {
+TEST(LinearLayout, MatchesHeaderExample3Replication) {
   auto layout = LinearLayout::blocked({8}, 4, 4, 2);
   EXPECT_EQ(layout.bases(Axis::lane), (Bases{{4}, {0}}));
   EXPECT_EQ(layout.redundant(), (BitMasks{.reg = 0, .lane = 2, .warp = 1}));
 }
 
-TEST(LinearLayout, HeaderExample4Slice) {
+TEST(LinearLayout, MatchesHeaderExample4Slice) {
   auto sums = LinearLayout::blocked({4, 8}, 2, 4, 2).slice(1);
   EXPECT_EQ(sums, LinearLayout({4}, {{2}}, {{0}, {0}}, {{1}}));
 }
 
-TEST(LinearLayout, HeaderExample5OddFactor) {
+TEST(LinearLayout, MatchesHeaderExample5OddFactor) {
   auto layout = LinearLayout::blocked({96}, 4, 4, 2);
   EXPECT_EQ(layout.bases(Axis::reg), (Bases{{1}, {2}}));
   EXPECT_EQ(layout.copies(), 3);
@@ -91,7 +91,7 @@ TEST(LinearLayout, EveryElementIsHeldAndOwnedOnce) {
 }
 
 TEST(LinearLayout, BlockedFillsLanesBeforeWarpsAlongTheLastDimension) {
-  // In memory order, neighbouring vectors belong to neighbouring threads until these are used up.
+  // In memory order, consecutive vectors belong to consecutive threads until all threads have one.
   for (const auto& shape : sampleShapes()) {
     auto layout = LinearLayout::blocked(shape, 2, 4, 2);
     int64_t linear = layout.linearRegisters() / layout.contiguous();
@@ -132,11 +132,11 @@ TEST(LinearLayout, ContiguousIsTheWidestVector) {
         EXPECT_FALSE(isVector(layout, dim, 2 * width)) << layout.str();
       }
     }
-  // A lane that moves by one breaks the vector's alignment.
+  // The lane moves by one element, which breaks the alignment of a vector.
   EXPECT_EQ(LinearLayout({4}, {{2}}, {{1}}, {{0}}).contiguous(), 1);
 }
 
-TEST(LinearLayout, AlongSaysWhichBitsMove) {
+TEST(LinearLayout, AlongReturnsTheBitsOfADimension) {
   for (const auto& layout : sampleLayouts())
     for (int dim = 0; dim < layout.rank(); ++dim) {
       EXPECT_TRUE(layout.isSeparable(dim));
@@ -155,7 +155,7 @@ TEST(ClusterLayout, HighestBitsGoToCtas) {
   auto row = LinearLayout::blocked({96}, 4, 4, 1, {.ctas = 2, .dims = {0}});
   EXPECT_EQ(row.bases(Axis::cta), (Bases{{16}}));
   EXPECT_EQ(row.bases(Axis::lane), (Bases{{4}, {8}}));
-  EXPECT_EQ(row.coordinates({.reg = 5, .cta = 1}), Coordinates{49});  // copy 1 begins at 32
+  EXPECT_EQ(row.coordinates({.reg = 5, .cta = 1}), Coordinates{49});  // copy 1 starts at 32
   auto rows = LinearLayout::blocked({2, 64}, 2, 4, 2, {.ctas = 8, .dims = {0, 1}});
   EXPECT_EQ(rows.bases(Axis::cta), (Bases{{0, 16}, {0, 32}, {1, 0}}));
   auto small = LinearLayout::blocked({2}, 2, 4, 2, {.ctas = 4, .dims = {0}});
@@ -163,7 +163,7 @@ TEST(ClusterLayout, HighestBitsGoToCtas) {
   EXPECT_EQ(small.redundant().cta, 1u);
 }
 
-// Every element is somewhere, has one owner in the cluster, and one in every CTA that holds it.
+// Every element is held, has one owner in the cluster, and one owner in each CTA that holds it.
 TEST(ClusterLayout, EveryElementIsHeldAndOwnedOnce) {
   for (const auto& shape : sampleShapes())
     for (const auto& layout : cutLayoutsOf(shape)) {
@@ -187,8 +187,9 @@ TEST(ClusterLayout, EveryElementIsHeldAndOwnedOnce) {
     }
 }
 
-// The part of a CTA is the tile without what other CTAs hold, per copy of an odd factor, in the same registers.
-TEST(ClusterLayout, PartsAreTilesOfTheirOwn) {
+// The part of a CTA is the tile without the elements of other CTAs, per copy of an odd factor, in
+// the same registers.
+TEST(ClusterLayout, PartOfCtaIsAValidTile) {
   for (const auto& shape : sampleShapes())
     for (const auto& layout : cutLayoutsOf(shape)) {
       auto part = layout.partOfCta();
@@ -212,7 +213,7 @@ TEST(ClusterLayout, PartsAreTilesOfTheirOwn) {
   EXPECT_FALSE(LinearLayout({4}, {{3}}, {}, {}, {{2}}).partOfCta());
 }
 
-// Removes repeated elements, keeping the first of each.
+// Returns the elements without repetitions, in the order of their first occurrence.
 std::vector<Coordinates> unique(const std::vector<Coordinates>& elements) {
   std::vector<Coordinates> result;
   std::set<Coordinates> seen;
@@ -307,7 +308,7 @@ TEST(LinearLayout, ReshapeKeepsRowMajorOrderAndRegisters) {
     }
 }
 
-TEST(LinearLayout, ReshapeRefusesWhatIsNotLinear) {
+TEST(LinearLayout, ReshapeRejectsNonLinearShapes) {
   std::vector<std::pair<Shape, Shape>> pairs = {{{2, 3}, {6}}, {{6}, {2, 3}}, {{2, 96}, {192}}, {{4, 6}, {2, 12}}};
   for (auto& [from, to] : pairs)
     for (const auto& layout : layoutsOf(from)) EXPECT_FALSE(layout.reshape(to)) << layout.str();
@@ -327,7 +328,7 @@ TEST(LinearLayout, RegisterAtFindsTheRegisterOfThreadZero) {
   }
 }
 
-TEST(LinearLayout, CheckSaysWhatIsWrong) {
+TEST(LinearLayout, CheckNamesTheBrokenRule) {
   auto error = [](const Shape& shape, const Bases& reg, const Bases& lane = {}) {
     return LinearLayout::check(shape, reg, lane, {});
   };
@@ -341,7 +342,7 @@ TEST(LinearLayout, CheckSaysWhatIsWrong) {
   EXPECT_EQ(error({4}, {{1}}, {{2}, {1}}), "");
 }
 
-TEST(LinearLayout, Prints) {
+TEST(LinearLayout, PrintsItsTable) {
   auto layout = LinearLayout::blocked({2, 6}, 2, 2, 2);
   EXPECT_EQ(layout.table(),
             "reg: (0,1); lane: (1,0); warp: (0,0); copies: 3\n"

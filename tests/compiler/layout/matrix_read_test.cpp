@@ -1,5 +1,6 @@
-// Tiles that ldmatrix reads, against what the PTX ISA says of the instruction, element by element; and swizzled rows: each
-// element has a place of its own, that of tensor copies, and what a warp reads at a time meets in no bank.
+// Tests the tiles that ldmatrix reads against the PTX ISA, element by element. Tests swizzled rows:
+// each element has its own address, equal to that of TMA copies, and a warp's accesses have no bank
+// conflicts.
 #include "compiler/layout/matrix_read.h"
 
 #include <gtest/gtest.h>
@@ -14,9 +15,10 @@ namespace {
 
 using Coordinates = LinearLayout::Coordinates;
 
-// What register `reg` of a lane holds, of numbers of so many bytes, after the instructions that bring `read`, as coordinates of
-// the tile. An instruction knows pairs of bytes, four of a lane's register.
-Coordinates brought(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp, int64_t bytes) {
+// Returns the tile coordinates of the element in register `reg` of a lane after the ldmatrix
+// instructions of `read`. Elements have `bytes` bytes. An instruction moves pairs of bytes, and a
+// lane's register holds four bytes.
+Coordinates loaded(const MatrixRead& read, int64_t reg, int64_t lane, int64_t warp, int64_t bytes) {
   const int64_t each = 4 / bytes, word = reg / each, i = reg % each;
   const int64_t matrix = word % read.matrices, instruction = word / read.matrices;
   const int64_t row = read.transposed ? lane % 4 * 2 + i : lane / 4;
@@ -34,14 +36,14 @@ void expect_read(const LinearLayout& tile, bool transposed, int64_t bytes = 2) {
   for (int64_t warp = 0; warp < tile.warps(); ++warp)
     for (int64_t lane = 0; lane < tile.lanes(); ++lane)
       for (int64_t reg = 0; reg < tile.registers(); ++reg)
-        ASSERT_EQ(brought(*read, reg, lane, warp, bytes), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
+        ASSERT_EQ(loaded(*read, reg, lane, warp, bytes), tile.coordinates({.reg = reg, .lane = lane, .warp = warp}))
             << "register " << reg << " of lane " << lane << " of warp " << warp;
 }
 
 const std::vector<DotShape> kShapes = {{16, 8, 16, 1},  {64, 64, 32, 4},  {128, 256, 16, 8},
                                        {48, 24, 16, 2}, {80, 40, 112, 4}, {64, 64, 64, 4, 2}, {128, 64, 64, 8, 1, WarpPart::rows}};
 
-TEST(MatrixRead, BringsTheFragmentsOfProducts) {
+TEST(MatrixRead, ReadsTheFragmentsOfDots) {
   for (const DotShape& shape : kShapes) {
     const DotLayouts layouts = *mmaLayouts(shape);
     expect_read(layouts.a, false);
@@ -51,8 +53,8 @@ TEST(MatrixRead, BringsTheFragmentsOfProducts) {
   }
 }
 
-// Of other numbers, those that lie along k.
-TEST(MatrixRead, BringsOtherNumbersByRows) {
+// Elements of other sizes can be read only along k.
+TEST(MatrixRead, ReadsOtherElementSizesAlongK) {
   for (const int64_t bytes : {1, 4})
     for (DotShape shape : kShapes) {
       shape.bytes = bytes;
@@ -66,7 +68,7 @@ TEST(MatrixRead, BringsOtherNumbersByRows) {
     }
 }
 
-TEST(MatrixRead, OtherLayoutsAreNotRead) {
+TEST(MatrixRead, RejectsOtherLayouts) {
   EXPECT_FALSE(matrixRead(sumsLayout({4, 4, 16, 1})));
   EXPECT_FALSE(matrixRead(LinearLayout::blocked({64, 64}, 8, 32, 4)));
   EXPECT_FALSE(matrixRead(LinearLayout::blocked({64}, 2, 32, 1)));
@@ -78,7 +80,7 @@ struct Rows {
 };
 const std::vector<Rows> kRows = {{8, 128}, {64, 512}, {128, 64}, {16, 32}, {48, 96}, {24, 384}, {80, 224}};
 
-TEST(Swizzle, EveryUnitHasAPlaceOfItsOwn) {
+TEST(Swizzle, EveryUnitHasItsOwnAddress) {
   for (const auto& [rows, bytes] : kRows) {
     const Swizzle swizzle(rows, Swizzle::widest(rows, bytes));
     ASSERT_GT(swizzle.bytes, 0);
@@ -92,9 +94,9 @@ TEST(Swizzle, EveryUnitHasAPlaceOfItsOwn) {
   EXPECT_EQ(Swizzle::widest(12, 128), 0);
 }
 
-// "Swizzling Modes": bits 4 to 6 of an address by exclusive or with bits 7 to 9, the first one or two of them where panels
-// are narrower.
-TEST(Swizzle, IsThatOfTensorCopies) {
+// PTX ISA, "Swizzling Modes": bits 4 to 6 of an address are xored with bits 7 to 9. Narrower panels
+// use only the first one or two of these bits.
+TEST(Swizzle, MatchesThePtxIsa) {
   for (const int64_t bytes : {32, 64, 128}) {
     const Swizzle swizzle(64, bytes);
     const int bits = bytes == 128 ? 3 : bytes == 64 ? 2 : 1;
@@ -105,8 +107,9 @@ TEST(Swizzle, IsThatOfTensorCopies) {
   }
 }
 
-// Eight rows of one matrix, from eight groups of four banks; and the units of 128 bytes that a copy's lanes write.
-TEST(Swizzle, NeitherRowsNorColumnsMeetInABank) {
+// Eight rows of one matrix use eight different groups of four banks. So do the 16-byte units of 128
+// bytes that the lanes of a copy write.
+TEST(Swizzle, RowsAndColumnsHaveNoBankConflicts) {
   const auto banks = [](int64_t offset) { return offset / Swizzle::kUnit % 8; };
   for (const auto& [rows, bytes] : kRows) {
     const Swizzle swizzle(rows, Swizzle::widest(rows, bytes));

@@ -1,5 +1,5 @@
-// What a descriptor of wgmma addresses, by the strides of the PTX ISA ("Strides", "Matrix Descriptor"), is where swizzled rows
-// have the elements.
+// Tests that a wgmma descriptor, read by the strides of the PTX ISA ("Strides", "Matrix
+// Descriptor"), addresses the elements at their places in swizzled rows.
 #include "compiler/layout/wgmma_descriptor.h"
 
 #include <gtest/gtest.h>
@@ -9,14 +9,15 @@
 namespace ligerdsl::compiler {
 namespace {
 
-// A factor's part of a slot: its rows in memory, how many numbers they have, and the bytes of one.
+// Part of a slot that holds an operand: rows in memory, elements per row, and bytes per element.
 struct Part {
   int64_t rows, columns, number = 2;
 };
 
-// Where an instruction looks for element (at, k) of its factor, whose descriptor names the byte `begin`: eight rows of a
-// panel, then the next eight `stride` bytes on, then the next panel `leading` bytes on; the units of 16 bytes exchanged by the
-// address's own bits.
+// Returns the byte at which an instruction reads element (at, k) of its operand, if the descriptor
+// names the byte `begin`. Eight rows of a panel follow each other. The next eight start `stride`
+// bytes later, and the next panel `leading` bytes later. Bits of the address permute the 16-byte
+// units.
 int64_t addressed(uint64_t descriptor, int64_t begin, int64_t bytes, bool transposed, int64_t at, int64_t k) {
   const auto field = [&](int shift) { return static_cast<int64_t>(descriptor >> shift & 0x3fff) * 16; };
   const int64_t mode = static_cast<int64_t>(descriptor >> 62), panel = mode == 1 ? 128 : mode == 2 ? 64 : 32;

@@ -1,5 +1,5 @@
-// Programs on clusters of CTAs: what ptxas makes of them. What they compute is tested on the emulator (kernel_tests
-// --backend=ptx-cluster2 and ptx-cluster4).
+// Tests the machine code of programs on clusters of CTAs. kernel_tests --backend=ptx-cluster2 and
+// ptx-cluster4 test their results on the emulator.
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kWidth = 32768;
 
-// One row per program: two reductions, of one and of two values.
+// One row per program, with a reduction of one value and a reduction of two.
 void normalise(KernelBuilder& k) {
   View x = k.view("x", bf16, {dyn, dyn}), y = k.view("y", bf16, {dyn, dyn}), w = k.view("w", bf16, {dyn});
   Scalar row = k.program_id(0);
@@ -46,16 +46,17 @@ TEST(NvptxClusters, AssembleWithoutSpills) {
     }
 }
 
-// A CTA of a cluster of 8 holds an eighth of the row.
-TEST(NvptxClusters, DivideTheRegisters) {
+// A CTA of a cluster of 8 holds one eighth of the row.
+TEST(NvptxClusters, CtasDivideTheRegisters) {
   Assembled one = assemble(clustered(normalise, 1, 16).ptx, "sm_90a");
   Assembled eight = assemble(clustered(normalise, 8, 16).ptx, "sm_90a");
   EXPECT_LT(eight.registers, one.registers);
   EXPECT_LE(eight.registers, 40) << eight.log;
 }
 
-// One exchange between CTAs per reduction, one barrier for it, and one before the first: no barrier of the CTA.
-TEST(NvptxClusters, ExchangeSumsByMessages) {
+// Each reduction takes one exchange between CTAs and one mbarrier. One cluster barrier comes before
+// the first exchange, and no CTA barrier is needed.
+TEST(NvptxClusters, ExchangePartialSumsByAsyncStores) {
   PtxKernel kernel = clustered(normalise, 4);
   EXPECT_EQ(kernel.count("barrier.cluster.arrive.relaxed.aligned"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("barrier.cluster.arrive.aligned"), 0) << kernel.ptx;
@@ -63,12 +64,13 @@ TEST(NvptxClusters, ExchangeSumsByMessages) {
   EXPECT_EQ(kernel.count("bar.sync"), 0) << kernel.ptx;
   EXPECT_EQ(kernel.count("st.async.shared::cluster"), 1) << kernel.ptx;
   EXPECT_EQ(kernel.count("mbarrier.try_wait"), 1) << kernel.ptx;
-  EXPECT_FALSE(kernel.has(".local")) << "the count of turns is a register";
+  EXPECT_FALSE(kernel.has(".local")) << "the count of iterations is a register";
   EXPECT_FALSE(kernel.has("%ctaid.x"));
 }
 
-// What each CTA tells the others of an atomic's result, told by as many lanes as hold an element.
-TEST(NvptxClusters, LanesTellResultsOfAtomicsToDifferentCtas) {
+// Lanes send the result of an atomic to the other CTAs. The number of lanes that hold an element
+// determines how many stores each lane needs.
+TEST(NvptxClusters, LanesSendResultsOfAtomicsToDifferentCtas) {
   auto sum = [](int64_t width) {
     return [=](KernelBuilder& k) {
       View x = k.view("x", i32, {dyn});

@@ -1,4 +1,4 @@
-// Casts, math, reductions, scans: the instructions they become, and whole kernels.
+// Tests casts, math, reductions and scans: the instructions that they become, and whole kernels.
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -33,7 +33,7 @@ auto rowSoftmax(DType type, int64_t width) {
   };
 }
 
-TEST(NvptxCompute, RmsNorm) {
+TEST(NvptxCompute, RmsNormUsesWideInstructions) {
   PtxKernel kernel(rmsNorm(bf16, 4096));
   EXPECT_EQ(kernel.count("ld.global.L2::cache_hint.v4.b32"), 4) << kernel.ptx;
   EXPECT_EQ(kernel.count("ld.global.v4.b32"), 4) << "the weight is everybody's\n" << kernel.ptx;
@@ -53,14 +53,14 @@ TEST(NvptxCompute, RmsNorm) {
   for (int warps : {1, 8, 16, 32}) expectAssembles(rmsNorm(bf16, 2048), "sm_90a", Known::aligned, warps);
 }
 
-TEST(NvptxCompute, Swiglu) {
+TEST(NvptxCompute, SwigluUsesWideInstructions) {
   PtxKernel kernel(swiglu, Known::whole);
   EXPECT_EQ(kernel.count("ld.global.L2::cache_hint.v4.b32"), 2) << kernel.ptx;
   EXPECT_EQ(kernel.count("st.global.v4.b32"), 1) << kernel.ptx;
   expectAssemblesEverywhere(swiglu);
 }
 
-TEST(NvptxCompute, Softmax) {
+TEST(NvptxCompute, SoftmaxPropagatesNanAndAssembles) {
   PtxKernel kernel(rowSoftmax(bf16, 4096));
   EXPECT_GE(kernel.count("max.NaN.f32"), 16) << kernel.ptx;
   EXPECT_LE(kernel.count("bar.sync"), 3) << kernel.ptx;
@@ -85,8 +85,9 @@ TEST(NvptxCompute, EveryElementaryFunctionAssembles) {
     });
 }
 
-// Four words for four neighbours: a call for every four elements of a thread, each product once for both of its words.
-TEST(NvptxCompute, PhiloxIsOfWideProducts) {
+// A thread calls Philox once for every four contiguous elements. Each multiplication gives both of
+// its words.
+TEST(NvptxCompute, PhiloxUsesWideMultiplications) {
   const auto words = [](DType type) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", type, {dyn});
@@ -107,7 +108,7 @@ TEST(NvptxCompute, PhiloxIsOfWideProducts) {
   }
 }
 
-// Of the bits of integers, rounding of floats of every type, and atomics of both widths.
+// Tests unsigned ops on integers, rounding of floats of every type, and atomics of both widths.
 TEST(NvptxCompute, UnsignedOpsAndAtomicsAssemble) {
   const auto integers = [](DType type) {
     return [=](KernelBuilder& k) {
@@ -153,7 +154,7 @@ TEST(NvptxCompute, FastFunctionsAreInstructions) {
   }
 }
 
-// Divisors of 1 and more need no scaling; what is small needs no exponential.
+// Divisors of at least 1 need no scaling. Small arguments of tanh need no exponential.
 TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
   auto apply = [](Tile (*function)(const Tile&)) {
     return [=](KernelBuilder& k) {
@@ -167,7 +168,7 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
                        Known::whole, withoutOverlap());
   EXPECT_EQ(magnitudes.count("rcp.approx.ftz.f32"), 4) << magnitudes.ptx;
   EXPECT_FALSE(magnitudes.has("div.") || magnitudes.has("rcp.approx.f32")) << magnitudes.ptx;
-  // Neither by what may be less than 1 nor exactly.
+  // Divisors that may be less than 1, and exact divisions, do not use the approximate reciprocal.
   const auto others = {apply([](const Tile& x) { return fast_div(1.0f, fma(abs(x), -0.5f, 1.0f)); }),
                        apply([](const Tile& x) { return fast_div(1.0f, fma(max(x, -1.0f), 0.5f, 1.0f)); }),
                        apply([](const Tile& x) { return fast_div(1.0f, 2.0f + fast_exp(x)); }),
@@ -189,7 +190,7 @@ TEST(NvptxCompute, TanhAndSigmoidDivideByOneInstruction) {
   EXPECT_FALSE(sigmoids.has("bra")) << sigmoids.ptx;
 }
 
-TEST(NvptxCompute, ElementwiseOpsOfEveryType) {
+TEST(NvptxCompute, ElementwiseOpsOfEveryTypeAssemble) {
   for (DType type : {i8, i16, i32, i64, f16, bf16, f32})
     expectAssemblesEverywhere([=](KernelBuilder& k) {
       View y = k.view("y", type, {dyn}), x = k.view("x", type, {dyn});
@@ -211,7 +212,7 @@ TEST(NvptxCompute, IndexComparisonsKeepNoIndicesInRegisters) {
     });
   };
   PtxKernel kernel(build, Known::aligned, withoutOverlap());
-  // 16 comparisons of one scalar with constants in each of the copies of the body, and one index scalar.
+  // Each copy of the body has 16 comparisons of one scalar with constants, and one scalar index.
   EXPECT_EQ(kernel.count("setp.eq.b32") % 16, 0) << kernel.ptx;
   EXPECT_LT(kernel.count("add.s32"), 16) << kernel.ptx;
 }
@@ -242,7 +243,7 @@ TEST(NvptxCompute, ContractionIsAnOption) {
   EXPECT_TRUE(PtxKernel(product, Known::aligned, off).has("mul.rn.f32")) << "without .rn ptxas could fuse";
 }
 
-TEST(NvptxCompute, Casts) {
+TEST(NvptxCompute, CastsOfEveryTypeAssemble) {
   for (DType from : {i1, i8, i16, i32, i64, f16, bf16, f32})
     for (DType to : {i8, i16, i32, i64, f16, bf16, f32})
       expectAssembles(
@@ -253,8 +254,9 @@ TEST(NvptxCompute, Casts) {
           "sm_90a");
 }
 
-// By pairs where the GPU has the instruction and the driver knows it, from registers that whole vectors are loaded to.
-TEST(NvptxCompute, CastsOfFp8) {
+// Converts pairs if the GPU has the instruction and the driver's PTX version knows it. Whole
+// vectors load the registers.
+TEST(NvptxCompute, Fp8CastsConvertPairs) {
   const auto casts = [](DType from, DType to) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", to, {dyn}), x = k.view("x", from, {dyn});
@@ -292,7 +294,7 @@ TEST(NvptxCompute, CastsOfFp8) {
   }
 }
 
-TEST(NvptxCompute, ReductionsOfEveryShape) {
+TEST(NvptxCompute, ReductionsOfEveryShapeAssemble) {
   for (int axis : {0, 1})
     for (int64_t rows : {1, 4, 64})
       for (int64_t columns : {8, 96, 256})
@@ -305,7 +307,7 @@ TEST(NvptxCompute, ReductionsOfEveryShape) {
             "sm_90a");
 }
 
-TEST(NvptxCompute, ArgmaxAndCustomReductions) {
+TEST(NvptxCompute, ArgmaxAndCustomReductionsAssemble) {
   auto welford = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), index = k.view("index", i32, {dyn}), x = k.view("x", f32, {dyn, dyn});
     Scalar row = k.program_id(0);
@@ -321,7 +323,7 @@ TEST(NvptxCompute, ArgmaxAndCustomReductions) {
   expectAssemblesEverywhere(welford);
 }
 
-TEST(NvptxCompute, Scans) {
+TEST(NvptxCompute, ScansAssemble) {
   for (bool reverse : {false, true})
     for (int64_t width : {64, 1024, 3 * 128})
       expectAssembles(

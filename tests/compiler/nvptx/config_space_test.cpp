@@ -1,5 +1,5 @@
-// Every schedule that a kernel's valid() takes is compiled by the architecture that it was asked for, and what it refuses
-// for the sake of the architecture is refused by the compiler. A sample of each kernel's space.
+// Tests a sample of each kernel's schedules. The compiler accepts every schedule that valid()
+// accepts for an architecture, and rejects those that valid() rejects because of the architecture.
 #include <random>
 
 #include "kernels/catalog.h"
@@ -16,7 +16,7 @@ program::CompileOptions optionsOf(const kernels::Step& step, std::string_view ar
   return optionsOfStep(step, std::string(arch), kNewestPtx);
 }
 
-// Weights and biases of rows of bf16 that are 4096 wide are of f32, others of the rows' type.
+// Weights and biases of bf16 rows of width 4096 are f32. Others have the type of the rows.
 MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
   const std::string weights = width == 4096 ? "f32" : type;
   MetaValues options;
@@ -32,7 +32,7 @@ MetaValues optionsOf(const kernels::CatalogEntry& entry, const std::string& type
 
 class ConfigSpace : public ::testing::TestWithParam<std::string> {};
 
-TEST_P(ConfigSpace, WhatIsValidCompiles) {
+TEST_P(ConfigSpace, ValidConfigurationsCompile) {
   constexpr int kOfEach = 3, kTries = 2000;
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
   const kernels::Machine machine = kernels::gpu(GetParam(), /*sms=*/0, kNewestPtx);
@@ -66,7 +66,7 @@ TEST_P(ConfigSpace, WhatIsValidCompiles) {
 INSTANTIATE_TEST_SUITE_P(All, ConfigSpace, ::testing::Values("sm_80", "sm_90a", "sm_120a"),
                          [](const auto& info) { return info.param; });
 
-TEST(ConfigLimits, ClustersThatAreRefusedDoNotCompile) {
+TEST(ConfigLimits, RejectedClustersDoNotCompile) {
   const kernels::LayerNormOptions options{.cols = 65536};
   const auto& kernel = kernels::layer_norm_forward_kernel;
   for (const auto& [arch, ctas] : {std::pair{"sm_80", 2}, {"sm_120a", 16}}) {

@@ -1,5 +1,6 @@
-// Every operation of the library on every architecture of the table: its plan asks for nothing that a GPU of that
-// architecture lacks, whatever the width, and what has least of everything compiles it.
+// Tests every operation of the library on every architecture of the table. At any width, its plan
+// asks for nothing that a GPU of the architecture lacks. The architectures with the least shared
+// memory also compile it.
 #include "kernels/catalog.h"
 #include "program/gpu_arch.h"
 #include "step_options.h"
@@ -9,7 +10,7 @@ namespace {
 
 constexpr int kNewestPtx = 90;
 
-// The options of an operation with this width, and with all that it can compute.
+// Returns the options of an operation with this width and all its optional outputs.
 MetaValues settingsOf(const kernels::CatalogEntry& entry, const std::string& type, int64_t width) {
   MetaValues settings;
   for (const MetaField& field : entry.options) {
@@ -31,7 +32,7 @@ program::CompileOptions optionsOf(const kernels::Step& step, std::string_view ar
 
 class EveryArch : public ::testing::TestWithParam<std::string> {
  protected:
-  // Calls back with each step of each operation at these widths.
+  // Calls `check` with each step of each operation at these widths.
   template <class Check>
   void forEachStep(const std::vector<int64_t>& widths, const std::vector<std::string>& types, const Check& check) {
     const kernels::Machine machine = kernels::gpu(GetParam(), /*sms=*/0, kNewestPtx);
@@ -45,7 +46,7 @@ class EveryArch : public ::testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EveryArch, PlansAskForWhatThereIs) {
+TEST_P(EveryArch, PlansStayWithinTheLimits) {
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
   int clusters = 0;
   forEachStep({64, 1000, 4096, 11008, 32768, 32776, 50257, 65536, 81920, 128256, 163840, 262144, 524288},
@@ -67,10 +68,11 @@ const auto ownName = [](const auto& info) { return info.param; };
 
 INSTANTIATE_TEST_SUITE_P(All, EveryArch, ::testing::ValuesIn(archNames()), ownName);
 
-// Those with the least shared memory, without and with clusters and bulk copies.
+// The architectures with the least shared memory, one without and one with clusters and bulk
+// copies.
 class LeastShared : public EveryArch {};
 
-TEST_P(LeastShared, Compiles) {
+TEST_P(LeastShared, CompilesEveryPlan) {
   const program::GpuArch& arch = *program::find_gpu_arch(GetParam());
   forEachStep({4096, 32768, 65536, 128256, 262144}, {"f32"}, [&](const kernels::Step& step) {
     program::Artifact artifact;
@@ -81,8 +83,8 @@ TEST_P(LeastShared, Compiles) {
 
 INSTANTIATE_TEST_SUITE_P(All, LeastShared, ::testing::Values("sm_86", "sm_120"), ownName);
 
-// An SM of sm_120 holds three CTAs of 512 threads: a floor of four is one of three there.
-TEST(EveryArchOnce, FloorsAreWhatAnSmHolds) {
+// An SM of sm_120 holds three CTAs of 512 threads, so min_ctas_per_sm = 4 becomes 3.
+TEST(EveryArchOnce, MinCtasPerSmIsCappedByTheSm) {
   for (const auto& [arch, floor] : {std::pair{"sm_90a", 4}, {"sm_120", 3}, {"sm_86", 3}}) {
     program::CompileOptions options = withoutOverlap();
     options.target = program::Target::nvptx;

@@ -1,4 +1,4 @@
-// Width of accesses, masks, owners.
+// Tests the width of accesses, masks, and owners.
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
@@ -20,7 +20,7 @@ auto copyRows(DType type, int64_t width, int64_t block) {
   };
 }
 
-TEST(NvptxMemory, VectorAddMovesSixteenBytes) {
+TEST(NvptxMemory, VectorAddUses16ByteAccesses) {
   PtxKernel f(vectorAdd(f32), Known::whole);
   EXPECT_EQ(f.count("ld.global.L2::cache_hint.v4.b32"), 4) << f.ptx;
   EXPECT_EQ(f.count("st.global.v4.b32"), 2) << f.ptx;
@@ -43,8 +43,9 @@ TEST(NvptxMemory, VectorAddAssembles) {
   for (int warps : {1, 2, 8, 16, 32}) expectAssembles(vectorAdd(f32), "sm_90a", Known::aligned, warps);
 }
 
-// By vectors where rows allow it, element by element at their ends; not of other types, nor by code for machines without.
-TEST(NvptxMemory, MemoryAddsVectorsOfF32) {
+// f32 is added by vectors if rows are aligned, and by elements at their ends. Other types, and GPUs
+// without vector atomics, load, add and store.
+TEST(NvptxMemory, AddUsesVectorAtomicsOfF32) {
   const auto add = [](DType type, int64_t width) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", type, {dyn, width}), x = k.view("x", type, {dyn, width});
@@ -74,7 +75,7 @@ TEST(NvptxMemory, StaticWidthNeedsNoColumnMask) {
   EXPECT_FALSE(padded.has(".b16 ")) << "4000 is a multiple of 8: no chunk straddles\n" << padded.ptx;
 }
 
-TEST(NvptxMemory, ChunksThatStraddleTheEndAreMovedByElement) {
+TEST(NvptxMemory, VectorsAcrossTheEndAreMovedByElement) {
   PtxKernel ragged(copyRows(bf16, 4001, 4096), Known::aligned);
   EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.v4.b32"), 4) << ragged.ptx;
   EXPECT_EQ(ragged.count("ld.global.L2::cache_hint.b16"), 1) << "a chunk of 4001 % 8 elements\n" << ragged.ptx;
@@ -82,7 +83,7 @@ TEST(NvptxMemory, ChunksThatStraddleTheEndAreMovedByElement) {
   expectAssemblesEverywhere(copyRows(bf16, 4001, 4096));
 }
 
-TEST(NvptxMemory, AnUnknownSizeCostsABranchOrIsMovedByElement) {
+TEST(NvptxMemory, UnknownSizeNeedsABranchOrElementAccesses) {
   PtxKernel few(vectorAdd(f32, 512), Known::aligned);
   EXPECT_EQ(few.count("ld.global.b32"), 2 * 4) << "four elements of a thread\n" << few.ptx;
   EXPECT_FALSE(few.has(".v4.") || few.has("bra")) << few.ptx;
@@ -98,7 +99,7 @@ TEST(NvptxMemory, UnalignedViewsAreMovedByElement) {
   EXPECT_EQ(kernel.count("ld.global.b16"), 8) << kernel.ptx;
 }
 
-TEST(NvptxMemory, OddFactorsOfTwo) {
+TEST(NvptxMemory, OddTileSizesAssemble) {
   for (int64_t block : {5120, 3 * 1024, 7 * 64, 96, 3, 1})
     for (DType type : {f32, bf16}) expectAssembles(copyRows(type, block, block), "sm_90a", Known::aligned, 4);
 }
@@ -109,7 +110,7 @@ TEST(NvptxMemory, ReplicatedTilesAreStoredOnce) {
   EXPECT_TRUE(kernel.has("and.b32")) << kernel.ptx;
 }
 
-TEST(NvptxMemory, HintsAreModifiers) {
+TEST(NvptxMemory, HintsBecomeModifiers) {
   PtxKernel kernel([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, 1024}), x = k.view("x", f32, {dyn, 1024});
     Scalar row = k.program_id(0);
@@ -131,13 +132,13 @@ void gatherRows(KernelBuilder& k) {
   store(y.ptr() + row.to(i64) * y.stride(0) + columns.to(i64), picked, mask);
 }
 
-TEST(NvptxMemory, GatherAndScatter) {
+TEST(NvptxMemory, GatherAndScatterAssemble) {
   PtxKernel kernel(gatherRows);
   EXPECT_TRUE(kernel.has("ld.global.b32")) << kernel.ptx;
   expectAssemblesEverywhere(gatherRows);
 }
 
-TEST(NvptxMemory, AtomicsAreNative) {
+TEST(NvptxMemory, AtomicsUseNativeInstructions) {
   auto atomics = [](DType type) {
     return [=](KernelBuilder& k) {
       View x = k.view("x", type, {dyn});
@@ -147,7 +148,7 @@ TEST(NvptxMemory, AtomicsAreNative) {
   for (DType type : {f32, i32, i64, f16, bf16}) expectAssembles(atomics(type), "sm_90a");
   PtxKernel maximum([](KernelBuilder& k) { atomic_max(k.view("x", i64, {dyn}).ptr(), k.constant(3, i64)); });
   EXPECT_TRUE(maximum.has("max.s64")) << maximum.ptx;
-  // The machine has no floating-point maximum: a compare-and-swap loop.
+  // PTX has no floating-point maximum, so the compiler emits a compare-and-swap loop.
   PtxKernel loop([](KernelBuilder& k) { atomic_max(k.view("x", f32, {dyn}).ptr(), k.constant(3, f32)); });
   EXPECT_TRUE(loop.has("cas")) << loop.ptx;
   EXPECT_TRUE(assemble(loop.ptx, "sm_90a").ok);

@@ -1,4 +1,4 @@
-// Control flow, options, stages, line information, errors.
+// Tests control flow, options, stages, line information and errors.
 #include <cstdio>
 #include <regex>
 #include <set>
@@ -35,7 +35,7 @@ std::string errorOf(program::CompileOptions options) {
   return "";
 }
 
-TEST(NvptxPipeline, LoopsCarryTiles) {
+TEST(NvptxPipeline, LoopsThatCarryTilesAssemble) {
   PtxKernel kernel(sumOfRows, Known::whole);
   EXPECT_TRUE(kernel.has("bra")) << kernel.ptx;
   expectAssemblesEverywhere(sumOfRows);
@@ -61,9 +61,10 @@ TEST(NvptxPipeline, PipelinedLoopsLoadOneIterationAhead) {
   expectAssemblesEverywhere(rows(2));
 }
 
-// ptxas moves a word that it takes to be equal in all lanes to a uniform register at once, which waits for the load. So
-// where nothing is read, the next row's scale must not look so: its 0 comes out of the thread's number.
-TEST(NvptxPipeline, WhatTheNextIterationNeedsLooksDifferentInEveryLane) {
+// ptxas moves a word that it believes to be equal in all lanes to a uniform register at once, which
+// waits for the load. Therefore the default 0 of the next row's scale is computed from the thread's
+// number.
+TEST(NvptxPipeline, PrefetchedScalarsAreNotUniformForPtxas) {
   auto rows = [](int stages) {
     return [=](KernelBuilder& k) {
       View x = k.view("x", bf16, {dyn, 1024}), scale = k.view("scale", f32, {dyn}),
@@ -84,7 +85,8 @@ TEST(NvptxPipeline, WhatTheNextIterationNeedsLooksDifferentInEveryLane) {
   expectAssemblesEverywhere(rows(2));
 }
 
-// One lane of a warp stores what the warp has reduced: under a predicate, so that the loop stays one straight line.
+// One lane of a warp stores the result of the warp's reduction under a predicate, so that the loop
+// has no branch.
 TEST(NvptxPipeline, OwnersStoreToSharedMemoryWithoutABranch) {
   auto build = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn, 1024});
@@ -96,8 +98,8 @@ TEST(NvptxPipeline, OwnersStoreToSharedMemoryWithoutABranch) {
   EXPECT_FALSE(kernel.has("bra")) << kernel.ptx;
 }
 
-// The two loops name their row and their blocks alike, however the author came to them.
-TEST(NvptxPipeline, RowsReadTwiceAreKept) {
+// A row that two loops read is copied to shared memory once, unless a store may change it.
+TEST(NvptxPipeline, ResidentRowsAreReadOnce) {
   auto passes = [](bool inPlace) {
     return [=](KernelBuilder& k) {
       View x = k.view("x", bf16, {dyn, 65536}), y = k.view("y", bf16, {dyn, 65536});
@@ -124,7 +126,7 @@ TEST(NvptxPipeline, RowsReadTwiceAreKept) {
   EXPECT_FALSE(PtxKernel(passes(false), Known::aligned, wide).has("cp.async.bulk"));
 }
 
-TEST(NvptxPipeline, ConditionalsAndWhileLoops) {
+TEST(NvptxPipeline, ConditionalsAndWhileLoopsAssemble) {
   expectAssemblesEverywhere([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
     Tile t = x.partition({512}).load({0});
@@ -147,7 +149,7 @@ TEST(NvptxPipeline, PrintsThroughTheDriver) {
   EXPECT_TRUE(assembled.ok) << assembled.log << kernel.ptx;
 }
 
-TEST(NvptxPipeline, StagesAreText) {
+TEST(NvptxPipeline, EmitReturnsStagesAsText) {
   for (auto [stage, text] : {std::pair("tile", "tile.load_tile"),
                              {"tgpu", "#tgpu.layout"},
                              {"llvm", "llvm.func @ligerdsl_kernel"},
@@ -165,7 +167,7 @@ TEST(NvptxPipeline, LineInformationNamesTheAuthorsFile) {
   EXPECT_FALSE(kernel.has(", debug")) << "ptxas would not optimise\n" << kernel.ptx;
 }
 
-// The lines that .loc gives instructions whose text has `part`.
+// Returns the lines that .loc gives to instructions whose text contains `part`.
 std::set<int> linesOf(const std::string& ptx, const std::string& part) {
   std::set<int> lines;
   std::istringstream text(ptx);
@@ -177,7 +179,7 @@ std::set<int> linesOf(const std::string& ptx, const std::string& part) {
   return lines;
 }
 
-TEST(NvptxPipeline, HotInstructionsAreOnTheAuthorsLines) {
+TEST(NvptxPipeline, HotInstructionsHaveTheAuthorsLines) {
   int load = 0, arithmetic = 0, store = 0;
   PtxKernel kernel(
       [&](KernelBuilder& k) {
@@ -195,11 +197,11 @@ TEST(NvptxPipeline, HotInstructionsAreOnTheAuthorsLines) {
     EXPECT_EQ(linesOf(kernel.ptx, instruction), std::set<int>{line}) << instruction << " in\n" << kernel.ptx;
 }
 
-TEST(NvptxPipeline, SameProgramSamePtx) {
+TEST(NvptxPipeline, EqualProgramsGiveEqualPtx) {
   EXPECT_EQ(PtxKernel(sumOfRows).ptx, PtxKernel(sumOfRows).ptx);
 }
 
-TEST(NvptxPipeline, TargetsAndPtxVersions) {
+TEST(NvptxPipeline, ArchitectureSelectsThePtxVersion) {
   for (auto [arch, version] : {std::pair("sm_80", "8.0"),
                                {"sm_86", "8.0"},
                                {"sm_89", "8.0"},
@@ -229,7 +231,7 @@ TEST(NvptxPipeline, ResourceOptionsReachThePtx) {
   EXPECT_TRUE(assembled.ok) << assembled.log;
 }
 
-// A row of 1 MB, read twice, beside a tile that is transposed through shared memory.
+// A resident row of 1 MB, and a tile that is transposed through shared memory.
 void wideRowAndTranspose(KernelBuilder& k) {
   constexpr int64_t kColumns = 1 << 18, kBlock = 4096;
   View y = k.view("y", f32, {dyn, kColumns}), x = k.view("x", f32, {dyn, kColumns}), t = k.view("t", f32, {128, 128});
@@ -246,11 +248,11 @@ void wideRowAndTranspose(KernelBuilder& k) {
   });
 }
 
-TEST(NvptxPipeline, ResidentRowsTakeWhatIsLeftOfSharedMemory) {
+TEST(NvptxPipeline, ResidentRowsFillTheFreeSharedMemory) {
   PtxKernel kernel(wideRowAndTranspose, Known::aligned);
   EXPECT_TRUE(kernel.has("cp.async.bulk")) << kernel.ptx;
   EXPECT_EQ(kernel.count("fence.proxy.async"), 3)
-      << "behind the set-up, and behind the reads of stages that are filled again";
+      << "after the set-up, and after the reads of stages that are filled again";
   EXPECT_LE(kernel.artifact.shared_bytes, 227 * 1024);
   EXPECT_GT(kernel.artifact.shared_bytes, 200 * 1024);
   program::CompileOptions twice;
@@ -263,7 +265,7 @@ TEST(NvptxPipeline, ResidentRowsTakeWhatIsLeftOfSharedMemory) {
   EXPECT_FALSE(older.has("cp.async.bulk")) << "there is none\n" << older.ptx;
 }
 
-TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeTheyTouchMemory) {
+TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeMemoryAccesses) {
   for (const char* arch : {"sm_90", "sm_90a", "sm_100", "sm_120"}) {
     PtxKernel kernel(sumOfRows, Known::aligned, optionsFor(arch));
     EXPECT_TRUE(kernel.artifact.launch_overlap) << arch;
@@ -277,12 +279,13 @@ TEST(NvptxPipeline, KernelsWaitForEarlierGridsBeforeTheyTouchMemory) {
   }
 }
 
-// What a program loads first is on its way while it waits: its own large tiles, at places that memory does not tell.
-TEST(NvptxPipeline, RowsAreAskedForBeforeTheWait) {
+// A program prefetches the first tiles that it loads before it waits for the earlier grid. This
+// applies to large tiles of the program itself, at indices that do not depend on memory.
+TEST(NvptxPipeline, RowsArePrefetchedBeforeTheWait) {
   struct Case {
     const char* what;
     std::function<Tile(KernelBuilder&, const View& x, const View& w, const View& order)> first;
-    int lines;  // of 128 bytes that a thread asks for
+    int lines;  // lines of 128 bytes that a thread prefetches
   };
   const auto row = [](const View& x, ScalarArg i) { return x.partition({squeeze, 4096}).load({i, 0}); };
   const Case cases[] = {
@@ -320,7 +323,7 @@ TEST(NvptxPipeline, RowsAreAskedForBeforeTheWait) {
       {"the weight alone", [&](auto&, auto&, auto& w, auto&) { return w.partition({4096}).load({0}); }, 0},
       {"a row that another tensor names",
        [&](auto& k, auto& x, auto&, auto& order) { return row(x, order.load({k.program_id(0)})); }, 0},
-      {"a row behind a reduction",
+      {"a row after a reduction",
        [&](auto& k, auto& x, auto& w, auto&) {
          Scalar total = sum(w.partition({4096}).load({0}));
          return row(x, k.program_id(0)) * total;
@@ -349,8 +352,9 @@ TEST(NvptxPipeline, RowsAreAskedForBeforeTheWait) {
   }
 }
 
-// Those that wait: of the first plane of the grid, as many as the threads of all multiprocessors are.
-TEST(NvptxPipeline, TheFirstProgramsAskForRows) {
+// Only the programs of the first wave prefetch: those in the first plane of the grid that fit on
+// all SMs.
+TEST(NvptxPipeline, FirstWaveOfProgramsPrefetchesRows) {
   auto copy = [](KernelBuilder& k) {
     View y = k.view("y", bf16, {dyn, 8192}), x = k.view("x", bf16, {dyn, 8192});
     y.partition({squeeze, 8192}).store({k.program_id(0), 0}, x.partition({squeeze, 8192}).load({k.program_id(0), 0}));
@@ -370,8 +374,8 @@ TEST(NvptxPipeline, TheFirstProgramsAskForRows) {
   }
 }
 
-// CTAs that have an SM nearly to themselves prefetch only where they begin once.
-TEST(NvptxPipeline, LargeCtasPrefetchWhereTheyBeginOnce) {
+// CTAs that nearly fill an SM prefetch only if they start once, in a persistent kernel.
+TEST(NvptxPipeline, LargeCtasPrefetchOnlyInPersistentKernels) {
   const auto copy = [](bool persistent) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", bf16, {dyn, 16384}), x = k.view("x", bf16, {dyn, 16384});
@@ -387,7 +391,8 @@ TEST(NvptxPipeline, LargeCtasPrefetchWhereTheyBeginOnce) {
   }
 }
 
-// Neither LLVM nor ptxas may take the load for one of constant memory.
+// Neither LLVM nor ptxas may assume that the memory is constant, because the earlier grid may write
+// it.
 TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
   auto copy = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn}), x = k.view("x", f32, {dyn});
@@ -400,7 +405,7 @@ TEST(NvptxPipeline, OverlappedKernelsReadCoherently) {
   EXPECT_FALSE(kernel.has("ld.global.nc")) << kernel.ptx;
 }
 
-TEST(NvptxPipeline, NoOverlapWhereTheArchitectureOrTheOptionForbidsIt) {
+TEST(NvptxPipeline, ArchitectureOrOptionDisablesOverlap) {
   for (const program::CompileOptions& options : {optionsFor("sm_80"), optionsFor("sm_89"), withoutOverlap()}) {
     PtxKernel kernel(sumOfRows, Known::aligned, options);
     EXPECT_FALSE(kernel.artifact.launch_overlap) << options.arch;
@@ -408,9 +413,10 @@ TEST(NvptxPipeline, NoOverlapWhereTheArchitectureOrTheOptionForbidsIt) {
   }
 }
 
-// Two products start, what becomes of the first is computed while the second is under way, also in ptxas's eyes; tiles of one head come
-// whole, and only the first warp waits for others. No wgmma is serialised.
-TEST(NvptxPipeline, ProductsUnderWay) {
+// Two wgmma start. The result of the first is processed while the second is in flight, also after
+// ptxas. TMA copies load whole tiles of one head, only the first warp waits for copies, and ptxas
+// serialises no wgmma.
+TEST(NvptxPipeline, AttentionLoopOverlapsWgmmaWithMath) {
   const auto attend = [](KernelBuilder& k) {
     View o = k.view("o", f32, {dyn, dyn}), q = k.view("q", bf16, {dyn, dyn});
     View keys = k.view("k", bf16, {dyn, dyn, 8, 64}), values = k.view("v", bf16, {dyn, dyn, 8, 64});
@@ -443,7 +449,7 @@ TEST(NvptxPipeline, ProductsUnderWay) {
   expectAssembles(attend, "sm_90a", Known::whole);
 }
 
-// c = a b^T, both with k along the rows of a turn's tiles.
+// c = a b^T. Both operands are contiguous along k.
 PtxKernel::Build productOf(DType type, DType sums, int64_t depth, bool tensorCopies, DotOptions options = {}) {
   return [=](KernelBuilder& k) {
     View c = k.view("c", sums, {dyn, dyn}), a = k.view("a", type, {dyn, dyn}), b = k.view("b", type, {dyn, dyn});
@@ -459,8 +465,9 @@ PtxKernel::Build productOf(DType type, DType sums, int64_t depth, bool tensorCop
   };
 }
 
-// The instruction of each type, 32 bytes of k at a time, from slots; by mma.sync whole fragments of rows by ldmatrix.
-TEST(NvptxPipeline, ProductsOfWholeNumbersAndTf32) {
+// wgmma of each type reads 32 bytes of k per instruction from shared memory. For mma.sync, ldmatrix
+// reads whole fragments.
+TEST(NvptxPipeline, Int8AndTf32MatmulsUseTensorCores) {
   const auto count = [](const PtxKernel::Build& build, const char* arch, const std::string& text) {
     program::CompileOptions options;
     options.arch = arch;
@@ -492,13 +499,13 @@ TEST(NvptxPipeline, ProductsOfWholeNumbersAndTf32) {
   const PtxKernel kernel(productOf(f32, f32, 32, true, rounded), Known::whole);
   const program::TensorMap ofA{.slot = 5, .type = DType::f32, .box = {64, 32}, .swizzle = 128};
   program::TensorMap ofB{.slot = 10, .type = DType::f32, .box = {128, 32}, .swizzle = 128};
-  EXPECT_EQ(kernel.artifact.maps, (std::vector{ofB, ofA}));  // as they are loaded
+  EXPECT_EQ(kernel.artifact.maps, (std::vector{ofB, ofA}));  // in the order of the loads
   EXPECT_EQ(count(productOf(f32, f32, 32, true), "sm_90a", "mma"), 0);
 }
 
-// Where warps meet in global memory as well, all wait for each other each turn: what one turn stores another thread may load or store in
-// the next.
-TEST(NvptxPipeline, TurnsThatMeetInMemory) {
+// If the loop also writes global memory, all warps synchronise in each iteration: another thread
+// may load or store in the next iteration what this one stores.
+TEST(NvptxPipeline, IterationsThatStoreSynchroniseAllWarps) {
   for (const bool stores : {false, true}) {
     const auto turns = [stores](KernelBuilder& k) {
       View o = k.view("o", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
@@ -518,9 +525,9 @@ TEST(NvptxPipeline, TurnsThatMeetInMemory) {
   }
 }
 
-// One thread asks for the tiles of a turn, a copy for each panel of 128 bytes: a's one and b's two, by maps of their views. What cannot be
-// described comes by copies of 16 bytes.
-TEST(NvptxPipeline, TensorCopies) {
+// One thread starts the TMA copies of an iteration, one per panel of 128 bytes: one for a and two
+// for b. Views without a tensor map use cp.async.
+TEST(NvptxPipeline, TmaCopiesLoadTheOperands) {
   const auto product = [](KernelBuilder& k) {
     View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
     const Scalar row = k.program_id(0);
@@ -537,7 +544,7 @@ TEST(NvptxPipeline, TensorCopies) {
   program::TensorMap of_b = of_a;
   of_b.slot = 10;
   EXPECT_EQ(kernel.artifact.maps, (std::vector{of_a, of_b}));
-  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3) << kernel.ptx;  // two turns ahead, one in the loop
+  EXPECT_EQ(kernel.count("cp.async.bulk.tensor.2d"), 3 * 3) << kernel.ptx;  // two iterations ahead, one in the loop
   EXPECT_EQ(kernel.count("mbarrier.arrive.expect_tx"), 3) << kernel.ptx;
   EXPECT_EQ(kernel.count("cp.async.cg"), 0) << kernel.ptx;
   expectAssembles(product, "sm_90a", Known::whole);
@@ -551,8 +558,9 @@ TEST(NvptxPipeline, TensorCopies) {
   EXPECT_TRUE(PtxKernel(product, Known::nothing).artifact.maps.empty());
 }
 
-// Of slices along the first of two dimensions or of three, by maps of two dimensions more.
-TEST(NvptxPipeline, TensorCopiesOfSlices) {
+// TMA copies of slices along one dimension, of views with two and three dimensions. The maps have
+// two more dimensions.
+TEST(NvptxPipeline, TmaCopiesLoadSlices) {
   const auto product = [](KernelBuilder& k) {
     View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn, dyn}),
          bounds = k.view("bounds", i64, {2});
@@ -576,9 +584,10 @@ TEST(NvptxPipeline, TensorCopiesOfSlices) {
   expectAssembles(product, "sm_90a", Known::whole);
 }
 
-// Two segments of k, each in a loop with a ring: both have the memory of one, and sums stay in registers from loop to loop, with no barrier more
-// than each loop has of its own: two where memory barriers are made ready, one in its turns, one behind it.
-TEST(NvptxPipeline, RingsBehindEachOtherShareMemory) {
+// Two loops over segments of k, each with a ring. The rings share memory, and the accumulator stays
+// in registers between the loops. No barriers are added to those of each loop: two to initialise
+// mbarriers, one in its iterations, one after it.
+TEST(NvptxPipeline, ConsecutiveRingsShareMemory) {
   constexpr int64_t kM = 128, kN = 256, kK = 64, kStages = 4, kSlots = kStages * (kM + kN) * kK * 2;
   const auto segments = [](int count, int64_t rows) {
     return [=](KernelBuilder& k) {
@@ -606,14 +615,15 @@ TEST(NvptxPipeline, RingsBehindEachOtherShareMemory) {
   EXPECT_EQ(two.artifact.shared_bytes, kSlots + 2 * kBarriers);
   EXPECT_EQ(two.count("bar.sync"), 2 * one.count("bar.sync")) << two.ptx;
   EXPECT_EQ(two.count("wgmma.mma_async"), 2 * one.count("wgmma.mma_async"));
-  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "a warp's number alone\n" << two.ptx;
+  EXPECT_EQ(two.count("shfl.sync"), 2 * one.count("shfl.sync")) << "only the warp's number\n" << two.ptx;
   EXPECT_FALSE(two.has("ld.shared") || two.has("st.shared")) << two.ptx;
   expectAssembles(segments(2, kM), "sm_90a", Known::whole, 8);
   expectAssembles(segments(2, 64), "sm_80", Known::whole, 8);
 }
 
-// A buffer that does not fit by itself, behind a ring that does: what is said is the least that both take.
-TEST(NvptxPipeline, WhatDoesNotFitBesideNothingIsRefused) {
+// A buffer that is too large by itself follows a ring that fits. The error names the least memory
+// that both need.
+TEST(NvptxPipeline, ErrorNamesTheLeastSharedMemory) {
   const auto kernel = [](KernelBuilder& k) {
     const View c = k.view("c", f32, {dyn, dyn}), a = k.view("a", bf16, {dyn, dyn}), b = k.view("b", bf16, {dyn, dyn});
     auto [sums] = k.for_range(0, cdiv(a.dim(1), 64), 1, {.num_stages = 4, .tensor_copies = true},
@@ -638,7 +648,7 @@ TEST(NvptxPipeline, WhatDoesNotFitBesideNothingIsRefused) {
   }
 }
 
-TEST(NvptxPipeline, KernelsThatShareWorkByTheGridSaySo) {
+TEST(NvptxPipeline, PersistentKernelsAreMarked) {
   EXPECT_TRUE(PtxKernel(sumOfRows).artifact.persistent);
   PtxKernel oneShot([](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn});
@@ -647,7 +657,7 @@ TEST(NvptxPipeline, KernelsThatShareWorkByTheGridSaySo) {
   EXPECT_FALSE(oneShot.artifact.persistent);
 }
 
-TEST(NvptxPipeline, TilesThatNoThreadCanHoldAreErrors) {
+TEST(NvptxPipeline, TilesBeyondTheRegistersAreErrors) {
   auto huge = [](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn});
     y.partition({1 << 20}).store({0}, y.partition({1 << 20}).load({0}) + 1.0f);
@@ -662,7 +672,7 @@ TEST(NvptxPipeline, TilesThatNoThreadCanHoldAreErrors) {
   }
 }
 
-TEST(NvptxPipeline, WrongOptionsSayWhatIsPossible) {
+TEST(NvptxPipeline, ErrorNamesTheAllowedOptions) {
   program::CompileOptions options;
   options.num_warps = 3;
   EXPECT_NE(errorOf(options).find("num_warps is a power of two from 1 to 32, got 3"), std::string::npos)

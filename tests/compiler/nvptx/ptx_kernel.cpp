@@ -26,7 +26,7 @@ program::ArgFacts factsOf(const program::Type& type, Known known, uint32_t alias
   return facts;
 }
 
-// A file that is removed with the object.
+// A file that the destructor removes.
 struct TemporaryFile {
   TemporaryFile() {
     char name[] = "/tmp/ligerdsl-ptx-XXXXXX";

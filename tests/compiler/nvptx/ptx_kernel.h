@@ -12,14 +12,15 @@
 
 namespace ligerdsl::testing {
 
-/// What the launcher knows of a view argument in these tests.
+/// Facts of the view arguments in these tests.
 enum class Known {
   nothing,
-  aligned,  // 16-byte base, rows a multiple of 16 bytes apart
-  whole,    // aligned, and the last dimension a multiple of 16 bytes
+  aligned,  // 16-byte base, row strides that are multiples of 16 bytes
+  whole,    // aligned, and the last dimension is a multiple of 16 bytes
 };
 
-/// Options of a kernel that neither waits for the one before it nor asks for memory while it waits.
+/// Returns options without launch overlap: the kernel neither waits for the earlier grid nor
+/// prefetches.
 inline program::CompileOptions withoutOverlap() {
   program::CompileOptions options;
   options.launch_overlap = false;
@@ -31,7 +32,7 @@ class PtxKernel {
   using Build = std::function<void(KernelBuilder&)>;
   explicit PtxKernel(const Build& build, Known known = Known::aligned, program::CompileOptions options = {});
 
-  /// Occurrences of a text in the PTX.
+  /// Returns the number of occurrences of a text in the PTX.
   int count(const std::string& text) const;
   bool has(const std::string& text) const { return count(text) > 0; }
 
@@ -39,7 +40,7 @@ class PtxKernel {
   program::Artifact artifact;
 };
 
-/// What ptxas says about a kernel, assembled as the driver's linker does it.
+/// Report of ptxas on a kernel, assembled like the driver does.
 struct Assembled {
   bool ok = false;
   int registers = -1;
@@ -48,11 +49,12 @@ struct Assembled {
 };
 Assembled assemble(const std::string& ptx, const std::string& arch);
 
-/// Compiles for the architecture and expects ptxas to accept it without spills, calls or local memory.
+/// Compiles for the architecture. Expects that ptxas accepts the PTX without spills, calls or local
+/// memory.
 void expectAssembles(const PtxKernel::Build& build, const std::string& arch, Known known = Known::aligned,
                      int numWarps = 4);
 
-/// On sm_80, sm_90a and sm_100.
+/// Calls expectAssembles for sm_80, sm_90a and sm_100.
 void expectAssemblesEverywhere(const PtxKernel::Build& build, Known known = Known::aligned, int numWarps = 4);
 
 }  // namespace ligerdsl::testing

@@ -1,16 +1,31 @@
-// What a program asked for and did not get, as the artifact tells it. Each pass's own remarks: tests/compiler/passes.
+// Tests the remarks in an artifact. tests/compiler/passes tests the remarks of each pass.
+#include "program/remarks.h"
+
 #include <algorithm>
+#include <optional>
 
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
 namespace {
 
+using program::RemarkId;
+
+// Returns the remarks of a pass with this text. Every remark of the artifact has an id of its pass.
 std::vector<program::Remark> found(const program::Artifact& artifact, const std::string& pass,
                                    const std::string& text) {
   std::vector<program::Remark> matching;
-  for (const program::Remark& remark : artifact.remarks)
+  for (const program::Remark& remark : artifact.remarks) {
+    const std::optional<RemarkId> id = program::find_remark(remark.id);
+    EXPECT_TRUE(id && pass_of(*id) == remark.pass) << to_string(remark);
     if (remark.pass == pass && remark.text.find(text) != std::string::npos) matching.push_back(remark);
+  }
+  return matching;
+}
+
+std::vector<program::Remark> found(const program::Artifact& artifact, RemarkId id, const std::string& text) {
+  std::vector<program::Remark> matching = found(artifact, pass_of(id), text);
+  std::erase_if(matching, [&](const program::Remark& remark) { return remark.id != id_of(id); });
   return matching;
 }
 
@@ -20,7 +35,7 @@ std::string all(const program::Artifact& artifact) {
   return text;
 }
 
-// Facts that say nothing: any two arguments may overlap.
+// Empty facts: any two arguments may overlap.
 program::CompileOptions withoutFacts(size_t arguments) {
   program::CompileOptions options;
   options.facts.resize(arguments);
@@ -32,33 +47,34 @@ auto doubledRows(LoopOptions loop) {
   return [=](KernelBuilder& k) {
     View y = k.view("y", f32, {dyn, 1024}), x = k.view("x", f32, {dyn, 1024});
     k.for_range(k.program_id(0), x.dim(0).to(i32), k.num_programs(0), loop, [&](Scalar row) {
-      // The lines of these two are what the remark names.
+      // The remark names the lines of these two statements.
       Tile t = x.partition({squeeze, 1024}).load({row, 0});
       y.partition({squeeze, 1024}).store({row, 0}, t + t);
     });
   };
 }
 
-TEST(Remarks, SayWhereTheAuthorAskedAndWhatStandsInTheWay) {
+TEST(Remarks, NameTheAuthorsLineAndTheObstacle) {
   const PtxKernel kernel(doubledRows(pipelined(2)), Known::aligned, withoutFacts(2));
-  const auto remarks = found(kernel.artifact, "tile-prefetch-loads", "num_stages = 2: not loaded ahead: the store at ");
+  const auto remarks =
+      found(kernel.artifact, RemarkId::load_not_ahead, "num_stages = 2: not loaded ahead: the store at ");
   ASSERT_EQ(remarks.size(), 1u) << all(kernel.artifact);
   EXPECT_TRUE(remarks[0].file.ends_with("remarks_test.cpp")) << remarks[0].file;
   EXPECT_EQ(remarks[0].line, uint32_t(kLoadLine));
   EXPECT_NE(remarks[0].text.find("remarks_test.cpp:" + std::to_string(kStoreLine) + " may write"), std::string::npos)
       << remarks[0].text;
-  // What was promised is not asked again.
+  // With the promise, there is no remark.
   EXPECT_TRUE(found(PtxKernel(doubledRows(pipelined(2))).artifact, "tile-prefetch-loads", "").empty());
 }
 
-TEST(Remarks, EachTextOnce) {
+TEST(Remarks, AppearOnce) {
   const PtxKernel copies(doubledRows({.num_stages = 2, .unroll = 4}), Known::aligned, withoutFacts(2));
-  EXPECT_EQ(copies.count("ld.global"), 5 * 8) << copies.ptx;  // four copies and what is left over, by elements
-  EXPECT_EQ(found(copies.artifact, "tile-prefetch-loads", "not loaded ahead").size(), 1u) << all(copies.artifact);
+  EXPECT_EQ(copies.count("ld.global"), 5 * 8) << copies.ptx;  // four copies of the body and the remainder, by elements
+  EXPECT_EQ(found(copies.artifact, RemarkId::load_not_ahead, "not loaded ahead").size(), 1u) << all(copies.artifact);
 }
 
-// Writes z transposed: each thread holds columns after it held rows, so the whole tile of `rows` x 512 bytes passes
-// through shared memory.
+// Writes z transposed. Each thread holds columns instead of rows, so the whole tile of `rows` x 512
+// bytes is exchanged through shared memory.
 constexpr int kTransposeLine = __LINE__ + 4;
 void transpose(KernelBuilder& k, int64_t rows) {
   View z = k.view("z", f32, {dyn, 128}), w = k.view("w", f32, {128, dyn});
@@ -66,7 +82,7 @@ void transpose(KernelBuilder& k, int64_t rows) {
   w.partition({128, rows}).store({0, program}, z.partition({rows, 128}).load({program, 0}).permute({1, 0}));
 }
 
-// A resident row of 16 blocks of 32 KB, and a transposition beside it.
+// A resident row of 16 blocks of 32 KB, and a transposition.
 auto wideRow(int64_t rows) {
   return [=](KernelBuilder& k) {
     constexpr int64_t kBlock = 8192, kBlocks = 16;
@@ -89,7 +105,9 @@ TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
   for (int64_t rows : {32, 96, 160, 224}) {
     const PtxKernel kernel(wideRow(rows));
     const int64_t transposed = rows * 512, left = (kOfACta - transposed) / kBlock;
-    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "kept in part: " + std::to_string(left) + " of 16").size(),
+    EXPECT_EQ(found(kernel.artifact, RemarkId::resident_row_cached_in_part,
+                    "cached in part: " + std::to_string(left) + " of 16")
+                  .size(),
               1u)
         << all(kernel.artifact);
     EXPECT_LE(kernel.artifact.shared_bytes, kOfACta);
@@ -97,7 +115,7 @@ TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
   }
 }
 
-// Barriers of many small stages, and gathers that are too small to share their place.
+// Many small stages need mbarriers, and some gathers are too small to share their memory.
 TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
   for (const bool gathers : {false, true}) {
     const PtxKernel kernel([&](KernelBuilder& k) {
@@ -118,14 +136,15 @@ TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
         y.partition({squeeze, kBlock}).store({program, b}, row.load(b) * all);
       });
     });
-    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row kept in part").size(), 1u)
+    EXPECT_EQ(found(kernel.artifact, RemarkId::resident_row_cached_in_part, "resident row: cached in part").size(), 1u)
         << all(kernel.artifact);
     EXPECT_LE(kernel.artifact.shared_bytes, 232448);
   }
 }
 
-// Columns of w are weighted by a row: each CTA of a cluster has some of the columns, and needs the whole row.
-TEST(Remarks, RowsThatACtaNeedsAllOf) {
+// A row weights the columns of w: each CTA of a cluster has some of the columns and needs the whole
+// row.
+TEST(Remarks, NameRowsThatEachCtaNeedsWhole) {
   const auto weighted = [](KernelBuilder& k) {
     constexpr int64_t kBlock = 512, kBlocks = 8, kColumns = 64;
     View y = k.view("y", f32, {dyn, 2, kColumns}), x = k.view("x", f32, {dyn, kBlock * kBlocks}),
@@ -143,19 +162,22 @@ TEST(Remarks, RowsThatACtaNeedsAllOf) {
     weigh(k.constant(1, i64), true);
   };
   program::CompileOptions options;
-  const char* const kept = "resident row not kept: the layouts of what it is used with";
+  const char* const kept = "resident row: not cached: the layouts of its uses";
   EXPECT_TRUE(found(PtxKernel(weighted, Known::aligned, options).artifact, "tile-keep-residents", kept).empty());
   options.num_ctas = 2;
   const PtxKernel cluster(weighted, Known::aligned, options);
-  EXPECT_EQ(found(cluster.artifact, "tile-keep-residents", kept).size(), 1u) << all(cluster.artifact);
+  EXPECT_EQ(found(cluster.artifact, RemarkId::resident_row_not_cached, kept).size(), 1u) << all(cluster.artifact);
 }
 
-TEST(Remarks, FewerCtasPerSmThanAskedFor) {
+TEST(Remarks, ReportMinCtasPerSmThatIsNotReached) {
   program::CompileOptions options;
   options.min_ctas_per_sm = 16;
   const auto transposed = [](KernelBuilder& k) { transpose(k, 128); };
   const PtxKernel kernel(transposed, Known::aligned, options);
-  EXPECT_EQ(found(kernel.artifact, "place-tiles", "min_ctas_per_sm = 16 is not reached: a CTA takes ").size(), 1u)
+  EXPECT_EQ(found(kernel.artifact, RemarkId::min_ctas_exceed_shared_memory,
+                  "min_ctas_per_sm = 16 is not reached: a CTA takes ")
+                .size(),
+            1u)
       << all(kernel.artifact);
   options.min_ctas_per_sm = 1;
   EXPECT_TRUE(found(PtxKernel(transposed, Known::aligned, options).artifact, "place-tiles", "").empty());
@@ -163,10 +185,10 @@ TEST(Remarks, FewerCtasPerSmThanAskedFor) {
   options.min_ctas_per_sm = 3;
   const char* const said = "min_ctas_per_sm = 3 is not reached: an SM holds 2 CTAs of 32 warps; use fewer warps";
   const PtxKernel large([](KernelBuilder& k) { transpose(k, 32); }, Known::aligned, options);
-  EXPECT_EQ(found(large.artifact, "place-tiles", said).size(), 1u) << all(large.artifact);
+  EXPECT_EQ(found(large.artifact, RemarkId::min_ctas_exceed_threads, said).size(), 1u) << all(large.artifact);
 }
 
-TEST(Remarks, JoinNoError) {
+TEST(Remarks, AreNotAddedToErrors) {
   program::CompileOptions options;
   options.num_warps = 8;
   try {
@@ -178,7 +200,7 @@ TEST(Remarks, JoinNoError) {
   }
 }
 
-TEST(Refusal, TooMuchSharedMemoryIsOneLineWithTheAuthorsPlace) {
+TEST(Errors, TooMuchSharedMemoryIsOneLineWithTheAuthorsPlace) {
   try {
     const PtxKernel kernel([](KernelBuilder& k) { transpose(k, 512); });
     FAIL() << "compiled, with " << kernel.artifact.shared_bytes << " bytes of shared memory";
@@ -191,26 +213,30 @@ TEST(Refusal, TooMuchSharedMemoryIsOneLineWithTheAuthorsPlace) {
   }
 }
 
-TEST(Remarks, BarriersBetweenArgumentsThatMayShareMemory) {
+TEST(Remarks, ReportBarriersBetweenArgumentsThatMayShareMemory) {
   const auto twice = [](KernelBuilder& k) {
     View y = k.view("y", f32, {256}), x = k.view("x", f32, {256});
     y.partition({256}).store({0}, x.partition({256}).load({0}));
     store(y.ptr() + k.arange(256), load(x.ptr() + (255 - k.arange(256))));
   };
-  const char* const wait = "the threads of a CTA wait for each other in front of this";
-  EXPECT_FALSE(found(PtxKernel(twice, Known::aligned, withoutFacts(2)).artifact, "tgpu-insert-barriers", wait).empty());
+  const char* const wait = "a barrier of the CTA is needed before this";
+  EXPECT_FALSE(
+      found(PtxKernel(twice, Known::aligned, withoutFacts(2)).artifact, RemarkId::barrier_between_arguments, wait)
+          .empty());
   EXPECT_TRUE(found(PtxKernel(twice).artifact, "tgpu-insert-barriers", "").empty()) << "what was promised";
 }
 
-TEST(Remarks, GpusWithoutBulkCopiesKeepNoRows) {
+TEST(Remarks, ReportGpusWithoutBulkCopies) {
   program::CompileOptions options;
   options.arch = "sm_80";
   const PtxKernel kernel(wideRow(32), Known::aligned, options);
-  EXPECT_EQ(found(kernel.artifact, "place-tiles", "resident rows are not kept: sm_80 has no bulk copies").size(), 1u)
+  EXPECT_EQ(
+      found(kernel.artifact, RemarkId::no_bulk_copies, "resident rows are not kept: sm_80 has no bulk copies").size(),
+      1u)
       << all(kernel.artifact);
 }
 
-TEST(Unrolled, BodiesAreRepeated) {
+TEST(Unroll, RepeatsTheBody) {
   const auto sums = [](int copies, bool divisible) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", f32, {1024}), x = k.view("x", f32, {dyn, 1024});
@@ -230,8 +256,8 @@ TEST(Unrolled, BodiesAreRepeated) {
   expectAssemblesEverywhere(sums(4, false));
 }
 
-// Rows that begin anywhere, but every eighth where a vector does.
-TEST(AssumeDivisible, ProvesVectors) {
+// Rows start at any offset, but a vector starts in every eighth row.
+TEST(AssumeDivisible, EnablesVectors) {
   const auto copy = [](bool divisible) {
     return [=](KernelBuilder& k) {
       View y = k.view("y", bf16, {1024}), x = k.view("x", bf16, {dyn, dyn});
@@ -248,7 +274,7 @@ TEST(AssumeDivisible, ProvesVectors) {
   EXPECT_FALSE(any.has("ld.global.v4")) << any.ptx;
   EXPECT_TRUE(known.has("ld.global.v4")) << known.ptx;
   const auto remarks =
-      found(any.artifact, "tile-assign-layouts", "accesses of 2 bytes, not 16: rows along dimension 0");
+      found(any.artifact, RemarkId::narrow_access, "accesses of 2 bytes, not 16: rows along dimension 0");
   ASSERT_EQ(remarks.size(), 1u) << all(any.artifact);
   EXPECT_NE(remarks[0].text.find("assume_divisible"), std::string::npos);
   EXPECT_TRUE(found(known.artifact, "tile-assign-layouts", "").empty()) << all(known.artifact);

@@ -1,11 +1,12 @@
-// What the library's row kernels become on a Hopper GPU at the widths of today's models: every kernel x width x type is
-// compiled as the launcher compiles it for aligned tensors, and assembled.
+// Tests the library's row kernels for a Hopper GPU at the widths of current models. Every kernel,
+// width and type is compiled like the launcher does for aligned tensors, and assembled.
 //
-//   access   rows, weights and sums move 16 bytes at a time: what is narrower are statistics, a few scalars a row
-//   spills   none but those of kSpilled
-//   threads  a processor's registers suffice for 256 of them
+// - access: rows, weights and accumulated gradients move 16 bytes at a time; only statistics, a few
+//   scalars per row, are narrower
+// - spills: only the kernels in kSpilled spill
+// - threads: an SM's registers suffice for at least 256 threads
 //
-// A failure prints the line of the table that it is about.
+// A failure prints the kernel's line.
 #include <map>
 #include <regex>
 
@@ -19,8 +20,9 @@ namespace {
 const std::vector<int64_t> kWidths{2048,  3584,  4096,  5120,  6144,  7168,  8192,
                                    11008, 13824, 16384, 18944, 29568, 65536, 131072};
 
-// Bytes that a thread stores where registers lack: the next row's mean and rstd, a word or two in a loop of 450 to 580
-// instructions; a few of 48 elements where a third CTA is worth more. A line that stops spilling leaves this list.
+// Spilled bytes per thread. Most are the next row's mean and rstd, one or two words in a loop of
+// 450 to 580 instructions. Others are a few of 48 elements, where a third CTA per SM is worth more.
+// Remove an entry whose kernel stops spilling.
 const std::map<std::string, int64_t> kSpilled{
     {"bf16 13824 layer_norm_forward_bf16", 8},        {"f16 13824 layer_norm_forward_f16", 8},
     {"bf16 13824 rms_norm_forward_bf16", 8},          {"f16 3584 rms_norm_backward_f16", 4},
@@ -28,12 +30,12 @@ const std::map<std::string, int64_t> kSpilled{
     {"f16 6144 layer_norm_backward_f16", 4},          {"bf16 6144 fused_add_layer_norm_backward_bf16", 4},
     {"f16 6144 fused_add_layer_norm_backward_f16", 4}};
 
-// One line of the table.
+// Resources of one compiled kernel.
 struct Line {
   std::string kernel;
   int64_t threads = 0, registers = 0, spilled = 0;
-  int wide = 0, narrow = 0;  // accesses of global memory in the text: of 16 bytes, and of fewer
-  int copies = 0;            // bulk copies to shared memory in the text
+  int wide = 0, narrow = 0;  // accesses of global memory in the PTX: of 16 bytes, and of fewer
+  int copies = 0;            // bulk copies to shared memory in the PTX
 
   int64_t ctas() const {
     const int64_t granted = (registers + 7) / 8 * 8;
@@ -74,8 +76,9 @@ kernels::Operation operationOf(const std::string& name, const MetaValues& settin
 struct Family {
   const char* name;
   std::vector<const char*> typed;  // options that take the type
-  int statistics;  // narrow accesses that a kernel may have in its text: of every row of a tile, before a loop and in
-                   // it; of a few elements that make a shift
+  // Largest number of narrow accesses in the PTX: per row of a tile, before and in a loop, or of the
+  // few elements that determine a shift.
+  int statistics;
 };
 
 void PrintTo(const Family& family, std::ostream* out) {
@@ -84,7 +87,7 @@ void PrintTo(const Family& family, std::ostream* out) {
 
 class RowKernels : public ::testing::TestWithParam<Family> {};
 
-TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
+TEST_P(RowKernels, UseWholeVectorsWithoutSpills) {
   const Family& family = GetParam();
   for (const char* type : {"bf16", "f16", "f32"})
     for (int64_t width : kWidths) {
@@ -101,8 +104,8 @@ TEST_P(RowKernels, MoveWholeVectorsWithoutSpills) {
     }
 }
 
-// A program of the modulated gradient keeps a third sum where it has several modulations.
-TEST(RowKernelsOfModulations, GradientsDoNotSpill) {
+// With several modulations, a program of the modulated gradient has a third accumulator.
+TEST(ModulatedRmsNormBackward, DoesNotSpill) {
   for (const char* cols : {"2560", "3072"}) {
     for (const char* modulations : {"16", "512"}) {
       const MetaValues settings{{"cols", cols},
@@ -118,8 +121,8 @@ TEST(RowKernelsOfModulations, GradientsDoNotSpill) {
   }
 }
 
-// As many CTAs of RoPE as its schedule asks for fit an SM, without spills.
-TEST(RowKernelsWithAFloor, RopeMeetsIt) {
+// An SM holds the number of RoPE CTAs that the schedule asks for, without spills.
+TEST(Rope, ReachesMinCtasPerSm) {
   for (const char* type : {"bf16", "f16", "f32"})
     for (const char* columns : {"64", "128"})
       for (const kernels::Step& step :
@@ -131,13 +134,13 @@ TEST(RowKernelsWithAFloor, RopeMeetsIt) {
       }
 }
 
-// Widths at which a row takes just one stage more than it takes bytes, and those of models.
-TEST(RowKernelsOnClusters, CrossEntropyKeepsItsRow) {
+// Widths at which a row needs just one stage more than its bytes fill, and widths of models.
+TEST(ClusterCrossEntropy, CachesItsRow) {
   const kernels::Machine machine = kernels::gpu("sm_90a", 132, 90);
   for (const char* type : {"bf16", "f32"})
     for (int64_t width : {128256, 131080, 136528, 163840, 200064, 262144, 262208, 327680})
       for (const char* option : {"smoothing", "softcap", "lse_square"}) {
-        if (type[0] == 'f' && width > 163840) continue;  // six and five CTAs of sixteen have no room
+        if (type[0] == 'f' && width > 163840) continue;  // longer f32 rows have no room
         MetaValues settings{
             {"classes", std::to_string(width)}, {"type", type}, {"with_gradient", "true"}, {option, "true"}};
         const auto operation = kernels::find_operation("cross_entropy")->make(machine, settings);
@@ -158,7 +161,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Family{"fused_add_layer_norm_forward", {"type", "weight_type"}, 12},
                       Family{"fused_add_layer_norm_backward", {"type", "weight_type"}, 16},
                       Family{"scale_rows", {"type"}, 1}, Family{"bias_add_forward", {"type", "bias_type"}, 0},
-                      Family{"bias_add_backward", {"type"}, 1},  // the sums of a program, a column of each thread
+                      Family{"bias_add_backward", {"type"}, 1},  // column sums of a program, one column per thread
                       Family{"activation_forward", {"type"}, 0}, Family{"activation_backward", {"type"}, 0},
                       Family{"dropout_forward", {"type"}, 0}, Family{"dropout_backward", {"type"}, 0},
                       Family{"swiglu_forward", {"type"}, 0}, Family{"swiglu_backward", {"type"}, 0},

@@ -1,4 +1,5 @@
-// Compiles a kernel of the library as its launcher does, for aligned arguments that share no memory.
+// Returns the options with which the launcher compiles a kernel of the library, for aligned
+// arguments that share no memory.
 #pragma once
 
 #include "kernels/core/compile_options.h"

@@ -12,7 +12,7 @@ using namespace mlir;
 namespace ligerdsl::compiler::nvptx {
 namespace {
 
-// A function of tiles whose arguments are where its groups of ops end.
+// A function with tile arguments, at which groups of ops end.
 class WideProductsTest : public ::testing::Test {
  protected:
   WideProductsTest() : b(&context), loc(b.getUnknownLoc()) {
@@ -32,19 +32,19 @@ class WideProductsTest : public ::testing::Test {
   Value x, y;
 };
 
-TEST_F(WideProductsTest, AGroupHasAProductAndAShift) {
+TEST_F(WideProductsTest, GroupNeedsAMultiplicationAndAShift) {
   Value product = arith::MulIOp::create(b, loc, x, y);
   Value high = arith::ShRUIOp::create(b, loc, product, y);
   Value low = arith::TruncIOp::create(b, loc, RankedTensorType::get({256}, b.getI32Type()), product);
   Value apart = arith::MulIOp::create(b, loc, x, x);
-  Value words = arith::MulIOp::create(b, loc, low, low);  // of 32 bits, and connected by 32 bits
+  Value words = arith::MulIOp::create(b, loc, low, low);  // 32 bits wide, connected to the group by 32 bits
   WideProducts wide;
   for (Value value : {product, high, low}) EXPECT_TRUE(wide.contains(value.getDefiningOp()));
   for (Value value : {apart, words}) EXPECT_FALSE(wide.contains(value.getDefiningOp()));
 }
 
-// What is asked of every op of a large group takes no more than one walk.
-TEST_F(WideProductsTest, WalksEveryOpOnce) {
+// The first query for an op of a large group walks the group once; later queries do not walk it.
+TEST_F(WideProductsTest, WalksEachOpOnce) {
   constexpr size_t kOps = 3000;
   for (bool shift : {false, true}) {
     SmallVector<Operation*> ops;

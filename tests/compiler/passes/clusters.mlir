@@ -1,4 +1,4 @@
-// A program on a cluster of CTAs: tiles are cut, reductions meet in every CTA.
+// A program on a cluster of CTAs: tiles are divided, and reductions exchange values with every CTA.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4" -split-input-file | FileCheck %s --check-prefix=CUT
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4" -tgpu-decompose-reduce -tgpu-lower-conversions \
 // RUN:   -tgpu-allocate-shared -tgpu-insert-barriers -split-input-file | FileCheck %s
@@ -7,9 +7,10 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// CTAs take the highest bits of a row; all warps of the cluster send their sums to every CTA, in turn to two stages. A CTA
-// announces itself when the memory barriers of exchanges are ready. No barrier is needed: who received a turn knows that
-// every warp has read the one before.
+// CTAs take the highest bits of a row. All warps of the cluster send their partial sums to every
+// CTA, alternating between two stages. A CTA signals when the mbarriers of its exchanges are
+// initialised. No barrier is needed: a CTA that received one exchange knows that every warp has
+// read the one before.
 // CUT: #tgpu.layout<register = {{.*}}, lane = {{.*}}, warp = {{\[}}[128], [256]], cta = {{\[}}[2048], [4096]], rank = 1>
 // CUT: func.func @row({{.*}} attributes {tgpu.num_ctas = 4 : i64}
 // CHECK: #[[WARPS:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = {{\[}}[4], [8]], rank = 1>
@@ -49,7 +50,7 @@ func.func @row(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_class
 
 !mat = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Rows that are reduced by themselves go to different CTAs whole: nothing is exchanged. CTAs do not meet.
+// Each CTA reduces whole rows of its own, so nothing is exchanged and CTAs do not synchronise.
 // CUT: #tgpu.layout<{{.*}}, cta = {{\[}}[2, 0], [4, 0]], rank = 2>
 // CHECK-LABEL: func @rows
 // CHECK-NOT: cluster
@@ -74,7 +75,7 @@ func.func @rows(%x: !mat {tile.alias_class = 1 : i32}, %y: !mat {tile.alias_clas
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Too few elements for all threads: every CTA has all of them, one stores.
+// There are too few elements for all threads: every CTA has all of them, and one stores.
 // CUT: #tgpu.layout<{{.*}}, cta = {{\[}}[0], [0]], rank = 1>
 // CHECK-LABEL: func @small
 // CHECK-NOT: cluster
@@ -90,7 +91,7 @@ func.func @small(%x: !vec {tile.alias_class = 1 : i32}, %y: !vec {tile.alias_cla
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Two arguments that may overlap: what one thread stores, one of another CTA may load.
+// Two arguments may overlap: one thread may store what a thread of another CTA loads.
 // CHECK-LABEL: func @overlap
 // CHECK-NOT: cluster_wait
 // CHECK: tile.store_tile
@@ -107,9 +108,9 @@ func.func @overlap(%x: !vec, %y: !vec, %i: i64) {
 
 // -----
 
-// The next number is taken by one thread of the cluster; every CTA sends its copy, and the first one's counts. Only one thread
-// sends: before it does so again the CTA meets, so that all have read. It sends in front of the loop during which the
-// number may arrive.
+// One thread of the cluster takes the next number, and every CTA sends its copy; the first CTA's is
+// used. Only one thread sends. Before it sends again, the CTA synchronises so that all threads have
+// read. It sends before the loop, during which the number may arrive.
 // CHECK-LABEL: func @next_number
 // CHECK: scf.while
 // CHECK: tile.atomic_rmw
@@ -139,8 +140,8 @@ func.func @next_number(%counter: !tile.ptr<i32> {tile.alias_class = 1 : i32}, %o
 
 // -----
 
-// Two CTAs hold the same sums of rows. If only one of them sent, it would not have to wait for the other one, which might
-// still read the turn before: no exchange.
+// Two CTAs hold the same row sums. If only one sent, it would not wait for the other, which might
+// still read the previous iteration's values. So there is no exchange.
 // CHECK-LABEL: func @held_by_some
 // CHECK: scf.for
 // CHECK-NOT: tgpu.cluster_send
@@ -172,8 +173,8 @@ func.func @held_by_some(%x: !tile.view<?x?xf32, strides = [?, 1], align = 16, st
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// What programs of one CTA do to global memory is no hazard from one to the next, in whichever place of the memory they
-// may meet; within one it is.
+// Accesses of different programs of one CTA to global memory are no hazard, even at the same
+// address. Accesses within one program are.
 // CHECK-LABEL: func @programs
 // CHECK: scf.while
 // CHECK-NOT: cluster_barrier

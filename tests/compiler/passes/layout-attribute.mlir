@@ -1,6 +1,6 @@
 // RUN: ligerdsl-opt %s -split-input-file -verify-diagnostics
 
-// A layout must fit its tile: the verifier names the rule that it breaks (compiler/layout/linear_layout.h).
+// A layout must fit its tile. The verifier names the broken rule (compiler/layout/linear_layout.h).
 
 // expected-error @+1 {{layout: the basis vectors reach 2^6 elements of the tile's 2^7: some element would be nowhere}}
 func.func private @hole(tensor<128xf32, #tgpu.layout<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [], cta = [], rank = 1>>)

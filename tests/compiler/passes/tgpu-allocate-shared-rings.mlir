@@ -1,4 +1,4 @@
-// Rings that stand behind each other: apart where there is room, else in one place.
+// Consecutive rings have separate memory if there is room, and share it otherwise.
 // RUN: ligerdsl-opt %s -tgpu-allocate-shared -tgpu-insert-barriers | FileCheck %s --check-prefixes=BOTH,APART
 // RUN: ligerdsl-opt %s -tgpu-allocate-shared=shared-bytes=40000 -tgpu-insert-barriers | FileCheck %s --check-prefixes=BOTH,CLOSE
 
@@ -8,7 +8,8 @@
 !ring = !tgpu.ring<4 tensor of <64x64xbf16, swizzle = 128>>
 !async = !tgpu.ring<4 async of <64x64xbf16, swizzle = 128>>
 
-// The first ring's readers have met behind its loop: its memory is the second one's without a barrier more. Memory barriers stay apart.
+// The readers of the first ring synchronise after its loop, so the second ring reuses its memory
+// without another barrier. The mbarriers stay separate.
 // BOTH-LABEL: func @behind_each_other
 // APART-SAME: tgpu.shared_bytes = 65600
 // CLOSE-SAME: tgpu.shared_bytes = 32832
@@ -44,8 +45,8 @@ func.func @behind_each_other(%x: !x, %n: i32) {
   return
 }
 
-// Rings older than the loop around, and a buffer of its body: all three in one place. Copies come behind what threads have read, of this turn
-// or of the one before, and a barrier alone does not show that to them.
+// Rings defined outside the loop and a buffer of its body share memory. Copies follow reads of this
+// iteration or the previous one, and a barrier alone does not order copies after these reads.
 // BOTH-LABEL: func @in_turns
 // APART-SAME: tgpu.shared_bytes = 81984
 // CLOSE-SAME: tgpu.shared_bytes = 32832
@@ -93,7 +94,7 @@ func.func @in_turns(%x: !x, %a: tensor<4096xf32, #row>, %n: i32) {
   return
 }
 
-// A ring that is not emptied in the loop's body holds something from turn to turn.
+// A ring that is not emptied in the loop's body holds data across iterations.
 // BOTH-LABEL: func @held
 // BOTH-SAME: tgpu.shared_bytes = 49184
 func.func @held(%x: !x, %a: tensor<4096xf32, #row>, %n: i32) {

@@ -3,7 +3,7 @@
 #row = #tgpu.layout<register = [[1], [2]], lane = [[4], [8], [16], [32], [64]], warp = [[128]], cta = [], rank = 1>
 #big = #tgpu.layout<register = [[256], [512], [1024], [2048]], lane = [[1], [2], [4], [8], [16]], warp = [[32], [64], [128]], cta = [], rank = 1>
 
-// Few bytes: side by side, so that no barrier is needed between the two.
+// Small buffers have separate memory, so that no barrier is needed between them.
 // CHECK-LABEL: func @apart
 // CHECK-SAME: tgpu.shared_bytes = 1296 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64} : <256xf32>
@@ -18,7 +18,7 @@ func.func @apart(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
   return %b : tensor<256xf32, #row>
 }
 
-// Large buffers share memory when they do not live at once.
+// Large buffers with disjoint lifetimes share memory.
 // CHECK-LABEL: func @reuse
 // CHECK-SAME: tgpu.shared_bytes = 16384 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64}
@@ -33,7 +33,8 @@ func.func @reuse(%a: tensor<4096xf32, #big>) -> tensor<4096xf32, #big> {
   return %c : tensor<4096xf32, #big>
 }
 
-// A buffer that a loop reads lives to the end of the loop, not to its last use in program order. Rows include their padding.
+// A buffer that a loop reads lives to the end of the loop, not to its last use in program order.
+// Rows include their padding.
 // CHECK-LABEL: func @loop
 // CHECK-SAME: tgpu.shared_bytes = 33792 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64} : <64x64xf32, row_pad = 4>
@@ -50,7 +51,7 @@ func.func @loop(%a: tensor<4096xf32, #big>, %n: index) {
   return
 }
 
-// What tensor copies fill serves a buffer that begins behind its last use; its memory barriers serve nobody.
+// A buffer reuses the memory of a TMA ring after the ring's last use. Nothing reuses its mbarriers.
 // CHECK-LABEL: func @behind
 // CHECK-SAME: tgpu.shared_bytes = 32784 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64}
@@ -77,7 +78,7 @@ func.func @behind(%a: tensor<4096xf32, #big>, %x: !tile.view<?x?xbf16, strides =
   return
 }
 
-// What copies fill shares with nobody, though nothing of it lives at once.
+// Memory that copies fill is not shared, although lifetimes are disjoint.
 // CHECK-LABEL: func @filled
 // CHECK-SAME: tgpu.shared_bytes = 32784 : i64
 // CHECK: tgpu.local_alloc {offset = 0 : i64}

@@ -1,4 +1,4 @@
-// Four CTAs that have a tile's rows in another order than their own: they are stored by their threads.
+// Four CTAs hold the rows of a tile in an order other than their own, so threads store them.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 num-ctas=4 arch=sm_90a" -tgpu-cut-stores -verify-diagnostics | FileCheck %s
 
 !x = !tile.view<?x?x?x?xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
@@ -12,7 +12,7 @@ func.func @swapped(%x: !x {tile.read_only}, %c: !c {tile.alias_class = 1 : i64})
   %a = tile.load_tile %x[%c0, %c0, %c0, %c0] shape [2, 2, 16, 128] : !x -> tensor<2x2x16x128xbf16>
   %p = tile.permute %a [1, 0, 2, 3] : tensor<2x2x16x128xbf16> -> tensor<2x2x16x128xbf16>
   %b = tile.reshape %p : tensor<2x2x16x128xbf16> -> tensor<64x128xbf16>
-  // expected-remark @below {{the tile is not stored by tensor copies: its tile is that of a cluster whose CTAs have no rows of their own, one behind the other}}
+  // expected-remark @below {{tensor_copies = true: not done: the CTAs of the cluster do not have consecutive rows of it [no-tensor-store]}}
   tile.store_tile %b, %c[%c0, %c0] shape [64, 128] {tensor_copies} : tensor<64x128xbf16>, !c
   return
 }

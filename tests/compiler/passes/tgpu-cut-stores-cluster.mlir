@@ -1,5 +1,5 @@
-// Tiles of a cluster that ask for tensor copies: each CTA stores its own rows, from a buffer for these. Where CTAs have no rows of their own
-// the tile is stored by its threads.
+// Stores of a cluster by TMA copies: each CTA stores its own rows from its own buffer. Threads
+// store the tile if CTAs have no rows of their own.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=8 num-ctas=2 arch=sm_90a" -tgpu-cut-stores -canonicalize -cse -verify-diagnostics | FileCheck %s
 
 !c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>
@@ -38,10 +38,10 @@ func.func @own_rows(%x: !c {tile.read_only}, %c: !c, %n: i64) {
 func.func @by_threads(%x: !c {tile.read_only}, %few: !c {tile.alias_class = 1 : i64}, %one: !c {tile.alias_class = 2 : i64}) {
   %c0 = arith.constant 0 : i64
   %a = tile.load_tile %x[%c0, %c0] shape [8, 2048] : !c -> tensor<8x2048xbf16>
-  // expected-remark @below {{the tile is not stored by tensor copies: it has 4 rows, and buffers of tensor copies want 8 or more}}
+  // expected-remark @below {{tensor_copies = true: not done: it has 4 rows, and TMA copies need 8 or more [no-tensor-store]}}
   tile.store_tile %a, %few[%c0, %c0] shape [8, 2048] {tensor_copies} : tensor<8x2048xbf16>, !c
   %b = tile.load_tile %x[%c0, %c0] shape [1, 4096] : !c -> tensor<1x4096xbf16>
-  // expected-remark @below {{the tile is not stored by tensor copies: its tile is that of a cluster whose CTAs have no rows of their own, one behind the other}}
+  // expected-remark @below {{tensor_copies = true: not done: the CTAs of the cluster do not have consecutive rows of it [no-tensor-store]}}
   tile.store_tile %b, %one[%c0, %c0] shape [1, 4096] {tensor_copies} : tensor<1x4096xbf16>, !c
   return
 }

@@ -1,4 +1,4 @@
-// Sums of products that are stored in a loop, in stretches of 32 KB.
+// Accumulators that are stored in a loop are split into segments of 32 KB.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=8 -tgpu-cut-stores -canonicalize -cse | FileCheck %s
 
 !c = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1], dim_div = [1, 8]>
@@ -32,7 +32,7 @@ func.func @in_a_loop(%x: !c, %c: !c, %n: i64) {
   return
 }
 
-// Behind all loops, memory is free.
+// After all loops, shared memory is free, so the store is not split.
 // CHECK-LABEL: func.func @behind
 // CHECK-NOT: tgpu.stretch
 // CHECK: tgpu.convert_layout %{{.+}} -> tensor<128x256xbf16
@@ -54,7 +54,8 @@ func.func @behind(%x: !c, %c: !c, %n: i64) {
 
 !f = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1], dim_div = [1, 4]>
 
-// Sums that are added to memory are cut wherever they are: they are as large as all of it.
+// Accumulators that are added to memory are split anywhere, because they would take all of shared
+// memory.
 // CHECK-LABEL: func.func @added
 // CHECK-COUNT-4: tile.store_tile %{{.+}}[%c0_i64, %{{.+}}] shape [128, 64] {adds}
 // CHECK-NOT: tile.store_tile
@@ -72,7 +73,7 @@ func.func @added(%x: !c, %c: !f, %n: i64) {
   return
 }
 
-// What cannot be cut is added as threads have it.
+// Tiles that cannot be split are added in the layout of the threads.
 // CHECK-LABEL: func.func @added_whole
 // CHECK: %[[SUMS:.+]] = scf.for
 // CHECK: tile.store_tile %[[SUMS]], %{{.+}} shape [64, 256] {adds}
@@ -90,8 +91,9 @@ func.func @added_whole(%x: !c, %c: !f, %n: i64) {
   return
 }
 
-// What asks for tensor copies waits in one buffer in front of all loops, a stretch after the other: before the first of an iteration what the
-// last one wrote is there, before the others the buffer has been read.
+// Stores by TMA copies use one buffer, allocated before all loops, for one segment after another.
+// Before the first segment of an iteration, the last write must be complete. Before the others, the
+// buffer must have been read.
 // CHECK-LABEL: func.func @by_tensor_copies
 // CHECK: %[[BUFFER:.+]] = tgpu.local_alloc : <128x128xbf16, swizzle = 128>
 // CHECK: scf.for
@@ -125,7 +127,8 @@ func.func @by_tensor_copies(%x: !c {tile.read_only}, %c: !c, %n: i64) {
   return
 }
 
-// Stores of one block share a buffer: each waits until the one before has read it, the first until all of the iteration before is there.
+// Stores of one block share a buffer. Each waits until the previous one has read it; the first
+// waits until all writes of the previous iteration are complete.
 // CHECK-LABEL: func.func @one_buffer
 // CHECK-COUNT-1: tgpu.local_alloc
 // CHECK: scf.for
@@ -154,7 +157,8 @@ func.func @one_buffer(%x: !c {tile.read_only}, %c: !c {tile.alias_class = 1 : i6
   return
 }
 
-// In no loop each has a buffer, and waits for itself: the kernel does not end before they are read.
+// Outside of loops each store has its own buffer and waits for itself: the kernel must not end
+// before the buffers are read.
 // CHECK-LABEL: func.func @in_no_loop
 // CHECK: tgpu.tensor_store %[[ONE:.+]], %arg1
 // CHECK-NEXT: tgpu.tensor_wait %[[ONE]] :

@@ -1,4 +1,4 @@
-// What keeps two reductions from sharing one exchange.
+// Obstacles that keep two reductions from sharing one exchange.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tgpu-decompose-reduce -verify-diagnostics
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
@@ -12,7 +12,7 @@ func.func @write_in_between(%x: !vec, %y: !vec, %i: i64) {
   }
   tile.store_tile %s, %x[%i] shape [0] : f32, !vec
   %b = tile.load_tile %y[%i] shape [4096] : !vec -> tensor<4096xf32>
-  // expected-remark-re @below {{[tgpu-decompose-reduce] two reductions exchange one after the other: what this one needs is read behind the write at {{.+}}-remarks.mlir:13, the first is at {{.+}}-remarks.mlir:8; read it before that write}}
+  // expected-remark-re @below {{[tgpu-decompose-reduce] two reductions need an exchange each: this one's input is loaded after the write at {{.+}}-remarks.mlir:13, the first is at {{.+}}-remarks.mlir:8; load it before that write [reductions-not-merged]}}
   %t = tile.reduce sum %b {axis = 0 : i32} : tensor<4096xf32> -> f32 {
   ^bb0(%p: f32, %q: f32):
     %r = arith.addf %p, %q : f32

@@ -4,8 +4,8 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// A row over all warps: one value per warp, an exchange, and the same sum in every thread. Few values are read by each thread;
-// many are shared among lanes.
+// A row over all warps: one value per warp, an exchange, and the same sum in every thread. Each
+// thread reads a few values itself; many values are distributed over lanes.
 // CHECK-DAG: #[[WARP:.+]] = #tgpu.layout<register = [], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = [], rank = 1>
 // CHECK-DAG: #[[EACH:.+]] = #tgpu.layout<register = {{\[}}[1], [2]], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-LABEL: func @row
@@ -17,7 +17,7 @@
 // MANY-DAG: #[[LANES:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [8], [0]], warp = {{\[}}[0], [0], [0], [0]], cta = [], rank = 1>
 // MANY-LABEL: func @row
 // MANY: tgpu.convert_layout {{.*}} -> tensor<16xf32, #[[LANES]]>
-// With one warp there is nothing to exchange.
+// One warp exchanges nothing.
 // ONE-LABEL: func @row
 // ONE: tgpu.reduce_in_warp {{.*}} -> f32
 // ONE-NOT: convert_layout
@@ -37,7 +37,8 @@ func.func @row(%x: !vec, %y: !vec, %i: i64) {
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Independent sums travel together, even with code in between; a maximum that depends on one does not.
+// Independent reductions share an exchange, even with code in between. A maximum that depends on
+// one does not.
 // CHECK-LABEL: func @independent
 // CHECK: tgpu.reduce_in_warp sum %{{.*}}, %{{.*}} {axis
 // CHECK: tgpu.convert_layout
@@ -75,7 +76,7 @@ func.func @independent(%x: !vec, %y: !vec, %i: i64) {
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// A load must not move above a store: these two stay apart.
+// A load must not move above a store, so these two reductions do not share an exchange.
 // CHECK-LABEL: func @store_between
 // CHECK: tgpu.reduce_in_warp sum %{{[0-9]+}} {axis
 // CHECK: tile.store_tile
@@ -102,7 +103,7 @@ func.func @store_between(%x: !vec, %y: !vec, %i: i64) {
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// argmax: both values in one exchange.
+// argmax exchanges both values together.
 // CHECK-LABEL: func @argmax
 // CHECK: %[[P:.+]]:2 = tgpu.reduce_in_warp custom
 // CHECK: tgpu.convert_layout %[[P]]#0
@@ -127,7 +128,7 @@ func.func @argmax(%x: !vec, %y: !tile.view<?xi32, strides = [1]>, %i: i64) {
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Column sums over warps: the exchange leads straight to the layout in which the sums are stored, spread over all warps.
+// Column sums over warps: the exchange gives the layout of the store, distributed over all warps.
 // CHECK-DAG: #[[OUT:.+]] = #tgpu.layout<register = {{\[}}[1]], lane = {{\[}}[2], [4], [8], [16], [32]], warp = {{\[}}[64], [128]], cta = [], rank = 1>
 // CHECK-LABEL: func @columns
 // CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<2x256xf32
@@ -151,7 +152,7 @@ func.func @columns(%x: !tile2, %y: !vec, %i: i64) {
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// A scan runs in one warp, 32 neighbours per lane, and goes back.
+// A scan runs in one warp with 32 contiguous elements per lane, and its result is converted back.
 // CHECK-DAG: #[[SCAN:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [4], [8], [16]], lane = {{\[}}[32], [64], [128], [256], [512]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-LABEL: func @cumsum
 // CHECK: tgpu.convert_layout {{.*}} -> tensor<1024xf32, #[[SCAN]]>
@@ -172,7 +173,8 @@ func.func @cumsum(%x: !vec, %i: i64) {
 
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Column sums that go back into the tile: one exchange, and every warp has what its rows need.
+// Column sums that are combined with the tile: one exchange gives every warp the values for its
+// rows.
 // CHECK-LABEL: func @columns_back
 // CHECK: tgpu.reduce_in_warp {{.*}} -> tensor<2x256xf32
 // CHECK: tgpu.convert_layout

@@ -1,9 +1,9 @@
-// What the author of a loop is told whose threads meet in each iteration.
+// Remarks to the author of a loop whose threads synchronise in each iteration.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tgpu-defer-reductions -split-input-file -verify-diagnostics
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// One of the two is scaled before it takes the sum; the other is deferred.
+// One of the two is scaled before the sum is added. The other is deferred.
 func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attributes {tile.kernel} {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index
@@ -11,7 +11,7 @@ func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attribu
   %results:2 = scf.for %b = %c0 to %c9 step %c1 iter_args(%carried = %first, %other = %first) -> (f32, f32) {
     %at = arith.index_cast %b : index to i64
     %a = tile.load_tile %x[%at] shape [4096] : !vec -> tensor<4096xf32>
-    // expected-remark @below {{[tgpu-defer-reductions] the threads of a CTA meet in each iteration: what the loop carries takes this reduction, but not by the reduction's own operation alone; carry a tile of a value per lane and reduce it behind the loop}}
+    // expected-remark @below {{[tgpu-defer-reductions] the threads of a CTA synchronise in each iteration: the loop combines this reduction with a carried value by another operation than the reduction's; carry a tile of one value per lane and reduce it after the loop (OnlineSums, for exponentials) [barrier-in-each-iteration]}}
     %s = tile.reduce sum %a {axis = 0 : i32} : tensor<4096xf32> -> f32 {
     ^bb0(%p: f32, %q: f32):
       %r = arith.addf %p, %q : f32
@@ -36,7 +36,7 @@ func.func @scaled(%x: !vec, %y: !vec, %i: i64, %first: f32, %scale: f32) attribu
 
 !rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
 
-// A row's own sum, for what is carried of each column: no value per lane could take its place.
+// A sum per row is added to a value carried per column. No value per lane can replace it.
 func.func @columns(%x: !rows, %y: !rows) attributes {tile.kernel} {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

@@ -3,7 +3,8 @@
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Each thread adds up its own; threads meet once, behind the loop, and what the loop began with comes before.
+// Each thread adds its own elements. Threads synchronise once, after the loop. The initial value is
+// added before.
 // CHECK: #[[OWN:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [8], [16]], warp = {{\[}}[32], [64]], cta = [], rank = 1>
 // CHECK-LABEL: func @sums
 // CHECK-SAME: %[[FIRST:[a-z0-9]+]]: f32
@@ -42,7 +43,8 @@ func.func @sums(%x: !vec, %y: !vec, %i: i64, %first: f32) attributes {tile.kerne
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Not where the loop reads what it carries, nor by another operation than the reduction's.
+// A reduction is not deferred if the loop reads the carried value, or combines it by another
+// operation.
 // CHECK-LABEL: func @stay
 // CHECK-NOT: reduce_in_thread
 // CHECK: return

@@ -7,8 +7,8 @@
 !tile = tensor<1024xf32, #wide>
 !scalar = tensor<1xf32, #one>
 
-// Both sums are complete before the barrier. Either alone frees nothing but its own accumulator; together they free the
-// tile that both add. It is not x that they take along: x is needed for what comes behind.
+// Both results move before the barrier. Each alone frees only its own accumulator; together they
+// free the tile that both use. x does not move with them, because later ops need it.
 // CHECK-LABEL: func @sums
 // CHECK: scf.for {{.+}} iter_args(%[[A:.+]] = %{{.+}}, %[[B:.+]] = %{{.+}})
 // CHECK: %[[X:.+]] = arith.extf
@@ -33,7 +33,8 @@ func.func @sums(%v: !vec, %w: !vec, %zero: !tile, %lo: i64, %hi: i64, %step: i64
   return %sums#0, %sums#1 : !tile, !tile
 }
 
-// A chain moves as a whole: its end fills the registers of its beginning, what lies between would fill more.
+// A chain moves as a whole: its end takes the registers of its beginning. A part of it would need
+// more registers.
 // CHECK-LABEL: func @chain
 // CHECK: %[[X:.+]] = arith.extf
 // CHECK-NEXT: %[[ROUNDED:.+]] = arith.truncf %[[X]]
@@ -53,7 +54,8 @@ func.func @chain(%v: !vec, %zero: !tile, %lo: i64, %hi: i64, %step: i64) -> !til
   return %sum : !tile
 }
 
-// What would fill more registers than it frees stays, and so does what needs a value from behind the barrier.
+// An op that needs more registers than it frees stays, and so does an op that needs a value from
+// after the barrier.
 // CHECK-LABEL: func @stays
 // CHECK: tgpu.barrier
 // CHECK: arith.extf
@@ -72,7 +74,7 @@ func.func @stays(%v: !vec, %s: !tile.view<?xf32, strides = [1]>, %i: i64) {
   return
 }
 
-// Values that are used twice are followed once: 64 doublings would take for ever.
+// The pass visits values with two uses once. Otherwise 64 doublings would take exponential time.
 // CHECK-LABEL: func @doublings
 // CHECK-COUNT-64: arith.addf
 // CHECK: tgpu.barrier

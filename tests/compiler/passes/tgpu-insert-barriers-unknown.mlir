@@ -1,6 +1,6 @@
 // RUN: ligerdsl-opt %s -allow-unregistered-dialect -tgpu-insert-barriers -verify-diagnostics -split-input-file
 
-// Nobody knows what it does to memory: to place barriers as if it did nothing would be a guess.
+// The op's effects on memory are unknown, so barriers cannot be placed safely.
 func.func @unknown(%p: !tile.ptr<f32>) {
   // expected-error @+1 {{'test.mystery' op has unknown effects on memory}}
   "test.mystery"(%p) : (!tile.ptr<f32>) -> ()

@@ -6,7 +6,7 @@
 !buffer = !tgpu.memdesc<256xf32>
 !vec = !tile.view<?xf32, strides = [1]>
 
-// Written, then read.
+// Write, then read.
 // CHECK-LABEL: func @raw
 // CHECK: tgpu.local_store
 // CHECK-NEXT: tgpu.barrier
@@ -19,7 +19,7 @@ func.func @raw(%a: tensor<256xf32, #row>) -> tensor<256xf32, #strided> {
   return %b : tensor<256xf32, #strided>
 }
 
-// Two buffers written, one barrier, both read.
+// Two buffers are written, one barrier, both are read.
 // CHECK-LABEL: func @one_barrier_for_two
 // CHECK: tgpu.local_store
 // CHECK-NOT: tgpu.barrier
@@ -51,7 +51,7 @@ func.func @war(%a: tensor<256xf32, #row>) -> tensor<256xf32, #strided> {
   return %b : tensor<256xf32, #strided>
 }
 
-// Around the back edge: the next iteration's store waits for this one's load.
+// Loop-carried hazard: the next iteration's store waits for this one's load.
 // CHECK-LABEL: func @loop
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.barrier
@@ -69,7 +69,7 @@ func.func @loop(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: index)
   return
 }
 
-// Two exchanges in one iteration separate each other: two barriers, not four.
+// Two exchanges in one iteration separate each other: two barriers suffice instead of four.
 // CHECK-LABEL: func @ping_pong
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.local_store
@@ -91,7 +91,7 @@ func.func @ping_pong(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: i
   return
 }
 
-// What was read before a loop that overwrites it: one barrier before the loop, none in it.
+// A loop overwrites memory that was read before it: one barrier before the loop, none in it.
 // CHECK-LABEL: func @before_loop
 // CHECK: tile.load_tile
 // CHECK-NEXT: tgpu.barrier
@@ -109,7 +109,7 @@ func.func @before_loop(%x: !vec, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// The other way round: the loop wrote what is read after it.
+// The loop writes memory that is read after it.
 // CHECK-LABEL: func @after_loop
 // CHECK: scf.for
 // CHECK-NEXT: tile.store_tile
@@ -124,7 +124,7 @@ func.func @after_loop(%x: !vec, %b: tensor<256xf32, #row>, %lo: i64, %hi: i64, %
   return %t : f32
 }
 
-// A condition reads what the body writes.
+// A condition reads memory that the body writes.
 // CHECK-LABEL: func @while
 // CHECK: scf.while
 // CHECK-NEXT: tgpu.barrier
@@ -144,7 +144,7 @@ func.func @while(%x: !vec, %b: tensor<256xf32, #row>, %i: i64, %limit: f32) {
   return
 }
 
-// A branch that may have read.
+// A branch may have read the memory.
 // CHECK-LABEL: func @branch
 // CHECK: scf.if
 // CHECK: tgpu.local_load
@@ -172,7 +172,7 @@ func.func @in_place(%y: !vec {tile.alias_class = 1 : i64}, %x: !vec {tile.alias_
   return
 }
 
-// The same with other layouts: an element is stored by a thread that did not load it.
+// In place with other layouts: the thread that stores an element did not load it.
 // CHECK-LABEL: func @in_place_other_layout
 // CHECK: tile.load_tile
 // CHECK-NEXT: tgpu.barrier
@@ -194,7 +194,8 @@ func.func @in_place_replicated(%x: !vec, %i: i64) {
   return
 }
 
-// Nothing known about the arguments: they may overlap anyhow. A read-only one, or one of another class, does not.
+// Nothing is known about the arguments, so they may overlap in any way. A read-only argument, or
+// one of another class, does not overlap.
 // CHECK-LABEL: func @unknown
 // CHECK: tgpu.barrier
 // CHECK-NEXT: tile.store_tile
@@ -215,7 +216,8 @@ func.func @known(%y: !vec {tile.alias_class = 1 : i64}, %x: !vec {tile.alias_cla
   return
 }
 
-// A scalar is stored by one thread and loaded by all; the label's fix-up of a row follows the row's store.
+// One thread stores a scalar that all threads load. The correction at a row's label follows the
+// store of the row.
 // CHECK-LABEL: func @fix_up
 // CHECK: tile.store_tile {{.*}} shape [256]
 // CHECK-NEXT: tgpu.barrier
@@ -229,7 +231,8 @@ func.func @fix_up(%y: !vec, %a: tensor<256xf32, #row>, %i: i64) {
   return
 }
 
-// One tile of different pointers: each thread meets only its own elements. Not so in a loop, where the pointers change.
+// One tile of distinct pointers: each thread accesses only its own elements. In a loop the pointers
+// change, so a barrier is needed.
 // CHECK-LABEL: func @pointers
 // CHECK-NOT: tgpu.barrier
 // CHECK: scf.for
@@ -253,7 +256,7 @@ func.func @pointers(%base: !tile.ptr<f32>, %n: index) {
   return
 }
 
-// Pointers that may be equal: what one thread stores another one loads.
+// Pointers may be equal: one thread loads what another one stores.
 // CHECK-LABEL: func @equal_pointers
 // CHECK: tile.store
 // CHECK-NEXT: tgpu.barrier
@@ -267,7 +270,7 @@ func.func @equal_pointers(%p: tensor<256x!tile.ptr<f32>, #row>, %a: tensor<256xf
   return
 }
 
-// Slots by turns: one barrier per iteration, between its own store and load.
+// Alternating stages: one barrier per iteration, between its own store and load.
 // CHECK-LABEL: func @stages
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.local_stage
@@ -289,7 +292,8 @@ func.func @stages(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: inde
   return
 }
 
-// The inner loop starts anew: nobody knows in which stage it ended. One barrier stands before it.
+// The inner loop restarts, and the stage in which it ended is unknown. One barrier is placed before
+// it.
 // CHECK-LABEL: func @stages_again
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.barrier
@@ -331,7 +335,7 @@ func.func @fixed_stage(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step:
   return
 }
 
-// Tiles of two slices begin at different elements, tiles of one slice at the same.
+// Tiles of two slices start at different elements; tiles of one slice start at the same element.
 // CHECK-LABEL: func @slices
 // CHECK: tile.store_tile
 // CHECK-NEXT: tile.store_tile
@@ -352,7 +356,8 @@ func.func @slices(%x: !vec, %a: tensor<256xf32, #row>, %i: i64, %j: i64) {
 !rows = !tgpu.memdesc<8x32xf32, swizzle = 128>
 !matrix = !tile.view<?x32xf32, strides = [32, 1], align = 16>
 
-// Threads write what tensor copies read, behind a proxy fence, and again when the thread that starts them has waited.
+// Threads write what TMA stores read, before a proxy fence. They write again after the thread that
+// starts the stores has waited.
 // CHECK-LABEL: func @tensor_stores
 // CHECK: scf.for
 // CHECK-NEXT: tgpu.tensor_wait

@@ -6,7 +6,7 @@
 #rows = #tgpu.layout<register = [[0, 1], [0, 2], [16, 0], [32, 0]], lane = [[0, 4], [0, 8], [0, 16], [1, 0], [2, 0]], warp = [[4, 0], [8, 0]], cta = [], rank = 2>
 #columns = #tgpu.layout<register = [[1, 0], [2, 0], [0, 8], [0, 16]], lane = [[4, 0], [8, 0], [16, 0], [32, 0], [0, 1]], warp = [[0, 2], [0, 4]], cta = [], rank = 2>
 
-// A renaming of registers stays.
+// A conversion that only renames registers stays.
 // CHECK-LABEL: func @renaming
 // CHECK-NEXT: tgpu.convert_layout
 // CHECK-NEXT: return
@@ -22,7 +22,7 @@ func.func @same(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
   return %b : tensor<256xf32, #row>
 }
 
-// Neighbours: all stores before all loads.
+// Independent conversions: all stores before all loads.
 // CHECK-LABEL: func @together
 // CHECK-NEXT: %[[A:.+]] = tgpu.local_alloc : <256xf32>
 // CHECK-NEXT: tgpu.local_store %arg0, %[[A]]
@@ -37,7 +37,7 @@ func.func @together(%a: tensor<256xf32, #row>, %b: tensor<256xi1, #row>)
   return %c, %d : tensor<256xf32, #strided>, tensor<256xi1, #strided>
 }
 
-// One after the other: the second loads only what the first has delivered.
+// Dependent conversions: the second starts after the loads of the first.
 // CHECK-LABEL: func @chained
 // CHECK: tgpu.local_store
 // CHECK: tgpu.local_load
@@ -49,7 +49,7 @@ func.func @chained(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
   return %d : tensor<256xf32, #row>
 }
 
-// Lanes along rows on one side, along columns on the other: rows are padded by a vector.
+// Lanes go along rows on one side and along columns on the other: rows are padded by a vector.
 // CHECK-LABEL: func @transposition
 // CHECK: tgpu.local_alloc : <64x32xf32, row_pad = 4>
 func.func @transposition(%a: tensor<64x32xf32, #rows>) -> tensor<64x32xf32, #columns> {
@@ -57,7 +57,7 @@ func.func @transposition(%a: tensor<64x32xf32, #rows>) -> tensor<64x32xf32, #col
   return %b : tensor<64x32xf32, #columns>
 }
 
-// Alone in a loop: two stages by turns, allocated before the loop.
+// A single exchange in a loop alternates between two stages, allocated before the loop.
 // CHECK-LABEL: func @stages
 // CHECK: %[[M:.+]] = tgpu.local_alloc : <2x256xf32>
 // CHECK-NEXT: scf.for {{.*}} iter_args(%[[PHASE:.+]] = %c0_i32)
@@ -74,7 +74,7 @@ func.func @stages(%a: tensor<256xf32, #row>, %lo: index, %hi: index, %step: inde
   return
 }
 
-// Two exchanges keep each other apart.
+// Two exchanges separate each other and need no stages.
 // CHECK-LABEL: func @two_in_a_loop
 // CHECK: scf.for
 // CHECK-NOT: tgpu.local_stage

@@ -5,7 +5,7 @@
 #few = #tgpu.layout<register = [], lane = [[1], [2], [4], [0], [0]], warp = [[0]], cta = [], rank = 1>
 #cut = #tgpu.layout<register = [], lane = [[1], [2], [4], [8], [16]], warp = [[32]], cta = [[64]], rank = 1>
 
-// Within a warp, registers and lanes: the target shuffles.
+// A gather within a warp's registers and lanes becomes shuffles.
 // CHECK-LABEL: func @in_warp
 // CHECK-NEXT: tile.shuffle_xor
 // CHECK-NEXT: return
@@ -14,7 +14,7 @@ func.func @in_warp(%a: tensor<256xf32, #row>) -> tensor<256xf32, #row> {
   return %b : tensor<256xf32, #row>
 }
 
-// Between warps: stored, and read behind a barrier.
+// A gather across warps stores, and reads after a barrier.
 // CHECK-LABEL: func @between_warps
 // CHECK-NEXT: %[[M:.+]] = tgpu.local_alloc : <256xf32>
 // CHECK-NEXT: tgpu.local_store %arg0, %[[M]]
@@ -37,7 +37,7 @@ func.func @gather(%a: tensor<256xf32, #row>, %i: tensor<8xi32, #few>) -> tensor<
   return %b : tensor<8xf32, #few>
 }
 
-// Of a tile that the CTAs of a cluster share every CTA gets the whole.
+// A gather from a tile that the CTAs of a cluster divide gives every CTA the whole tile.
 // CHECK-LABEL: func @shared
 // CHECK: tgpu.remote_store %arg0
 // CHECK-NEXT: tgpu.local_gather

@@ -21,7 +21,7 @@ func.func @before_the_first_load(%v: !vec, %n: i64) {
   return
 }
 
-// Before a store too: what this kernel writes, an earlier one may still read.
+// A store waits too: an earlier kernel may still read what this kernel writes.
 // CHECK-LABEL: func @before_a_store
 // CHECK: arith.constant
 // CHECK-NEXT: tgpu.grid_wait
@@ -33,7 +33,7 @@ func.func @before_a_store(%v: !vec, %i: i64) {
   return
 }
 
-// Shared memory is the CTA's own.
+// Shared memory belongs to the CTA, so it needs no wait.
 // CHECK-LABEL: func @shared_memory_needs_no_wait
 // CHECK: tgpu.local_load
 // CHECK-NEXT: tgpu.grid_wait
@@ -49,7 +49,7 @@ func.func @shared_memory_needs_no_wait(%v: !vec, %i: i64) {
   return
 }
 
-// A load in a loop or a branch: every thread waits, also one that never gets there.
+// A load in a loop or a branch: every thread waits, even one that does not reach it.
 // CHECK-LABEL: func @outside_of_regions
 // CHECK: scf.for
 // CHECK-NEXT: arith.addi
@@ -81,7 +81,8 @@ func.func @atomics(%p: !tile.ptr<i32>, %one: i32) {
   return
 }
 
-// Nothing to wait for, but someone may wait for this kernel to learn that those before it ended.
+// This kernel accesses nothing, but a later one may rely on its wait to know that earlier kernels
+// ended.
 // CHECK-LABEL: func @no_access
 // CHECK-NEXT: tgpu.grid_wait
 // CHECK-NEXT: tgpu.launch_dependents
@@ -95,8 +96,9 @@ func.func @no_access(%v: !vec) {
 #wide = #tgpu.layout<register = [[1], [2], [4], [1024], [2048]], lane = [[8], [16], [32], [64], [128]], warp = [[256], [512]], cta = [], rank = 1>
 !wide = tensor<4096xbf16, #wide>
 
-// A program's rows are asked for in front of the wait, what is between it and them computed there as well. Not what every
-// program reads, nor what memory must be read for.
+// A program's rows are prefetched before the wait, and ops between the wait and their loads are
+// computed before it too. Tiles that every program reads, or that depend on memory, are not
+// prefetched.
 // CHECK-LABEL: func @rows_are_asked_for
 // CHECK: %[[NEXT:.*]] = arith.addi %{{.*}}, %c1_i64
 // CHECK: %[[MAY:.*]] = tgpu.may_wait : i1
@@ -127,7 +129,7 @@ func.func @rows_are_asked_for(%x: !rows, %w: !weight, %order: !tile.view<?xi64, 
   return
 }
 
-// Nor what comes behind a loop.
+// Loads after a loop are not prefetched.
 // CHECK-LABEL: func @nothing_behind_a_loop
 // CHECK-NOT: tile.prefetch_tile
 func.func @nothing_behind_a_loop(%x: !rows, %lo: i64, %hi: i64, %step: i64) {

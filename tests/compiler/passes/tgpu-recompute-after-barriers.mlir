@@ -6,8 +6,9 @@
 !vec = !tile.view<?xbf16, strides = [1]>
 !tile = tensor<32768xf32, #wide>
 
-// Of 64 registers per thread, 32 would wait at the barrier: the 16 of the bf16 tile do instead, and the product with what comes
-// from outside is made anew. With 256 registers per thread nothing changes.
+// Without the pass, 32 of 64 registers per thread would be live across the barrier. Instead, the 16
+// of the bf16 tile are, and the multiplication by a value from outside is recomputed. With 256
+// registers per thread nothing changes.
 // CHECK-LABEL: func @both_sides
 // CHECK: arith.extf %[[X:.+]] : tensor<32768xbf16
 // CHECK: tgpu.barrier
@@ -29,7 +30,8 @@ func.func @both_sides(%v: !vec, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// All 64 registers would wait at the barrier. That the cheaper of the two tiles is made anew suffices.
+// All 64 registers would be live across the barrier. Recomputing the cheaper of the two tiles
+// suffices.
 // CHECK-LABEL: func @cheapest_first
 // CHECK: tgpu.barrier
 // CHECK-NEXT: %[[HIDDEN:.+]] = tgpu.opaque
@@ -53,7 +55,7 @@ func.func @cheapest_first(%v: !vec, %lo: i64, %hi: i64, %step: i64) {
 
 !bytes = !tile.view<?xi8, strides = [1]>
 
-// Of fp8 its 8 registers wait.
+// The 8 registers of the fp8 tile stay live.
 // CHECK-LABEL: func @fp8
 // CHECK: %[[X:.+]] = tile.load_tile
 // CHECK: tgpu.barrier
@@ -71,8 +73,8 @@ func.func @fp8(%v: !bytes, %w: !tile, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// A tile that a loop's turns and what follows read: of 64 registers per thread it would wait in 32, twice with another one.
-// Its bf16 waits, copied where it is used.
+// The iterations of a loop and later ops read a tile. It would be live in 32 of 64 registers per
+// thread, twice with another tile. Its bf16 source stays live instead, copied where it is used.
 // CHECK-LABEL: func @made_before_a_loop
 // CHECK: %[[X:.+]] = tile.load_tile
 // CHECK: scf.for

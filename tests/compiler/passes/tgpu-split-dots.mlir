@@ -1,4 +1,4 @@
-// Factors of products: copied by all threads to swizzled slots, read step by step along k.
+// Operands of dots that all threads copy to swizzled slots and read in steps along k.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
 // RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_80" -tgpu-split-dots -canonicalize -cse | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
@@ -24,8 +24,9 @@
 // CHECK-NOT: convert_layout
 // CHECK: tgpu.ring_await %[[RING]] pending 0
 //
-// No room for two turns: factors change their layout through shared memory, and the next ones wait in the cache.
-// SMALL: remark: [tile-prefetch-loads] num_stages = 3: factors of products pass through registers: shared memory does not hold
+// There is no room for two iterations: operands change their layout through shared memory, and the
+// next ones are prefetched to L2.
+// SMALL: remark: [tile-prefetch-loads] num_stages = 3: dot operands pass through registers: shared memory does not hold the tiles of two iterations; use smaller tiles [no-room-for-dot-operands]
 // SMALL-LABEL: func.func @product
 // SMALL-NOT: tgpu.ring
 // SMALL-COUNT-2: tgpu.convert_layout
@@ -45,10 +46,10 @@ func.func @product(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n:
   return
 }
 
-// Rows that begin anywhere cannot be copied 16 bytes at a time.
+// Rows that start at any address cannot be copied 16 bytes at a time.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_80" \
 // RUN:   -tile-prefetch-loads="num-warps=4 shared-bytes=65536 arch=sm_80" 2>&1 >/dev/null | FileCheck %s --check-prefix=REMARK
-// REMARK: remark: [tile-prefetch-loads] num_stages = 3: the factor of a product passes through registers: copies are of 16 bytes, and facts prove accesses of 2
+// REMARK: remark: [tile-prefetch-loads] num_stages = 3: a dot operand passes through registers: copies are of 16 bytes, and facts prove accesses of 2 [dot-operand-in-registers]
 // CHECK-LABEL: func.func @narrow
 // CHECK-NOT: tgpu.ring
 // CHECK: return
@@ -69,7 +70,7 @@ func.func @narrow(%x: !narrow {tile.read_only}, %y: !narrow {tile.read_only}, %c
 !bytes = !tile.view<?x?xi8, strides = [?, 1], align = 16, stride_div = [16, 1]>
 !words = !tile.view<?x?xi32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// 32 bytes at a time: 32 numbers of i8, 8 of tf32.
+// Steps of 32 bytes: 32 elements of i8, 8 of tf32.
 // CHECK-LABEL: func.func @eight_bits
 // CHECK: tile.dot {{.*}} : tensor<64x32xi8{{.*}}, tensor<32x64xi8{{.*}} -> tensor<64x64xi32
 // CHECK: tile.dot {{.*}} : tensor<64x32xi8{{.*}}, tensor<32x64xi8{{.*}} -> tensor<64x64xi32

@@ -1,12 +1,12 @@
-// Where the tiles of matrix products are.
+// Layouts of the tiles of dots.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=8 | FileCheck %s
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !o = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// One product: warps have near squares of the sums.
+// One dot: each warp has a nearly square part of the accumulator.
 // CHECK: #[[SUMS:.+]] = #tgpu.layout<register = {{.*}}warp = {{\[\[}}16, 0], [32, 0], [0, 32]]
-// Two that feed each other: warps have whole rows.
+// Two dots, one of which feeds the other: warps have whole rows.
 // CHECK: #[[ROWS:.+]] = #tgpu.layout<register = {{.*}}warp = {{\[\[}}16, 0], [32, 0], [64, 0]]
 
 // CHECK-LABEL: func.func @one
@@ -21,7 +21,8 @@ func.func @one(%x: !x, %y: !x, %o: !o) {
   return
 }
 
-// The rows of the first product change threads once, in front of the loop; its sums are the second's rows as they are.
+// The rows of the first dot change threads once, before the loop. Its accumulator has the layout of
+// the second dot's operand A.
 // CHECK-LABEL: func.func @attention
 // CHECK: %[[Q:.+]] = tile.load_tile
 // CHECK: %[[ROWS_OF_Q:.+]] = tgpu.convert_layout %[[Q]]
@@ -48,7 +49,8 @@ func.func @attention(%x: !x, %y: !x, %o: !o, %n: i64) {
   return
 }
 
-// Sums of 16 bits, of which a thread has two neighbours, are brought together behind the product; those of f32 fill sectors as they are.
+// A 16-bit result, of which a thread has two contiguous elements, is converted after the dot for
+// wide stores. An f32 result fills sectors as it is.
 // CHECK-LABEL: func.func @narrow
 // CHECK: %[[HALF:.+]] = arith.truncf
 // CHECK: %[[WIDE:.+]] = tgpu.convert_layout %[[HALF]]

@@ -1,16 +1,16 @@
-// What the author of accesses of less than 16 bytes, and of changes of layout in loops, is told.
+// Remarks on accesses of less than 16 bytes, and on layout changes in loops.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -split-input-file -verify-diagnostics
 
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [2, 1]>
 
 func.func @stride(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
-  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; pad them, take an alignment offset (View::alignment_offset), or say what divides the index (assume_divisible)}}
+  // expected-remark @below {{[tile-assign-layouts] accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; pad them, take an alignment offset (View::alignment_offset), or say what divides the index (assume_divisible) [narrow-access]}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
   return
 }
 
-// The same rows, every fourth of them.
+// Every fourth of the same rows is aligned.
 func.func @every_fourth_row(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   %j = tile.assume_divisible %i {divisor = 4 : i64} : i64
@@ -18,7 +18,7 @@ func.func @every_fourth_row(%x: !row, %i: i64) {
   return
 }
 
-// So does arithmetic that keeps the rows apart: 4 (i - 1) + 8.
+// Arithmetic that keeps the row a multiple of 4, like 4 (i - 1) + 8, works too.
 func.func @computed_row(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   %one = arith.constant 1 : i64
@@ -38,7 +38,7 @@ func.func @computed_row(%x: !row, %i: i64) {
 func.func @address(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   %a = arith.constant dense<1.0> : tensor<4096xbf16>
-  // expected-remark @below {{accesses of 8 bytes, not 16: the address is known to be a multiple of 8 bytes only}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: the address is known to be a multiple of 8 bytes only [narrow-access]}}
   tile.store_tile %a, %x[%i, %zero] shape [0, 4096] : tensor<4096xbf16>, !row
   return
 }
@@ -49,7 +49,7 @@ func.func @address(%x: !row, %i: i64) {
 
 func.func @no_neighbours(%x: !columns, %i: i64) {
   %zero = arith.constant 0 : i64
-  // expected-remark @below {{accesses of 4 bytes, not 16: no dimension of the tile is known to have stride 1}}
+  // expected-remark @below {{accesses of 4 bytes, not 16: no dimension of the tile is known to have stride 1; declare the view's strides, or take tiles along the contiguous dimension [narrow-access]}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !columns -> tensor<4096xf32>
   return
 }
@@ -59,7 +59,7 @@ func.func @no_neighbours(%x: !columns, %i: i64) {
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 
 func.func @narrow_tiles(%x: !row, %i: i64) {
-  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, no multiple of 8}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: tiles have 4 elements along the dimension of stride 1, no multiple of 8 [narrow-access]}}
   %a = tile.load_tile %x[%i, %i] shape [1024, 4] : !row -> tensor<1024x4xbf16>
   return
 }
@@ -69,11 +69,11 @@ func.func @narrow_tiles(%x: !row, %i: i64) {
 !row = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !column = !tile.view<?x?xf32, strides = [1, ?], align = 16, stride_div = [1, 4]>
 
-// Each keeps its wide accesses, and each iteration moves the tile from the one layout to the other.
+// Each access stays wide, and each iteration converts the tile between the two layouts.
 func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
   scf.for %i = %lo to %hi step %step : i64 {
     %a = tile.load_tile %x[%i, %lo] shape [64, 64] : !row -> tensor<64x64xf32>
-    // expected-remark @below {{change of layout in a loop: each iteration moves 16384 bytes through shared memory}}
+    // expected-remark @below {{change of layout in a loop: each iteration moves 16384 bytes through shared memory; do it outside of the loop, or load the tile in the shape in which it is used [layout-change-in-loop]}}
     %t = tile.permute %a [1, 0] : tensor<64x64xf32> -> tensor<64x64xf32>
     tile.store_tile %t, %x[%i, %hi] shape [64, 64] : tensor<64x64xf32>, !row
   }
@@ -85,11 +85,11 @@ func.func @transposed(%x: !row, %y: !column, %lo: i64, %hi: i64, %step: i64) {
 !rows = !tile.view<?x4096xf32, strides = [?, 1], align = 16, dim_div = [1, 4096], stride_div = [4, 1]>
 !weight = !tile.view<4096xbf16, strides = [1], align = 16, dim_div = [4096]>
 
-// The weight has the layout in which rows of wider elements use it.
+// The weight has the layout of the rows that use it, whose elements are wider.
 func.func @narrow_weight(%x: !rows, %w: !weight, %i: i64) {
   %zero = arith.constant 0 : i64
   %a = tile.load_tile %x[%i, %zero] shape [4, 4096] : !rows -> tensor<4x4096xf32>
-  // expected-remark @below {{accesses of 8 bytes, not 16: what the tile is used with gives each thread 4 neighbours in memory; take tiles along the same dimension}}
+  // expected-remark @below {{accesses of 8 bytes, not 16: the layout of its uses gives each thread 4 contiguous elements; use tiles along the same dimension [narrow-layout]}}
   %b = tile.load_tile %w[%zero] shape [4096] : !weight -> tensor<4096xbf16>
   %c = arith.extf %b : tensor<4096xbf16> to tensor<4096xf32>
   %d = tile.expand_dims %c {axis = 0 : i32} : tensor<4096xf32> -> tensor<1x4096xf32>

@@ -3,7 +3,8 @@
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !stat = !tile.view<?xf32, strides = [1], align = 16>
 
-// A row tile: 16-byte vectors of the narrowest memory type, then lanes, warps, and the rest in registers.
+// A row tile: 16-byte vectors of the narrowest memory type, then lanes, warps, and the rest in
+// registers.
 // CHECK-DAG: #[[ROW:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [4], [1024], [2048]], lane = {{\[}}[8], [16], [32], [64], [128]], warp = {{\[}}[256], [512]], cta = [], rank = 1>
 // CHECK-LABEL: func @row
 func.func @row(%x: !row, %y: !row, %i: i64) {
@@ -32,7 +33,7 @@ func.func @row(%x: !row, %y: !row, %i: i64) {
 func.func @stride_forbids_vectors(%x: !row, %i: i64) {
   %zero = arith.constant 0 : i64
   // CHECK: tensor<4096xbf16, #[[PAIRS]]>
-  // expected-remark @below {{accesses of 4 bytes, not 16}}
+  // expected-remark-re @below {{accesses of 4 bytes, not 16: rows along dimension 0 are known to begin at a multiple of 2 elements only, not of 8; {{.+}} [narrow-access]}}
   %a = tile.load_tile %x[%i, %zero] shape [0, 4096] : !row -> tensor<4096xbf16>
   return
 }
@@ -41,7 +42,8 @@ func.func @stride_forbids_vectors(%x: !row, %i: i64) {
 
 !vec = !tile.view<?xbf16, strides = [1], align = 16>
 
-// 256 elements for 128 threads: two each, so that no thread idles. 40 = 5 * 8: 5 copies, 8 lanes, the others replicate.
+// 256 elements for 128 threads: two each, so that no thread idles. 40 = 5 * 8: 5 copies, 8 lanes,
+// the others replicate.
 // CHECK-DAG: #[[SMALL:.+]] = #tgpu.layout<register = {{\[}}[1]], lane = {{\[}}[2], [4], [8], [16], [32]], warp = {{\[}}[64], [128]], cta = [], rank = 1>
 // CHECK-DAG: #[[ODD:.+]] = #tgpu.layout<register = [], lane = {{\[}}[1], [2], [4], [0], [0]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-LABEL: func @small
@@ -58,8 +60,8 @@ func.func @small(%x: !vec, %i: i64) {
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// Several rows per CTA that are summed: one warp per row. The weight is loaded where the broadcast needs it, the sums stay where
-// the reduction leaves them: nothing is converted.
+// Several rows per CTA that are reduced: one warp per row. The weight is loaded in the layout of the
+// broadcast, and the row sums keep the layout of the reduction, so nothing is converted.
 // CHECK-DAG: #[[TILE:.+]] = #tgpu.layout<register = {{\[}}[0, 1], [0, 2], [0, 128], [0, 256], [0, 512], [4, 0]], lane = {{\[}}[0, 4], [0, 8], [0, 16], [0, 32], [0, 64]], warp = {{\[}}[1, 0], [2, 0]], cta = [], rank = 2>
 // CHECK-DAG: #[[WEIGHT:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [128], [256], [512]], lane = {{\[}}[4], [8], [16], [32], [64]], warp = {{\[}}[0], [0]], cta = [], rank = 1>
 // CHECK-DAG: #[[SUMS:.+]] = #tgpu.layout<register = {{\[}}[4]], lane = {{\[}}[0], [0], [0], [0], [0]], warp = {{\[}}[1], [2]], cta = [], rank = 1>
@@ -90,8 +92,9 @@ func.func @rows(%x: !tile2, %w: !vec, %s: !vec, %i: i64) {
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 !cs = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// RoPE: two halves of every head, cosines of one token for all heads. The keys' tile is smaller, but takes the same vectors, so
-// that it finds the cosines where the queries have them.
+// RoPE: two halves of every head, cosines of one token for all heads. The tile of the keys is
+// smaller, but takes vectors of the same size, so that the cosines have one layout for keys and
+// queries.
 // CHECK-LABEL: func @rope
 func.func @rope(%x: !tile2, %cos: !cs, %keys: !tile2, %i: i64) {
   %zero = arith.constant 0 : i64
@@ -120,7 +123,7 @@ func.func @rope(%x: !tile2, %cos: !cs, %keys: !tile2, %i: i64) {
 
 !tile2 = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Both sides of a transposition keep their wide accesses; the tile is converted in between.
+// Both sides of a transposition keep their wide accesses. The tile is converted in between.
 // CHECK-LABEL: func @transpose
 func.func @transpose(%x: !tile2, %y: !tile2) {
   %zero = arith.constant 0 : i64
@@ -137,7 +140,7 @@ func.func @transpose(%x: !tile2, %y: !tile2) {
 
 !columns = !tile.view<?x?xf32, strides = [1, ?], align = 16, stride_div = [1, 4]>
 
-// Unit stride in the first dimension: vectors and lanes follow it.
+// The first dimension is contiguous, so vectors and lanes follow it.
 // CHECK-DAG: #[[COLUMN:.+]] = #tgpu.layout<register = {{\[}}[1, 0], [2, 0], {{.*}}lane = {{\[}}[4, 0], [8, 0], [16, 0], [32, 0], [0, 1]]
 // CHECK-LABEL: func @column_major
 func.func @column_major(%x: !columns) {
@@ -151,7 +154,7 @@ func.func @column_major(%x: !columns) {
 
 !vec = !tile.view<?xf32, strides = [1], align = 16>
 
-// A loop-carried accumulator has the layout of what is added to it.
+// A loop-carried accumulator has the layout of the tiles that are added to it.
 // CHECK-LABEL: func @carried
 func.func @carried(%x: !vec, %n: i64) {
   %zero = arith.constant 0 : i64
@@ -171,7 +174,8 @@ func.func @carried(%x: !vec, %n: i64) {
 
 // -----
 
-// A scalar atomic whose old value is used runs once, on a tile of one element; all threads read the value from shared memory.
+// A scalar atomic whose old value is used runs once, on a tile of one element. All threads read the
+// value from shared memory.
 // CHECK-LABEL: func @next_number
 func.func @next_number(%p: !tile.ptr<i32>, %y: !tile.view<?xi32, strides = [1]>) {
   %zero = arith.constant 0 : i64
@@ -198,7 +202,8 @@ func.func @bad_size() {
 !row = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !wide = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Threads have eight neighbours of bf16, two vectors of f32: lanes of a pair exchange one, so that they store whole sectors together.
+// Threads have eight contiguous elements of bf16, which are two vectors of f32. Pairs of lanes
+// exchange one vector, so that they store whole sectors together.
 // CHECK-DAG: #[[ROW:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [4], [1024]], lane = {{\[}}[8], [16]
 // CHECK-DAG: #[[PAIRED:.+]] = #tgpu.layout<register = {{\[}}[1], [2], [8], [1024]], lane = {{\[}}[4], [16]
 // CHECK-LABEL: func @wider_results

@@ -5,7 +5,7 @@
 !h = !tile.view<?x?xbf16, strides = [?, 1]>
 !i = !tile.view<?x?xi32, strides = [?, 1]>
 
-// Tiles of f32 alone are added by memory.
+// Only tiles of f32 are added by memory atomics.
 // CHECK-LABEL: func.func @tiles
 // LOADS: %[[T:.+]] = tile.load_tile %[[F:.+]][%[[R:.+]], %{{.+}}] shape [0, 64]
 // LOADS: %[[S:.+]] = arith.addf %[[T]], %{{.+}} : tensor<64xf32>
@@ -23,7 +23,7 @@ func.func @tiles(%f: !f, %h: !h, %i: !i, %r: i64, %a: tensor<64xf32>, %b: tensor
   return
 }
 
-// One element, and tiles that begin where vectors do.
+// One element, and tiles that start at a multiple of the vector.
 // CHECK-LABEL: func.func @others
 // CHECK: %[[O:.+]] = tile.alignment_offset
 // CHECK: tile.load_tile %{{.+}} shape [0, 0] : {{.+}} -> f32

@@ -1,19 +1,19 @@
-// Rows of a kernel whose CTAs run program after program.
+// Rows of a kernel whose CTAs run several programs.
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=24000 -canonicalize -cse | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=16000 -canonicalize -cse | FileCheck %s --check-prefix=NONE
 // RUN: ligerdsl-opt %s -tile-keep-residents="shared-bytes=6000 num-ctas=4" -canonicalize -cse | FileCheck %s --check-prefix=CLUSTER
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=24000 2>&1 >/dev/null | FileCheck %s --check-prefix=NEXT-ROW
 // RUN: ligerdsl-opt %s -tile-keep-residents=shared-bytes=5000 2>&1 >/dev/null | FileCheck %s --check-prefix=NOT-ALL
 //
-// What cannot be is a remark.
-// NEXT-ROW: programs.mlir:[[@LINE+117]]:{{.+}} remark: [tile-keep-residents] the next program's row is not read ahead: where it is takes more than
-// NOT-ALL: remark: [tile-keep-residents] row of all programs not kept: with the others it takes 8256 bytes of shared memory in each CTA, and there are 5000
+// Rows that cannot be kept get a remark.
+// NEXT-ROW: programs.mlir:[[@LINE+117]]:{{.+}} remark: [tile-keep-residents] the next program's row is not read ahead: its index depends on more than arithmetic and memory that the kernel does not write; compute it from the program id [next-row-not-ahead]
+// NOT-ALL: remark: [tile-keep-residents] row of all programs: not cached: with the others it needs 8256 bytes of shared memory in each CTA, and there are 5000 [program-row-not-cached]
 
 !x = !tile.view<?x4000xf32, strides = [?, 1], align = 16, dim_div = [1, 4000], stride_div = [4, 1]>
 !labels = !tile.view<?xi32, strides = [1], align = 4, dim_div = [1], stride_div = [1]>
 
-// Eight blocks, eleven slots. A program that does not find its row on its way fills it; whether the next one visits its
-// row is known from its label. The first loop fills the three slots that are free, the second the five that it leaves.
+// Eight blocks, eleven slots. A program fills its row unless it is in flight. The next program's label
+// says if it visits its row. The first loop fills the three free slots, the second the five it empties.
 // CHECK-LABEL: func.func @labelled_rows
 // CHECK: %[[RING:.*]] = tgpu.ring : <11 bulk of <512xf32>>
 // CHECK: scf.while ({{.*}} = %c0_i32, {{.*}} = %c0_i32, {{.*}} = %false)
@@ -49,12 +49,12 @@
 // CHECK-NEXT: scf.yield %[[BASE]], %[[PARITY]], %false
 // CHECK: scf.yield %[[NEXT]], %{{.*}}, %[[LEFT]]#0, %[[LEFT]]#1, %[[LEFT]]#2
 //
-// A row that does not fit whole is left alone.
+// A row that does not fit as a whole is not kept.
 // NONE-LABEL: func.func @labelled_rows
 // NONE-NOT: tgpu.
 // NONE: return
 //
-// Every CTA of a cluster has stages for its part.
+// Every CTA of a cluster has slots for its part.
 // CLUSTER: tgpu.ring : <11 bulk of <128xf32>>
 func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {tile.alias_class = 2},
                          %labels: !labels {tile.alias_class = 3, tile.read_only}, %n: i32) {
@@ -95,7 +95,7 @@ func.func @labelled_rows(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x {
   return
 }
 
-// Which program is next depends on memory that the kernel writes: rows are filled when their turn comes.
+// The next program depends on memory that the kernel writes, so each program fills its own row.
 // CHECK-LABEL: func.func @next_is_written
 // CHECK: scf.while
 // CHECK: tgpu.ring_fill
@@ -141,8 +141,8 @@ func.func @next_is_written(%x: !x {tile.alias_class = 1, tile.read_only}, %y: !x
   return
 }
 
-// Weights that all programs read in the second pass: filled and awaited once, in front of all programs, never again.
-// Blocks of the row are awaited in the first pass.
+// Weights that all programs read in the second pass are filled and awaited once, before all
+// programs. Blocks of the row are awaited in the first pass.
 // CHECK-LABEL: func.func @weighted_rows
 // CHECK: %[[WEIGHTS:.*]] = tgpu.ring : <2 bulk of <512xf32>>
 // CHECK: tgpu.ring_fill %[[WEIGHTS]]{{.*}} count %c2_i32 from %{{.*}} shape [512]
@@ -198,13 +198,13 @@ func.func @weighted_rows(%x: !row {tile.alias_class = 1, tile.read_only}, %y: !r
   return
 }
 
-// Blocks that divide the columns, of rows that are promised to exist, are read as they are; and of weights.
+// Blocks divide the columns and rows are promised to exist, so reads of rows and weights need no limit.
 // CHECK-LABEL: func.func @promised_rows
 // CHECK: scf.while
 // CHECK-NOT: tgpu.ring_read {{.*}} limit
 // CHECK: return
 //
-// Nobody promised that there is such a row.
+// Without the promise the row may not exist.
 // CHECK-LABEL: func.func @rows_that_may_not_exist
 // CHECK: scf.while
 // CHECK: tgpu.ring_read {{.*}} limit
@@ -286,7 +286,7 @@ func.func @rows_that_may_not_exist(%x: !whole {tile.alias_class = 1, tile.read_o
   return
 }
 
-// Some programs promise that there is such a row. It is filled before the first one, so no more of it than there is.
+// Only some programs promise that the row exists, so the fill before the first program has a limit.
 // CHECK-LABEL: func.func @promise_of_some_programs
 // CHECK: tgpu.ring_fill
 // CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : i64

@@ -1,4 +1,4 @@
-// What the author of a resident row is told that the CTAs of a cluster cannot share.
+// Remarks on resident rows that the CTAs of a cluster cannot divide.
 // RUN: ligerdsl-opt %s -tile-keep-residents="shared-bytes=16512 num-ctas=4" -verify-diagnostics
 
 !x = !tile.view<?x64xf32, strides = [?, 1], align = 16, dim_div = [1, 64], stride_div = [4, 1]>
@@ -14,7 +14,7 @@ func.func @small_blocks(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<8xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row not kept: a block of 32 bytes is not divided into parts of 16 bytes by 4 CTAs; use larger blocks or a smaller cluster}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 32 bytes cannot be divided into parts of 16 bytes for 4 CTAs; use larger blocks or a smaller cluster [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 8] {resident = 1 : i64} : !x -> tensor<8xf32>
     %s = arith.addf %acc, %t : tensor<8xf32>
     scf.yield %s : tensor<8xf32>

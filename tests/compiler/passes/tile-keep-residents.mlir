@@ -6,7 +6,7 @@
 !ragged = !tile.view<?x4001xf32, strides = [?, 1], align = 16, dim_div = [1, 1], stride_div = [4, 1]>
 !odd = !tile.view<?x4001xf32, strides = [?, 1]>
 
-// Eight blocks of 2 KB in two slots. Refills follow the loops' order, behind a barrier.
+// Eight blocks of 2 KB in two slots. Refills follow the order of the loops, after a barrier.
 // CHECK-LABEL: func.func @two_passes
 // CHECK-SAME: (%[[X:[a-z0-9]+]]: !tile.view
 // CHECK: %[[RING:.*]] = tgpu.ring : <2 bulk of <512xf32>>
@@ -26,7 +26,7 @@
 // CHECK: %[[BEFORE:.*]] = arith.subi %c5_i32, %[[J]]
 // CHECK: tgpu.ring_fill %[[RING]][%c0_i32] at %[[BEFORE]] count %c1_i32 from %[[X]]
 //
-// Everything fits: no slot is filled twice.
+// Everything fits, so no slot is filled twice.
 // FITS-LABEL: func.func @two_passes
 // FITS: tgpu.ring : <8 bulk of <512xf32>>
 // FITS: tgpu.ring_fill
@@ -59,7 +59,7 @@ func.func @two_passes(%x: !x, %y: !x) {
   return
 }
 
-// All blocks but one, in an order that the kernel computes; the one is a plain load.
+// Every block but one is resident, in an order that the kernel computes. The one is a plain load.
 // CHECK-LABEL: func.func @blocks_left_out
 // CHECK: tgpu.ring_fill
 // CHECK: tile.load_tile
@@ -100,7 +100,8 @@ func.func @blocks_left_out(%x: !x, %y: !x, %home: i32) {
   return
 }
 
-// Both passes in one order, a row that is not made of whole groups of 16 bytes: the loads stay.
+// Both passes have the same order, or the row does not consist of whole groups of 16 bytes: the
+// loads stay.
 // CHECK-LABEL: func.func @stays
 // CHECK-NOT: tgpu.
 func.func @stays(%x: !x, %u: !odd, %y: !x) {
@@ -131,7 +132,7 @@ func.func @stays(%x: !x, %u: !odd, %y: !x) {
   return
 }
 
-// Slots would be set up anew in every turn.
+// Slots would be set up in every iteration, so the loads stay.
 // CHECK-LABEL: func.func @inside_a_loop
 // CHECK-NOT: tgpu.
 func.func @inside_a_loop(%x: !x, %y: !x, %rows: i64) {
@@ -160,7 +161,8 @@ func.func @inside_a_loop(%x: !x, %y: !x, %rows: i64) {
   return
 }
 
-// Something before the second pass may write the row: copies would overtake it. What is known to be elsewhere does not.
+// A store before the second pass may write the row, and copies would overtake it. A store to other
+// memory may not.
 // CHECK-LABEL: func.func @written_before
 // CHECK: tile.store_tile
 // CHECK-NOT: tgpu.ring_fill
@@ -207,7 +209,7 @@ func.func @others_written_before(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
   return
 }
 
-// Rows that end inside of a group of 16 bytes: fills make it whole, loads take it whole.
+// Rows that end inside of a group of 16 bytes: fills and loads access the whole group.
 // CHECK-LABEL: func.func @ends_inside_a_group
 // CHECK: tgpu.ring_fill
 // CHECK: %[[UP:.*]] = arith.addi %{{.*}}, %c3_i32
@@ -237,7 +239,7 @@ func.func @ends_inside_a_group(%x: !ragged, %y: !ragged) {
   return
 }
 
-// The alignment offset of the row says where its first group begins.
+// The alignment offset of the row gives the start of its first group.
 // CHECK-LABEL: func.func @begins_anywhere
 // CHECK: %[[ROW:.*]] = arith.extsi
 // CHECK: %[[OFFSET:.*]] = tile.alignment_offset %{{.*}}[%[[ROW]]]
@@ -273,7 +275,7 @@ func.func @begins_anywhere(%x: !odd, %y: !odd) {
   return
 }
 
-// Another row's alignment offset says nothing.
+// The alignment offset of another row does not apply.
 // CHECK-LABEL: func.func @offset_of_another_row
 // CHECK-NOT: tgpu.
 func.func @offset_of_another_row(%x: !odd, %y: !odd) {

@@ -1,4 +1,5 @@
-// Staged tiles on a cluster: the layouts decide what a CTA copies and reads, and its memory holds no more.
+// Staged tiles on a cluster: the layouts determine what a CTA copies and reads, and its memory
+// holds only that.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32848" | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32767" | FileCheck %s --check-prefix=SINGLE
@@ -12,7 +13,7 @@
 // CHECK: tgpu.ring_fill %[[RING]]{{.+}} shape [1, 8192] {layouts = [#[[LAYOUT]]]}
 // CHECK: tgpu.ring_read %[[RING]]{{.+}} -> tensor<1x8192xf32, #[[LAYOUT]]>
 //
-// Room for one iteration only: what is wanted next waits in the cache.
+// There is room for one iteration only: the next tile is prefetched to L2.
 // SINGLE-LABEL: func.func @row
 // SINGLE-NOT: stage
 // SINGLE: tile.prefetch_tile
@@ -28,10 +29,11 @@ func.func @row(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i6
   return
 }
 
-// Several rows: CTAs take whole ones where a reduction goes along them. The reduction needs room as well: 80 bytes.
+// Several rows: CTAs take whole rows if a reduction goes along them. The reduction needs room as
+// well: 80 bytes.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=32847" 2>&1 | FileCheck %s --check-prefix=EXCHANGE
-// EXCHANGE: two iterations take 65536 bytes of shared memory or more, and 65534 are left
+// EXCHANGE: two iterations take 65536 bytes of shared memory or more, and 65534 are left [load-not-staged]
 // EXCHANGE-LABEL: func.func @rows
 // EXCHANGE-NOT: stage
 // EXCHANGE: tile.prefetch_tile
@@ -58,7 +60,7 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
   return
 }
 
-// What is the same in every iteration has a place of its own if there is room, and is copied once.
+// A tile that is equal in every iteration has its own memory if there is room, and is copied once.
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=2 num-ctas=2" \
 // RUN:   -tile-prefetch-loads="num-warps=2 num-ctas=2 shared-bytes=49152" | FileCheck %s --check-prefix=STATIONARY
 // STATIONARY-LABEL: func.func @weighted
@@ -72,7 +74,7 @@ func.func @rows(%x: !x {tile.read_only}, %sums: !x, %lo: i64, %hi: i64, %step: i
 // STATIONARY-NOT: ring_fill %[[WEIGHT]]
 // STATIONARY: return
 //
-// No room, or something in the loop may write it: it is loaded each time.
+// There is no room, or the loop may write the tile: it is loaded in every iteration.
 // CHECK-LABEL: func.func @weighted
 // CHECK: scf.for
 // CHECK: tile.load_tile

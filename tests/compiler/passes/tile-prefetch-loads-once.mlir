@@ -1,4 +1,4 @@
-// First factors that all turns of a loop share.
+// Operands A that all iterations of a loop share.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -canonicalize -cse | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=24000" -canonicalize -cse \
 // RUN:   | FileCheck %s --check-prefix=FEW
@@ -6,7 +6,8 @@
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Copied once, to a ring of its own, together with the first turn's copies; read there by the tensor cores.
+// The operand is copied once to its own ring, together with the first iteration's copies, and the
+// tensor cores read it there.
 // CHECK-LABEL: func.func @shared
 // CHECK: %[[RING:.+]] = tgpu.ring : <2 async of <64x64xbf16, swizzle = 128>>
 // CHECK: %[[ONCE:.+]] = tgpu.ring : <1 async of <64x64xbf16, swizzle = 128>>
@@ -18,7 +19,7 @@
 // CHECK: %[[FACTOR:.+]] = tgpu.ring_read %[[ONCE]][%c0_i32] part 0
 // CHECK: tgpu.wgmma %{{.+}} rows %[[FACTOR]] ring %[[RING]]
 // CHECK-NOT: tile.load_tile
-// Two turns and the shared one do not fit: it is loaded in every turn.
+// Two iterations and the shared operand do not fit, so it is loaded in every iteration.
 // FEW-LABEL: func.func @shared
 // FEW: scf.for
 // FEW: tile.load_tile

@@ -1,4 +1,5 @@
-// Loops of products behind each other, each with a ring of all its stages in one ring's memory, and the sums in registers in between.
+// Consecutive matmul loops. Each has a ring of all its stages in the same memory, and the
+// accumulator stays in registers in between.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=100000 exchange-bytes=16384" \
 // RUN:   -tgpu-lower-conversions -tgpu-allocate-shared=shared-bytes=100000 -tgpu-insert-barriers -canonicalize | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=100000 exchange-bytes=16384" \
@@ -43,7 +44,8 @@ func.func @straight(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {ti
   return
 }
 
-// Tile after tile. A ring whose copies go on to the next tile is never empty, and would leave the second loop's no room.
+// A persistent loop over tiles. A ring that already loads the next tile is never empty, and would
+// leave no room for the second loop's ring.
 // CHECK-LABEL: func.func @tile_after_tile
 // CHECK-SAME: tgpu.shared_bytes = 65600
 // CHECK: %[[ONE:.+]] = tgpu.ring {offsets = array<i64: 0, 32768, 65536>} : <4 tensor of
@@ -53,8 +55,8 @@ func.func @straight(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {ti
 // CHECK: tgpu.ring_fill %[[TWO]]
 // CHECK: tgpu.ring_release %[[TWO]] {tgpu.emptied}
 // CHECK: return
-// REMARK: loads are not issued ahead from one iteration of the loop around it to the next: shared memory does not hold them beside those of a loop behind it
-// REMARK: loads are not issued ahead from one iteration of the loop around it to the next: shared memory does not hold them beside what stands between
+// REMARK: loads are not issued ahead from one iteration of the loop around it to the next: shared memory does not hold them and those of a later loop; use smaller tiles or fewer stages [not-ahead-across-outer-loop]
+// REMARK: loads are not issued ahead from one iteration of the loop around it to the next: shared memory does not hold them and the buffers of the outer loop's body; use smaller tiles or fewer stages [not-ahead-across-outer-loop]
 func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {tile.read_only}, %w: !x {tile.read_only}, %c: !c, %n: i64, %tiles: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64

@@ -1,4 +1,4 @@
-// Factors that come whole, by tensor copies.
+// Operands that TMA copies load as whole tiles.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=100000" -tgpu-split-dots \
 // RUN:   -canonicalize -cse | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=100000" -o /dev/null 2>&1 \
@@ -7,15 +7,16 @@
 // RUN:   -o /dev/null 2>&1 | FileCheck %s --check-prefix=OTHER
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=67552" -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=ROOM
-// OTHER: no tensor copies: the architecture has no wgmma
-// ROOM: no tensor copies: shared memory does not hold their memory barriers beside the tiles
+// OTHER: tensor_copies = true: not done: the architecture has no wgmma [no-tensor-copies]
+// ROOM: tensor_copies = true: not done: shared memory does not hold their mbarriers and the tiles; use smaller tiles or fewer stages [no-tensor-copies]
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !heads = !tile.view<?x?x8x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// A turn waits for its slot, starts its product, waits for the one before and for all threads, then one thread fills the slot that the one
-// before has read, if there is such a turn. Behind the loop nothing is under way, and all threads have met: the memory is free.
+// An iteration waits for its slot, starts its wgmma, and waits for the previous one and for all
+// threads. Then one thread refills the slot that the previous wgmma has read, if an iteration needs
+// it. After the loop no copy is in flight and all threads have synchronised, so the memory is free.
 // CHECK-LABEL: func.func @overlapping
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of <64x64xbf16, swizzle = 128>, <64x64xbf16, swizzle = 128>>
 // CHECK: %[[ANY:.+]] = arith.cmpi sgt, %[[N:.+]], %c0_i64
@@ -56,7 +57,8 @@ func.func @overlapping(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c,
   return
 }
 
-// Tile after tile: slot and parity go on from one to the next; of the last tile nothing is asked for beyond its turns.
+// A persistent loop: slot and parity continue from one tile to the next. The last tile loads
+// nothing beyond its iterations.
 // CHECK-LABEL: func.func @tile_after_tile
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
 // CHECK-COUNT-3: tgpu.ring_fill %[[RING]]
@@ -93,11 +95,11 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
   return
 }
 
-// What is in the way: too few stages, no stages, a factor that is scaled in registers, stores that may reach a factor, a loop around that
-// does not count.
+// Obstacles: too few stages, no stages, an operand that is scaled in registers, stores that may
+// write an operand, an outer loop without a counter.
 // CHECK-LABEL: func.func @two_stages
 // CHECK: tgpu.ring : <2 async of
-// REMARK: num_stages = 2: no tensor copies: they take three stages or more
+// REMARK: num_stages = 2: tensor_copies = true: not done: they need three stages or more [no-tensor-copies]
 func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -111,7 +113,7 @@ func.func @two_stages(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: num_stages = 1: no tensor copies: they take two stages or more
+// REMARK: num_stages = 1: tensor_copies = true: not done: they need two stages or more [no-tensor-copies]
 func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -124,8 +126,9 @@ func.func @one_stage(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// Sums that the loop reads: a turn waits for its slot and, at the release, for those that have read the slot before, which it fills, and waits
-// for its product where the sums are read.
+// The loop reads the accumulator: an iteration waits for its slot, and at the release for the
+// readers of the previous slot, which it refills. It waits for its wgmma before the accumulator is
+// read.
 // CHECK-LABEL: func.func @scaled
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
 // CHECK: scf.for
@@ -150,7 +153,7 @@ func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// A tile of one head: other dimensions of the view have one place each.
+// A tile of one head: the other dimensions of the view have size one in the box.
 // CHECK-LABEL: func.func @squeezed
 // CHECK: tgpu.ring : <2 tensor of <64x64xbf16, swizzle = 128>>
 // CHECK: tgpu.ring_fill {{.+}} shape [0, 64, 0, 64]
@@ -169,7 +172,7 @@ func.func @squeezed(%x: !x {tile.read_only}, %y: !heads {tile.read_only}, %c: !c
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: no tensor copies: not all of the loop's products are wgmma's, of a second factor in shared memory
+// REMARK: tensor_copies = true: not done: wgmma cannot compute all dots of the loop from a B in shared memory [no-tensor-copies]
 func.func @computed(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -185,7 +188,7 @@ func.func @computed(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// REMARK: no tensor copies: what is at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias)
+// REMARK: tensor_copies = true: not done: the op at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias) [no-tensor-copies]
 func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -199,8 +202,8 @@ func.func @written(%x: !x, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   tile.store_tile %sums, %c[%c0, %c0] shape [64, 64] : tensor<64x64xf32>, !c
   return
 }
-// A loop whose turns do not go on from tile to tile: its first copies wait for the tile before, the ring's place goes on, through the branch
-// as well.
+// The pipeline of this loop ends with each tile: the first copies wait for the previous tile. The
+// position in the ring continues, also through the branch.
 // CHECK-LABEL: func.func @bounds
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of
 // CHECK: scf.for %{{.+}} iter_args(%[[SLOT:.+]] = %c0_i32, %[[PARITY:.+]] = %c0_i32)
@@ -252,7 +255,7 @@ func.func @branch(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   }
   return
 }
-// REMARK: no tensor copies: the loop stands in one that does not count
+// REMARK: tensor_copies = true: not done: a loop around it is not a counted loop [no-tensor-copies]
 func.func @uncounted(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -275,7 +278,8 @@ func.func @uncounted(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %
   return
 }
 
-// Slices along one dimension but the last, of views of up to three: others come by 16 bytes.
+// Slices along one dimension but the last, of views with up to three dimensions. Other slices use
+// cp.async.
 !three = !tile.view<?x?x64xbf16, strides = [?, ?, 1], align = 16, stride_div = [8, 8, 1]>
 !four = !tile.view<?x?x?x64xbf16, strides = [?, ?, ?, 1], align = 16, stride_div = [8, 8, 8, 1]>
 // CHECK-LABEL: func.func @slices
@@ -298,7 +302,7 @@ func.func @slices(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, 
 }
 // CHECK-LABEL: func.func @slices_of_four_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: no tensor copies: tensor copies are of slices of views of three dimensions at most
+// REMARK: tensor_copies = true: not done: a sliced view must have at most three dimensions [no-tensor-copies]
 func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -315,7 +319,7 @@ func.func @slices_of_four_dimensions(%x: !x {tile.read_only}, %y: !four {tile.re
 }
 // CHECK-LABEL: func.func @slices_along_two_dimensions
 // CHECK: tgpu.ring : <4 async of
-// REMARK: no tensor copies: tensor copies are of slices along one dimension, any but the last
+// REMARK: tensor_copies = true: not done: a slice must be along one dimension, other than the last [no-tensor-copies]
 func.func @slices_along_two_dimensions(%x: !x {tile.read_only}, %y: !three {tile.read_only}, %c: !c, %n: i64, %m: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -332,7 +336,7 @@ func.func @slices_along_two_dimensions(%x: !x {tile.read_only}, %y: !three {tile
   return
 }
 
-// f32 is rounded to tf32 where it is copied, and goes to wgmma as it lies there.
+// TMA copies round f32 to tf32, and wgmma reads the copied operands.
 // CHECK-LABEL: func.func @tf32
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 tensor of <64x32xf32, swizzle = 128>, <64x32xf32, swizzle = 128>>
 // CHECK: tgpu.wgmma %{{.+}} ring %[[RING]][%{{.+}}] {part_a = 0 : i32, part_b = 1 : i32, permuted_b}
@@ -352,9 +356,10 @@ func.func @tf32(%x: !c {tile.read_only}, %y: !c {tile.read_only}, %c: !c, %n: i6
   return
 }
 
-// Where there is none of them, the product goes the other way: here another product of the loop is IEEE f32's.
-// REMARK: remark: [tile-prefetch-loads] num_stages = 4: no tensor copies: not all of the loop's products are wgmma's
-// REMARK: remark: [tile-prefetch-loads] num_stages = 4: the product is made by mma.sync, not by wgmma: only tensor copies round its f32 factors to tf32 on their way to shared memory
+// If one dot of the loop multiplies in IEEE f32, TMA copies are not used, and the other dot uses
+// mma.sync.
+// REMARK: remark: [tile-prefetch-loads] num_stages = 4: tensor_copies = true: not done: wgmma cannot compute all dots of the loop from a B in shared memory [no-tensor-copies]
+// REMARK: remark: [tile-prefetch-loads] wgmma: not used: only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = true [wgmma-not-used]
 // CHECK-LABEL: func.func @both_precisions
 // CHECK: tgpu.ring : <{{.}} async of
 // CHECK-NOT: tgpu.wgmma

@@ -1,20 +1,22 @@
-// Products that wgmma makes of a ring's slots.
+// Dots that wgmma computes from the slots of a ring.
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -tgpu-split-dots \
 // RUN:   -canonicalize -cse | FileCheck %s
 // RUN: ligerdsl-opt %s -tile-assign-layouts="num-warps=4 arch=sm_90" -tile-prefetch-loads="num-warps=4 shared-bytes=70000 arch=sm_90" \
 // RUN:   | FileCheck %s --check-prefix=OTHER
-// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=2 -o /dev/null 2>&1 | FileCheck %s --check-prefix=WARPS
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=2 -tile-prefetch-loads="num-warps=2 shared-bytes=70000" -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=WARPS
 // RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -o /dev/null 2>&1 \
 // RUN:   | FileCheck %s --check-prefix=REMARK
-// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -o /dev/null 2>&1 | FileCheck %s --check-prefix=FP8
+// RUN: ligerdsl-opt %s -tile-assign-layouts=num-warps=4 -tile-prefetch-loads="num-warps=4 shared-bytes=70000" -o /dev/null 2>&1 \
+// RUN:   | FileCheck %s --check-prefix=FP8
 // OTHER-NOT: wgmma
-// WARPS: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: m is 64 and n 64, for 2 warps; it takes a multiple of four warps
+// WARPS: remark: [tile-prefetch-loads] wgmma: not used: m = 64 and n = 64 with 2 warps; it needs a multiple of 4 warps, m a multiple of 16 per warp, n of at most 256 and at most 192 accumulator elements per thread [wgmma-not-used]
 
 !x = !tile.view<?x?xbf16, strides = [?, 1], align = 16, stride_div = [8, 1]>
 !c = !tile.view<?x?xf32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// Sums that nothing looks at in the loop: a turn starts its product, waits for the one before, then for the next turn's copies, and
-// fills the slot that the one before has read.
+// The loop does not read the accumulator. An iteration starts its wgmma, waits for the previous one,
+// then for the next iteration's copies. It then refills the slot that the previous wgmma has read.
 // CHECK-LABEL: func.func @overlapping
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x64xbf16, swizzle = 128>, <64x64xbf16, swizzle = 128>>
 // CHECK-COUNT-3: tgpu.ring_fill %[[RING]]
@@ -42,9 +44,10 @@ func.func @overlapping(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c,
   return
 }
 
-// Tile after tile in one CTA: the ring is outside, a turn fills a slot for the turn three later. Turns that fill their own tile's slots
-// come first; in the last three it is the next tile's turn, or that of one behind it. Where a tile's turns are over, the next one's row is
-// computed.
+// A persistent loop in one CTA: the ring is outside, and an iteration fills a slot for the third
+// iteration after it. Iterations that fill slots of their own tile come first. The last three fill
+// slots of the next tile, or of a later one. After the last iteration of a tile, the next tile's
+// row is computed.
 // CHECK-LABEL: func.func @tile_after_tile
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
 // CHECK: tgpu.ring_fill %[[RING]][%c0_i32]
@@ -91,14 +94,14 @@ func.func @tile_after_tile(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c:
   return
 }
 
-// What a tile writes may be what the next one reads; a place that is read from memory which the tile writes.
+// The next tile may read what a tile writes, or its index is read from memory that the tile writes.
 // CHECK-LABEL: func.func @tile_by_tile
 // CHECK: scf.for
 // CHECK: tgpu.ring :
 // CHECK: tgpu.ring_await %{{.+}} pending 0
 // CHECK: tile.store_tile
-// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: what is at {{.*}} may write what they read
-// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+// REMARK: num_stages = 4: loads are not issued ahead from one iteration of the loop around it to the next: the op at {{.*}} may write what they read; promise that the arguments do not overlap (no_alias) [not-ahead-across-outer-loop]
+// REMARK: the next: their indices depend on more than the counters of both loops and values from outside [not-ahead-across-outer-loop]
 func.func @tile_by_tile(%x: !x, %c: !c, %n: i64) {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -129,9 +132,10 @@ func.func @places(%x: !x {tile.read_only}, %at: !tile.view<?xi64, strides = [1]>
   return
 }
 
-// Pointers have no ends, so what they say of a tile that there is not cannot be read; a divisor from memory may be 0 there.
-// REMARK: the next: their places depend on more than the counters of both loops and values from outside
-// REMARK: the next: their places depend on more than the counters of both loops and values from outside
+// Pointers have no bounds, so a tile that does not exist cannot be read through them. There, a
+// divisor from memory may be 0.
+// REMARK: the next: their indices depend on more than the counters of both loops and values from outside [not-ahead-across-outer-loop]
+// REMARK: the next: their indices depend on more than the counters of both loops and values from outside [not-ahead-across-outer-loop]
 // CHECK-LABEL: func.func @pointer
 // CHECK: scf.for
 // CHECK: tgpu.ring :
@@ -191,7 +195,8 @@ func.func @triangle(%x: !x {tile.read_only}, %c: !c, %n: i64) {
   return
 }
 
-// Stretches of rows that memory tells of, of which some have no turns: copies go on to the next one that has any, of its own slice.
+// Segments of rows with bounds from memory, some without iterations: copies continue with the next
+// segment that has any, with its own slice.
 // CHECK-LABEL: func.func @stretches
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of
 // CHECK: scf.while
@@ -230,7 +235,7 @@ func.func @stretches(%x: !x {tile.read_only}, %ends: !tile.view<?xi64, strides =
   return
 }
 
-// Sums that are scaled, a factor in registers: the product is waited for where it stands.
+// The accumulator is scaled and operand A is in registers, so the wgmma is awaited where it starts.
 // CHECK-LABEL: func.func @scaled
 // CHECK: scf.for
 // CHECK: tgpu.ring_await %[[RING:.+]] pending 2 {for_wgmma}
@@ -254,8 +259,9 @@ func.func @scaled(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %c: !c, %n: 
   return
 }
 
-// Products start where they stand and are waited for where their sums are read: the second one is under way beside what becomes of the
-// first, until the next turn's rows are made.
+// Each wgmma starts where it is in the program and is awaited where its result is read. The second
+// is in flight while the result of the first is processed, until the next iteration's rows are
+// computed.
 // CHECK-LABEL: func.func @ahead
 // CHECK: scf.for {{.+}} iter_args(%[[SUMS:.+]] = %{{.+}}, %{{.+}} = %{{.+}}, %[[SLOT:.+]] = %c0_i32)
 // CHECK: %[[FIRST:.+]] = tgpu.wgmma %{{.+}} rows %{{.+}} ring %[[RING:.+]][%[[SLOT]]]
@@ -286,7 +292,7 @@ func.func @ahead(%x: !x {tile.read_only}, %y: !x {tile.read_only}, %z: !x {tile.
 
 !e = !tile.view<?x?xi8, strides = [?, 1], align = 16, stride_div = [16, 1]>
 
-// fp8 with k along the rows of both factors. Its codes are whole numbers, and a pad of code 0 is the 0 that copies pad with.
+// fp8 operands, both contiguous along k. A pad of code 0 is the 0 that copies pad with.
 // CHECK-LABEL: func.func @eight_bits
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x128xi8, swizzle = 128>, <64x128xi8, swizzle = 128>>
 // CHECK: tgpu.wgmma %{{.+}} ring %[[RING]][%{{.+}}] {format_a = f8E4M3FN, format_b = f8E5M2, part_a = 0 : i32, part_b = 1 : i32, permuted_b}
@@ -305,8 +311,8 @@ func.func @eight_bits(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !c, 
   return
 }
 
-// The second factor's columns lie along k: it becomes f16 where it is multiplied.
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its fp8 factors are not both tiles that a pipelined loop loads with k
+// Operand B is not contiguous along k, so it is converted to f16 before the multiplication.
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: its fp8 operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted; they are converted to f16 [wgmma-not-used]
 // CHECK-LABEL: func.func @eight_bits_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} {format_a = f8E4M3FN, format_b = f8E4M3FN}
@@ -327,7 +333,7 @@ func.func @eight_bits_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_only
 
 !w = !tile.view<?x?xi32, strides = [?, 1], align = 16, stride_div = [4, 1]>
 
-// i8, which has no formats, and sums of i32.
+// i8 operands with an i32 accumulator.
 // CHECK-LABEL: func.func @whole_numbers
 // CHECK: %[[RING:.+]] = tgpu.ring : <4 async of <64x128xi8, swizzle = 128>, <64x128xi8, swizzle = 128>>
 // CHECK: %[[SUMS:.+]]:2 = scf.for
@@ -349,11 +355,12 @@ func.func @whole_numbers(%x: !e {tile.read_only}, %y: !e {tile.read_only}, %c: !
   return
 }
 
-// The first factor's rows lie across k; and a number of columns that wgmma does not know.
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: its i8 factors are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: [m, k], and [n, k] that is permuted{{$}}
-// FP8: remark: [tile-assign-layouts] an i8 factor is read byte by byte: its neighbours along k are none in memory
+// Operand A is not contiguous along k, or wgmma does not support the number of columns.
+// FP8: remark: [tile-assign-layouts] an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows [i8-read-by-bytes]
 // FP8-NOT: byte by byte
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: n is 40, and of i8 it takes more than 32 columns by 16
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: its i8 operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple of 32 bytes: A as [m, k], B as [n, k], permuted [wgmma-not-used]
+// FP8-NOT: byte by byte
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: n = 40; i8 needs a multiple of 16 above 32 [wgmma-not-used]
 // CHECK-LABEL: func.func @whole_numbers_by_columns
 // CHECK-NOT: tgpu.wgmma
 // CHECK: tile.dot {{.*}} : tensor<64x32xi8, {{.*}} -> tensor<64x64xi32
@@ -380,8 +387,8 @@ func.func @whole_numbers_by_columns(%x: !e {tile.read_only}, %y: !e {tile.read_o
   return
 }
 
-// No copies but tensor copies round f32 to tf32.
-// FP8: remark: [tile-assign-layouts] the product is made by mma.sync, not by wgmma: it rounds no f32 to tf32, nor do the loop's copies to shared memory; ask for tensor copies, which do
+// Only TMA copies round f32 to tf32.
+// FP8: remark: [tile-prefetch-loads] wgmma: not used: neither wgmma nor the loop's copies to shared memory round f32 to tf32; use tensor_copies = true, which does [wgmma-not-used]
 // CHECK-LABEL: func.func @tf32
 // CHECK: tgpu.ring : <4 async of <64x32xf32, swizzle = 128>, <64x32xf32, swizzle = 128>>
 // CHECK-NOT: tgpu.wgmma

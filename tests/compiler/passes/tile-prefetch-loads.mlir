@@ -29,7 +29,7 @@ func.func @rows(%x: !x {tile.alias_class = 1 : i64}, %y: !x {tile.alias_class = 
   return
 }
 
-// In place: the same rows are written, but a row of the next iteration is another one.
+// In place: the same view is written, but the next iteration reads another row.
 // CHECK-LABEL: func.func @in_place
 // CHECK: tile.load_tile
 // CHECK: scf.for
@@ -56,7 +56,7 @@ func.func @unknown(%x: !x, %y: !x, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// In place as well, but the load reads what this turn has stored.
+// In place as well, but the load reads what this iteration has stored.
 // CHECK-LABEL: func.func @in_place_stored_first
 // CHECK-NOT: tile.load_tile
 // CHECK: scf.for
@@ -71,7 +71,7 @@ func.func @in_place_stored_first(%x: !x {tile.alias_class = 1 : i64}, %y: !x {ti
   return
 }
 
-// The row is found by the loop itself.
+// The loop computes the row itself.
 // CHECK-LABEL: func.func @carried_index
 // CHECK-NOT: tile.load_tile
 // CHECK: scf.for
@@ -85,7 +85,7 @@ func.func @carried_index(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   return %r : i64
 }
 
-// Equal partitions of one memory, but the row stored is another one than the row loaded.
+// Equal partitions of one memory, but the stored row differs from the loaded row.
 // CHECK-LABEL: func.func @in_place_shifted
 // CHECK-NOT: tile.load_tile
 // CHECK: scf.for
@@ -99,7 +99,8 @@ func.func @in_place_shifted(%x: !x {tile.alias_class = 1 : i64}, %lo: i64, %hi: 
   return
 }
 
-// Two iterations ahead: 256 bytes in every thread. A third load would take more than its share of the registers.
+// Two iterations ahead take 256 bytes per thread. A third load would exceed its share of the
+// registers.
 // CHECK-LABEL: func.func @deep
 // CHECK-COUNT-2: tile.load_tile
 // CHECK: scf.for {{.*}} iter_args(%[[T:.*]] = %{{.*}}, %[[U:.*]] = %{{.*}})
@@ -115,7 +116,7 @@ func.func @deep(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// Not even one more tile fits: the next one waits in the cache.
+// Not even one more tile fits, so the next one is prefetched to L2.
 // CHECK-LABEL: func.func @wide
 // CHECK: scf.for %[[I:.+]] = {{.*}} iter_args
 // CHECK: %[[NEXT:.+]] = arith.addi %[[I]]
@@ -132,7 +133,7 @@ func.func @wide(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) -> tens
   return %sum : tensor<8192xf32>
 }
 
-// Who adds atomically may announce something to other programs: its loads stay where they are.
+// An atomic may signal something to other programs, so the loads are not moved.
 // CHECK-LABEL: func.func @atomic
 // CHECK-NOT: tile.load_tile
 // CHECK: scf.for
@@ -147,7 +148,7 @@ func.func @atomic(%x: !x {tile.read_only}, %p: !tile.ptr<i32>, %lo: i64, %hi: i6
   return
 }
 
-// Loops that ask for nothing follow the option.
+// Loops without a number of stages use the pass option.
 // ALL-LABEL: func.func @plain
 // ALL-COUNT-2: tile.load_tile
 // ALL: scf.for
@@ -163,8 +164,9 @@ func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
   return
 }
 
-// With shared memory for two iterations the tile is staged: copied there an iteration ahead, into the slot that this
-// iteration does not read. What is no vector of its thread's, here a number per row, is carried.
+// Shared memory holds two iterations, so the tile is staged: copied an iteration ahead into the
+// slot that this iteration does not read. A tile without a vector per thread, here one number per
+// row, is carried.
 // STAGED-LABEL: func.func @staged
 // STAGED: %[[RING:.+]] = tgpu.ring : <2 async_own of <1x8192xf32>>
 // STAGED: %[[NUMBER:.+]] = tile.load_tile %{{.+}} shape [1]
@@ -178,7 +180,7 @@ func.func @plain(%x: !x {tile.read_only}, %lo: i64, %hi: i64, %step: i64) {
 // STAGED: scf.yield %{{.+}}, %[[NEXT]], %{{.+}}
 // STAGED: tgpu.ring_await %[[RING]] pending 0
 //
-// Room for one iteration only: what is wanted next waits in the cache.
+// There is room for one iteration only: the next tile is prefetched to L2.
 // SINGLE-LABEL: func.func @staged
 // SINGLE-NOT: stage
 // SINGLE: tile.prefetch_tile
@@ -196,7 +198,7 @@ func.func @staged(%x: !aligned {tile.read_only}, %r: !numbers {tile.read_only}, 
   return
 }
 
-// The copies do not stand in the way of this iteration's reads: they are started in front of its first reduction.
+// The copies must not delay this iteration's reads, so they start before its first reduction.
 // STAGED-LABEL: func.func @reduced
 // STAGED: scf.for
 // STAGED: tgpu.ring_read
@@ -218,7 +220,7 @@ func.func @reduced(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   return
 }
 
-// Where what the loop carries takes half of the registers they are started at the top.
+// The loop carries values in half of the registers, so the copies start at the top.
 // STAGED-LABEL: func.func @crowded
 // STAGED: scf.for
 // STAGED: tgpu.ring_fill
@@ -240,7 +242,8 @@ func.func @crowded(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64
   return
 }
 
-// Four stages were asked for, there is room for three: two iterations are under way while the third is at work.
+// Four stages are asked for and three fit: two iterations are in flight while the third is
+// computed.
 // DEEP-LABEL: func.func @deeper
 // DEEP-DAG: %[[ZERO:.+]] = arith.constant 0 : i32
 // DEEP-DAG: %[[RING:.+]] = tgpu.ring : <3 async_own of <1x8192xf32>>
@@ -272,7 +275,7 @@ func.func @deeper(%x: !aligned {tile.read_only}, %lo: i64, %hi: i64, %step: i64)
 
 !codes = !tile.view<?x?xi8, strides = [?, 1]>
 
-// Once the tile has become wider, what this iteration carried makes room for the next.
+// Once the tile is widened, the registers of the carried narrow tile hold the next one.
 // CHECK-LABEL: func.func @fp8
 // CHECK: scf.for {{.*}} iter_args(%[[CARRIED:[a-z0-9]+]] =
 // CHECK: tile.fp8_decode %[[CARRIED]] as f8E4M3FN

@@ -1,4 +1,4 @@
-// Reads whose place is known to memory alone: neither an eviction policy nor a prefetch.
+// Reads whose index comes from memory get neither an eviction policy nor a prefetch.
 // RUN: ligerdsl-opt %s -tile-set-eviction-policy -verify-diagnostics
 
 !rows = !tile.view<?x1024xf32, strides = [?, 1]>
@@ -9,7 +9,7 @@ func.func @picked(%x: !rows, %y: !rows, %i: !indices) {
   %p = tile.program_id 0 : i32
   %row = arith.extsi %p : i32 to i64
   %picked = tile.load_tile %i[%row] shape [0] : !indices -> i64
-  // expected-remark @below {{[tile-set-eviction-policy] no eviction policy for the second-level cache: its place is read from memory}}
+  // expected-remark @below {{[tile-set-eviction-policy] no eviction policy for L2: its index comes from memory [no-eviction-policy]}}
   %a = tile.load_tile %x[%picked, %c0] shape [1, 1024] : !rows -> tensor<1x1024xf32>
   tile.store_tile %a, %y[%row, %c0] shape [1, 1024] : tensor<1x1024xf32>, !rows
   return

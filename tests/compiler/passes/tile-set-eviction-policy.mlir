@@ -4,7 +4,7 @@
 !vec = !tile.view<1024xf32, strides = [1]>
 !stats = !tile.view<?xf32, strides = [1]>
 
-// The program's rows leave last; a weight that all programs read and a statistic do not.
+// The program's rows are evicted last. A weight that all programs read and a statistic are not.
 // CHECK-LABEL: func @a_row_for_each_program
 // CHECK: tile.load_tile %arg0[{{.*}}] shape [1, 1024] {evict = 3 : i32}
 // CHECK: tile.load_tile %arg1[{{.*}}] shape [1024] :
@@ -33,7 +33,7 @@ func.func @quotients(%x: !rows, %y: !rows, %n: i64) {
   return
 }
 
-// What only reads, what an index in memory picks, and what has the author's hint.
+// No policy: views that are only read, an index from memory, and loads with the author's hint.
 // CHECK-LABEL: func @others
 // CHECK-NOT: evict = 3
 // CHECK: tile.load_tile %arg0{{.*}} {evict = 1 : i32}

@@ -2,7 +2,8 @@
 
 !x = !tile.view<?xf32, strides = [1]>
 
-// Two turns of four copies, and two iterations that are left over; nothing is unrolled further.
+// Two unrolled iterations of four copies, and two remaining iterations. Nothing is unrolled
+// further.
 // CHECK-LABEL: func.func @constant_bounds
 // CHECK: %[[FOUR:.+]] = scf.for %[[I:.+]] = %c0_i64 to %c8_i64 step %c4_i64 iter_args(%[[A:.+]] = %{{.+}})
 // CHECK: tile.load_tile %{{.+}}[%[[I]]]
@@ -32,7 +33,7 @@ func.func @constant_bounds(%x: !x) -> f32 {
 
 // -----
 
-// The number of iterations is found when the kernel runs. Turns only if a whole one fits.
+// The number of iterations is known at run time. The unrolled loop runs only if all its copies fit.
 // CHECK-LABEL: func.func @open_bounds(
 // CHECK-SAME: %[[LO:.+]]: i32, %[[HI:.+]]: i32
 // CHECK-DAG: %[[SPAN:.+]] = arith.subi %[[HI]], %[[LO]]
@@ -53,7 +54,7 @@ func.func @open_bounds(%lo: i32, %hi: i32) {
 
 // -----
 
-// An open step may be so long that several of them wrap around.
+// An unknown step may be so large that several steps overflow.
 // CHECK-LABEL: func.func @open_step(
 // CHECK-SAME: %[[LO:.+]]: i32, %[[HI:.+]]: i32, %[[STEP:.+]]: i32
 // CHECK: arith.cmpi ule, %[[STEP]], %c1073741823_i32
@@ -66,7 +67,7 @@ func.func @open_step(%lo: i32, %hi: i32, %step: i32) {
 
 // -----
 
-// Nothing is left over, and that is known.
+// The number of iterations is known to be divisible, so there is no remainder.
 // CHECK-LABEL: func.func @divisible
 // CHECK: scf.for
 // CHECK: step %c4_i32
@@ -85,7 +86,7 @@ func.func @divisible(%n: i32) {
 
 // -----
 
-// Of loops in each other the inner one first.
+// The inner one of two nested loops is unrolled first.
 // CHECK-LABEL: func.func @nested
 // CHECK: scf.for
 // CHECK: scf.for
@@ -107,7 +108,7 @@ func.func @nested(%n: i32) {
 
 // -----
 
-// All of a loop that has less iterations than copies are asked for.
+// A loop with fewer iterations than requested copies is unrolled completely.
 // CHECK-LABEL: func.func @few_iterations
 // CHECK-COUNT-3: tile.print
 // CHECK-NOT: tile.print
@@ -128,7 +129,7 @@ func.func @few_iterations() {
 // CHECK: step %c1073741824_i32
 func.func @refused(%lo: i32, %hi: i32) {
   %step = arith.constant 1073741824 : i32
-  // expected-remark @below {{[tile-unroll-loops] not unrolled by 2: a step of 2 times 1073741824 does not fit the counter}}
+  // expected-remark @below {{[tile-unroll-loops] not unrolled by 2: a step of 2 times 1073741824 does not fit the counter [unrolled-step-too-large]}}
   scf.for %i = %lo to %hi step %step : i32 {
     tile.print "i" %i : i32
   } {tile.unroll = 2 : i64}
@@ -139,7 +140,7 @@ func.func @refused(%lo: i32, %hi: i32) {
 
 // CHECK-LABEL: func.func @too_large
 func.func @too_large(%lo: i32, %hi: i32, %step: i32) {
-  // expected-remark @below {{not unrolled by 8000: the body has 3 operations, and all copies may have 16384; unroll less}}
+  // expected-remark @below {{not unrolled by 8000: the body has 3 operations, and all copies may have 16384; unroll less, or use a shorter body [unrolled-body-too-long]}}
   scf.for %i = %lo to %hi step %step : i32 {
     tile.print "i" %i : i32
     tile.print "i" %i : i32

@@ -28,6 +28,6 @@ void kernel(KernelBuilder& k) {
 #elif CASE == 9
   if (n > 0) n = n + 1;
 #elif CASE == 10
-  assume_divisible(n, 16);  // a promise of the result, which nobody takes
+  assume_divisible(n, 16);  // the result carries the promise and is not used
 #endif
 }

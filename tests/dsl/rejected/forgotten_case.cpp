@@ -1,4 +1,4 @@
-// A switch over a family of operations that forgets one does not compile. Case 0 is the control.
+// Case 1 omits a family of operations from a switch and must not compile. Case 0 is the control.
 #include "program/op_info.h"
 
 int number_of(ligerdsl::program::MathOp op) {

@@ -1,10 +1,10 @@
-// Attention over sequences of several lengths, beside float64 attention of each.
+// Attention over sequences of different lengths, compared with float64 attention of each.
 #include <cmath>
 #include <limits>
 
 #include "kernels/attention/attention.h"
+#include "kernels/attention/attention_reference.h"
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/oracle/attention.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -31,10 +31,10 @@ struct Trial {
   DType index_type = i32;
   int64_t bound_stride = 1;
   bool heads_first = false;  // memory order [heads, tokens, dim]
-  int64_t gap = 0;           // elements behind each row
-  double size = 1;           // of the scores
+  int64_t gap = 0;           // elements after each row
+  double size = 1;           // magnitude of the scores
   MetaValues forward = {}, backward = {};
-  int64_t promised = 0;  // longest length that the call names; 0: the longest that there is
+  int64_t max_length = 0;  // max_queries and max_keys of the call; 0: the longest length
 
   std::vector<int64_t> bounds(int64_t Length::*count) const {
     std::vector<int64_t> all{0};
@@ -45,7 +45,7 @@ struct Trial {
   int64_t keys() const { return bounds(&Length::keys).back(); }
   int64_t rows() const { return std::max(queries(), keys()); }
   int64_t most(int64_t Length::*count) const {
-    if (promised) return promised;
+    if (max_length) return max_length;
     int64_t most = 1;
     for (const Length& length : lengths) most = std::max(most, length.*count);
     return most;
@@ -65,7 +65,7 @@ struct Trial {
             .index_type = index_type};
   }
   double scale() const { return size / std::sqrt(static_cast<double>(dim)); }
-  oracle::AttentionSequences which() const {
+  reference::AttentionSequences which() const {
     return {.of_all = {.heads = heads,
                        .kv_heads = kv_heads,
                        .dim = dim,
@@ -139,28 +139,29 @@ struct Trial {
     SCOPED_TRACE(text() + " seed " + std::to_string(seed));
     Tensors t = tensors(seed);
     run_forward(t);
-    const auto wanted = oracle::attention_oracle(which(), t.q.values(), t.k.values(), t.v.values());
+    const auto wanted = reference::attention_reference(which(), t.q.values(), t.k.values(), t.v.values());
     EXPECT_TRUE(close_normwise(t.o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(t.lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(t.o.untouched_outside() && t.lse.untouched_outside());
 
-    // From what the formula gives, rounded: an error of the forward is no error of the gradients.
+    // The gradients start from rounded results of the reference, so that errors of the forward do not count.
     t.o.fill(wanted.o);
     t.lse.fill(wanted.lse);
     run_backward(t);
-    const auto gradients = oracle::attention_gradient_oracle(which(), t.q.values(), t.k.values(), t.v.values(),
-                                                             t.o.values(), t.d_o.values(), t.lse.values());
+    const auto gradients = reference::attention_gradient_reference(which(), t.q.values(), t.k.values(), t.v.values(),
+                                                                   t.o.values(), t.d_o.values(), t.lse.values());
     EXPECT_TRUE(close_normwise(t.d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(t.d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(t.d_v.values(), gradients.dv, gate())) << "d_v";
     EXPECT_TRUE(t.d_q.untouched_outside() && t.d_k.untouched_outside() && t.d_v.untouched_outside());
     EXPECT_EQ(t.error.get_integer(0), 0);
   }
-  // Weights and their gradients are rounded to the type before they are multiplied; of f32, exponents are.
+  // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
+  // errors.
   double gate() const { return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2; }
 };
 
-// None, one, about a block, several blocks.
+// Lengths: none, one, about a block, several blocks.
 const std::vector<Length> kUsual = alike({0, 1, 63, 64, 65, 200});
 
 TEST(AttentionSequences, TypesAndHeads) {
@@ -174,7 +175,7 @@ TEST(AttentionSequences, TypesAndHeads) {
   }
 }
 
-// Of a usual schedule's blocks; all keys, causal, windows to both sides.
+// Lengths around the default blocks, with all keys, causal, and with two-sided windows.
 TEST(AttentionSequences, Lengths) {
   struct Window {
     int64_t left, right;
@@ -199,7 +200,7 @@ TEST(AttentionSequences, OneSequenceAndMany) {
   Trial{.lengths = many, .type = f16, .dim = 16, .right = 1}.check(seed += 9);
 }
 
-// Queries without keys, keys without queries, and nothing but these.
+// Queries without keys, keys without queries, and only such sequences.
 TEST(AttentionSequences, Empty) {
   uint64_t seed = 501;
   Trial{.lengths = {{0, 0}, {0, 70}, {70, 0}, {0, 0}, {3, 3}, {0, 0}}, .right = 0}.check(seed += 9);
@@ -207,19 +208,19 @@ TEST(AttentionSequences, Empty) {
   Trial{.lengths = {{0, 5}, {0, 66}}}.check(seed += 9);
 }
 
-// However long a sequence may be, grids are those of the tokens that there are.
+// The tokens bound the grids, whatever maximum length the call gives.
 TEST(AttentionSequences, WorkIsBoundedByTokens) {
   constexpr int64_t kLongest = (int64_t{1} << 31) - 1;
   const Trial exact{.lengths = {{33, 20}, {0, 13}, {7, 90}}, .right = 0};
   Trial loose = exact;
-  loose.promised = kLongest;
+  loose.max_length = kLongest;
   const int64_t tokens = exact.rows();
   for (const auto& operation : {kernels::attention_forward(machine(), loose.options()),
                                 kernels::attention_backward(machine(), loose.options())})
     for (const kernels::Step& step : operation.steps)
       ASSERT_LE(step.launch.grid_at(tokens)[0], 3 * loose.heads * ((tokens + 15) / 16)) << step.program.name;
   loose.check(551);
-  Trial empty{.lengths = {{0, 0}, {0, 0}}, .promised = kLongest};
+  Trial empty{.lengths = {{0, 0}, {0, 0}}, .max_length = kLongest};
   empty.check(561);
 }
 
@@ -269,8 +270,8 @@ const MetaValues kCopiedForward{{"ahead", "true"}, {"reload", "true"}, {"tensor_
     kCopiedBackward{
         {"k_reload", "true"}, {"k_tensor_copies", "true"}, {"q_reload", "true"}, {"q_tensor_copies", "true"}};
 
-TEST(AttentionSequences, TensorCopies) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+TEST(AttentionSequences, TmaCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 851;
   const Trial trial{.lengths = kUsual, .forward = kCopiedForward, .backward = kCopiedBackward};
   struct Window {
@@ -288,13 +289,13 @@ TEST(AttentionSequences, TensorCopies) {
   Trial empty = trial;
   empty.lengths = {{0, 0}, {0, 70}, {70, 0}, {0, 0}, {3, 3}, {0, 0}};
   empty.check(seed += 9);
-  Trial unaligned = trial;  // which tensor maps cannot describe
+  Trial unaligned = trial;  // strides that TMA descriptors cannot describe
   unaligned.gap = 3;
   unaligned.check(seed += 9);
 }
 
-// Neighbours may hold anything: no bit of a sequence depends on them.
-void sequences_do_not_meet(const MetaValues& forward, const MetaValues& backward) {
+// No bit of a sequence depends on its neighbouring sequences, which may hold anything.
+void sequences_are_isolated(const MetaValues& forward, const MetaValues& backward) {
   const Trial trial{.lengths = {{30, 20}, {50, 70}, {9, 33}}, .right = 0, .forward = forward, .backward = backward};
   const Trial alone{.lengths = {{50, 70}}, .right = 0, .forward = forward, .backward = backward};
   Trial::Tensors t = trial.tensors(41), one = alone.tensors(51);
@@ -320,14 +321,15 @@ void sequences_do_not_meet(const MetaValues& forward, const MetaValues& backward
   EXPECT_EQ(rows_of(t.d_v.values(), 20, 70, 1), one.d_v.values());
 }
 
-TEST(AttentionSequences, SequencesDoNotMeet) {
-  sequences_do_not_meet({}, {});
-  if (machine().is_gpu()) sequences_do_not_meet(kCopiedForward, kCopiedBackward);
+TEST(AttentionSequences, SequencesAreIsolated) {
+  sequences_are_isolated({}, {});
+  if (machine().is_gpu()) sequences_are_isolated(kCopiedForward, kCopiedBackward);
 }
 
-// Whatever the bounds are, nothing outside of the results is written, nothing outside of the arguments is read (the interpreter, the emulator
-// and sanitizers see to that), and the first sequence with wrong ones is told.
-TEST(AttentionSequences, BoundsThatAreWrong) {
+// With invalid bounds, nothing outside of the results is written, and nothing outside of the
+// arguments is read; the interpreter, the emulator and sanitizers check this. The first wrong
+// sequence is reported.
+TEST(AttentionSequences, InvalidBounds) {
   struct Wrong {
     std::vector<int64_t> queries, keys;
     int64_t sequence;

@@ -1,9 +1,9 @@
 // Attention and its gradients against float64.
-#include "kernels/oracle/attention.h"
+#include "kernels/attention/attention.h"
 
 #include <cmath>
 
-#include "kernels/attention/attention.h"
+#include "kernels/attention/attention_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -17,8 +17,8 @@ struct Trial {
   int64_t left = -1, right = -1;
   double cap = 0;
   bool heads_first = false;  // memory order [batch, heads, tokens, dim]
-  int64_t gap = 0;           // elements behind each row
-  double size = 1;           // of the scores
+  int64_t gap = 0;           // elements after each row
+  double size = 1;           // magnitude of the scores
   MetaValues forward = {}, backward = {};
 
   AttentionOptions options() const {
@@ -63,22 +63,22 @@ struct Trial {
     const auto forward_of = kernels::attention_forward_kernel;
     backend().run(forward_of.build(machine(), options(), forward_of.chosen(machine(), options(), forward)), batch,
                   arguments);
-    const oracle::AttentionCase which{.batch = batch,
-                                      .queries = queries,
-                                      .keys = keys,
-                                      .heads = heads,
-                                      .kv_heads = kv_heads,
-                                      .dim = dim,
-                                      .scale = static_cast<float>(scale),
-                                      .cap = cap,
-                                      .left = left,
-                                      .right = right};
-    const auto wanted = oracle::attention_oracle(which, q.values(), k.values(), v.values());
+    const reference::AttentionCase which{.batch = batch,
+                                         .queries = queries,
+                                         .keys = keys,
+                                         .heads = heads,
+                                         .kv_heads = kv_heads,
+                                         .dim = dim,
+                                         .scale = static_cast<float>(scale),
+                                         .cap = cap,
+                                         .left = left,
+                                         .right = right};
+    const auto wanted = reference::attention_reference(which, q.values(), k.values(), v.values());
     EXPECT_TRUE(close_normwise(o.values(), wanted.o, gate()));
     EXPECT_TRUE(close(lse.values(), wanted.lse, {1e-5, 3e-6}));
     EXPECT_TRUE(o.untouched_outside() && lse.untouched_outside());
 
-    // From what the formula gives, rounded: an error of the forward is no error of the gradients.
+    // The gradients start from rounded results of the reference, so that errors of the forward do not count.
     o.fill(wanted.o);
     lse.fill(wanted.lse);
     Tensor d_q = tensor(queries, heads), d_k = tensor(keys, kv_heads), d_v = tensor(keys, kv_heads);
@@ -86,14 +86,15 @@ struct Trial {
     const auto backward_of = kernels::attention_backward_kernel;
     backend().run(backward_of.build(machine(), options(), backward_of.chosen(machine(), options(), backward)), batch,
                   arguments);
-    const auto gradients = oracle::attention_gradient_oracle(which, q.values(), k.values(), v.values(), o.values(),
-                                                             d_o.values(), lse.values());
+    const auto gradients = reference::attention_gradient_reference(which, q.values(), k.values(), v.values(),
+                                                                   o.values(), d_o.values(), lse.values());
     EXPECT_TRUE(close_normwise(d_q.values(), gradients.dq, gate())) << "d_q";
     EXPECT_TRUE(close_normwise(d_k.values(), gradients.dk, gate())) << "d_k";
     EXPECT_TRUE(close_normwise(d_v.values(), gradients.dv, gate())) << "d_v";
     EXPECT_TRUE(d_q.untouched_outside() && d_k.untouched_outside() && d_v.untouched_outside());
   }
-  // Weights and their gradients are rounded to the type before they are multiplied; of f32, exponents are.
+  // Weights and their gradients are rounded to the dtype before matmuls; with f32, exponents have
+  // errors.
   double gate() const { return type == f32 ? 1e-5 * std::max(1.0, size / 10) : type == f16 ? 1.5e-3 : 1e-2; }
 };
 
@@ -108,7 +109,7 @@ TEST(Attention, TypesAndHeads) {
   }
 }
 
-// Tiles wider than heads, heads of no whole vectors, and the widest.
+// Tiles wider than heads, heads whose columns are not whole vectors, and the widest heads.
 TEST(Attention, HeadDimensions) {
   uint64_t seed = 201;
   for (int64_t dim : {1, 40, 80, 96, 100, 128, 192, 256})
@@ -116,7 +117,7 @@ TEST(Attention, HeadDimensions) {
   Trial{.type = f32, .queries = 20, .keys = 40, .dim = 100}.check(seed += 5);
 }
 
-// Heads of whole vectors take the aligned variant of every step, however many tokens there are.
+// Heads of whole vectors take the aligned variant of each step, whatever the number of tokens.
 TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   uint64_t seed = 221;
   backend().took_generic();
@@ -127,7 +128,7 @@ TEST(Attention, HeadsOfWholeVectorsAtOddLengths) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
-// Blocks of the usual schedules that are seen as a whole, and some at each edge.
+// Blocks of the default schedules that are completely visible, and some at each edge.
 TEST(Attention, ManyBlocks) {
   uint64_t seed = 251;
   for (int64_t dim : {64, 128, 256})
@@ -135,15 +136,15 @@ TEST(Attention, ManyBlocks) {
   Trial{.type = bf16, .queries = 40, .keys = 200, .dim = 128, .right = 0}.check(seed += 5);
 }
 
-// More heads than the second-level cache of a CPU's core holds keys of: blocks of two heads in turn, then of the last one.
-TEST(Attention, HeadsInTurn) {
+// More heads than fit in the L2 of a CPU core: two heads together, then the last one.
+TEST(Attention, HeadsGroupedByL2) {
   Trial{.type = bf16, .batch = 3, .queries = 200, .keys = 200, .heads = 2, .kv_heads = 1, .dim = 128, .right = 0}.check(
       261);
 }
 
-// What all turns share waits in shared memory, or in registers; more loads in flight.
+// Operands reloaded from shared memory or held in registers, and more stages.
 TEST(Attention, Schedules) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight";
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no pipelined loads";
   uint64_t seed = 271;
   for (DType type : {bf16, f32})
     for (const char* reload : {"false", "true"})
@@ -187,8 +188,8 @@ TEST(Attention, Strides) {
           .check(seed += 5);
 }
 
-// Queries that see no key have zeros, whatever the values are: those of the first key are infinite and NaN.
-TEST(Attention, ValuesThatAreNotSeen) {
+// Queries that see no key get zeros, whatever the values: the first key's are infinite and NaN.
+TEST(Attention, HiddenValues) {
   for (const auto& [type, dim] : {std::pair<DType, int64_t>{bf16, 64}, {f32, 40}}) {
     const Trial which{.type = type, .queries = 150, .keys = 40, .heads = 2, .kv_heads = 1, .dim = dim, .right = 0};
     const int64_t unseen = which.queries - which.keys;
@@ -211,7 +212,7 @@ TEST(Attention, ValuesThatAreNotSeen) {
   }
 }
 
-// Blocks before, on and behind both edges of the band; queries that see nothing; edges far away.
+// Blocks before, on and after both edges of the band; queries that see nothing; edges far away.
 TEST(Attention, Windows) {
   uint64_t seed = 401;
   struct Window {
@@ -232,9 +233,9 @@ TEST(Attention, Windows) {
           .check(seed += 5);
 }
 
-// Scores of a block beside the values of the one before, and tensor copies, which have one loop for all blocks: first and last turns,
-// edges, rows that see nothing.
-TEST(Attention, ScoresAheadAndTensorCopies) {
+// Scores one block ahead of the values, with and without TMA copies, which use one loop for all
+// blocks: first and last iterations, edges, rows that see nothing.
+TEST(Attention, ScoresAheadAndTmaCopies) {
   struct Schedule {
     MetaValues forward, backward = {};
   };
@@ -288,7 +289,7 @@ TEST(Attention, LargeScores) {
   Trial{.type = f16, .queries = 40, .keys = 200, .dim = 32, .size = 100}.check(606);
 }
 
-TEST(Attention, GradientsOfKeysAndValuesApart) {
+TEST(Attention, SeparateKeyAndValueGradients) {
   Trial{.type = bf16,
         .queries = 70,
         .keys = 90,

@@ -26,7 +26,7 @@ struct Facts {
 
   explicit Facts(const kernels::Step& step, Variant variant = Variant::aligned)
       : program(step.program), all(kernels::argument_facts(program, variant)) {}
-  // Of what it is for.
+  // Facts of the last step, which is the operation's main kernel.
   explicit Facts(const kernels::Operation& operation, Variant variant = Variant::aligned)
       : Facts(operation.steps.back(), variant) {}
   const program::ArgFacts& of(const std::string& name) const {
@@ -44,7 +44,7 @@ kernels::Operation norm(int64_t cols) {
   return kernels::rms_norm_forward(kGpu, options);
 }
 
-TEST(ArgumentFacts, OneDimensionThatIsAllThereIs) {
+TEST(ArgumentFacts, FlatArrays) {
   const Facts facts(kernels::vector_add(kGpu, bf16));
   for (const char* name : {"out", "a", "b"}) {
     EXPECT_EQ(facts.of(name).pointer_align, 16);
@@ -53,7 +53,7 @@ TEST(ArgumentFacts, OneDimensionThatIsAllThereIs) {
   }
 }
 
-// 64 columns: a program has several rows, and moves their statistics as one tile.
+// With 64 columns, a program has several rows, and loads or stores their statistics as one tile.
 TEST(ArgumentFacts, StatisticsOfRows) {
   const Facts facts(norm(64));
   for (const char* name : {"x", "y"}) {
@@ -67,13 +67,14 @@ TEST(ArgumentFacts, StatisticsOfRows) {
   EXPECT_EQ(facts.of("eps"), program::ArgFacts());
 }
 
-// One row: its statistic is a number, which may lie anywhere.
+// With one row per program, the statistic is a single element, which need not be aligned.
 TEST(ArgumentFacts, SingleElements) {
   EXPECT_EQ(Facts(norm(8192)).of("rstd").pointer_align, 1);
   EXPECT_EQ(Facts(norm(8192)).of("rstd").dims, (std::vector<program::SizeFact>(1)));
 }
 
-// Three statistics of a row, each moved as a column: rows of 12 bytes do not begin at vectors.
+// The three statistics of a row are stored as single columns, because rows of 12 bytes are not
+// aligned.
 TEST(ArgumentFacts, Columns) {
   const Facts facts(kernels::poly_norm_forward(kGpu, {.cols = 64, .type = bf16}));
   EXPECT_EQ(facts.of("rstd").pointer_align, 1);
@@ -81,8 +82,8 @@ TEST(ArgumentFacts, Columns) {
   EXPECT_EQ(facts.of("x").pointer_align, 16);
 }
 
-// Indices of any stride: contiguous for the kernel of aligned arguments, which is not called with others.
-TEST(ArgumentFacts, ListsOfIntegers) {
+// Indices may have any stride. The aligned variant requires stride 1.
+TEST(ArgumentFacts, AlignedIndicesAreContiguous) {
   const kernels::EmbeddingOptions options{.cols = 64, .type = bf16};
   const program::ArgFacts aligned = Facts(kernels::embedding_forward(kGpu, options)).of("indices");
   EXPECT_EQ(aligned.strides, (std::vector<program::SizeFact>{{.exact = 1}}));
@@ -93,13 +94,13 @@ TEST(ArgumentFacts, ListsOfIntegers) {
   EXPECT_TRUE(fits(9, 1));
   EXPECT_FALSE(fits(9, 2));
   EXPECT_FALSE(fits(9, 0));
-  EXPECT_TRUE(fits(1, 0)) << "a stride that is never taken";
+  EXPECT_TRUE(fits(1, 0)) << "the stride of a single element is not used";
   const int64_t size = 9, stride = 2;
   EXPECT_EQ(kernels::why_not_aligned(aligned, memory, &size, &stride), "its stride is 2, not 1");
 }
 
-// Between the two: what is multiplied is aligned, and what is stored or added may lie anywhere.
-TEST(ArgumentFacts, FactorsOfProducts) {
+// In the `factors` variant, operands are aligned; the result and the bias need not be.
+TEST(ArgumentFacts, FactorsVariantAlignsMatmulOperands) {
   const kernels::Operation product = kernels::matmul(
       kGpu, {.factors = kernels::Factors::nt, .cols = 50257, .width = 768, .type = bf16, .has_bias = true});
   const std::vector<Variant> three = {Variant::aligned, Variant::factors, Variant::any}, two = {three[0], three[2]};
@@ -116,8 +117,8 @@ TEST(ArgumentFacts, FactorsOfProducts) {
   EXPECT_EQ(kernels::variants_of(norm(64).steps.at(0).program), two);
 }
 
-// What a slice is read for, its view is.
-TEST(ArgumentFacts, FactorsThatAreSlices) {
+// A view whose slices are operands counts as an operand.
+TEST(ArgumentFacts, FactorsVariantAlignsSlicedOperands) {
   for (const auto factors : {kernels::GroupedFactors::nt, kernels::GroupedFactors::tn}) {
     const kernels::Operation product = kernels::grouped_matmul(kGpu, {.factors = factors});
     const Facts aligned(product), of_factors(product, Variant::factors);
@@ -131,8 +132,8 @@ TEST(ArgumentFacts, FactorsThatAreSlices) {
   }
 }
 
-// Two products: the halves of what is stored may lie anywhere.
-TEST(ArgumentFacts, FactorsOfGatedProducts) {
+// With two matmuls, the stored results need not be aligned.
+TEST(ArgumentFacts, FactorsVariantAlignsGatedMatmulOperands) {
   const kernels::Operation product = kernels::gated_matmul(kGpu, {.stores_products = true});
   const Facts aligned(product), of_factors(product, Variant::factors);
   for (const char* name : {"x", "gate_weight", "up_weight"}) {
@@ -145,8 +146,8 @@ TEST(ArgumentFacts, FactorsOfGatedProducts) {
   }
 }
 
-// As of the forward: what the product does not multiply may lie anywhere.
-TEST(ArgumentFacts, FactorsOfGatedGradients) {
+// In the backward too, arguments that are not operands need not be aligned.
+TEST(ArgumentFacts, FactorsVariantAlignsGatedMatmulBackwardOperands) {
   const kernels::Operation product = kernels::gated_matmul_backward(kGpu, {.stores_out = true});
   const Facts aligned(product), of_factors(product, Variant::factors);
   for (const char* name : {"x", "gate_weight", "up_weight"}) EXPECT_EQ(of_factors.of(name), aligned.of(name)) << name;
@@ -156,7 +157,8 @@ TEST(ArgumentFacts, FactorsOfGatedGradients) {
   }
 }
 
-// A call of attention with contiguous tensors: which of a step's arguments keep it from its aligned variant.
+// Call of attention with contiguous tensors. `unaligned` lists the arguments that prevent aligned
+// variants.
 class AttentionCall {
  public:
   AttentionCall(const kernels::AttentionOptions& options, int64_t rows, int64_t tokens)
@@ -212,8 +214,9 @@ class AttentionCall {
   int64_t rows_, tokens_;
 };
 
-// Rows of lse and delta, one number a token, begin anywhere: heads are whole vectors, so nothing else does.
-TEST(ArgumentFacts, AttentionOfAnyNumberOfTokensIsAligned) {
+// Only the rows of lse and delta, with one element per token, may be unaligned: heads are whole
+// vectors.
+TEST(ArgumentFacts, AttentionIsAlignedForEveryNumberOfTokens) {
   std::vector<int64_t> numbers{4093, 4094, 4095, 4096, 4097, 4098, 4099};
   for (int64_t tokens = 1; tokens <= 64; ++tokens) numbers.push_back(tokens);
   for (const int64_t tokens : numbers)
@@ -232,8 +235,8 @@ TEST(ArgumentFacts, AttentionOfAnyNumberOfTokensIsAligned) {
       }
 }
 
-// lse and delta are enlarged to the shape of the scores, so the variant for aligned operands asks nothing of them.
-TEST(ArgumentFacts, NumbersOfRowsAreNoFactors) {
+// lse and delta are broadcast to the shape of the scores, so they need not be aligned.
+TEST(ArgumentFacts, RowStatisticsAreNotOperands) {
   const kernels::Operation backward = kernels::attention_backward(kGpu, {});
   const Facts aligned(backward), factors(backward, Variant::factors);
   for (const char* name : {"q", "k", "v", "d_o"}) {
@@ -246,8 +249,8 @@ TEST(ArgumentFacts, NumbersOfRowsAreNoFactors) {
   }
 }
 
-// Rows of a workspace may be of any length: none of them keeps a kernel from its vectors.
-TEST(Workspace, RowsBeginAtWholeVectors) {
+// Rows of a workspace may have any length and are padded, so that kernels can use vectors.
+TEST(Workspace, RowsAreAlignedToVectors) {
   int buffers = 0;
   for (const kernels::CatalogEntry& entry : kernels::catalog())
     for (const char* width : {"64", "1001", "4097", "50257"}) {
@@ -274,7 +277,7 @@ TEST(Workspace, RowsBeginAtWholeVectors) {
   EXPECT_GT(buffers, 0);
 }
 
-TEST(ArgumentFacts, NothingOfAnyArguments) {
+TEST(ArgumentFacts, GenericVariantRequiresNoAlignment) {
   const Facts facts(norm(64), Variant::any);
   for (const char* name : {"x", "y", "weight", "rstd"}) EXPECT_EQ(facts.of(name).pointer_align, 1);
   EXPECT_EQ(facts.of("x").strides, (std::vector<program::SizeFact>{{}, {.exact = 1}}));

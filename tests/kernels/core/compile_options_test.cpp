@@ -27,7 +27,7 @@ std::vector<bool> read_only(const program::CompileOptions& options) {
   return all;
 }
 
-TEST(CompileOptionsOfALaunch, EveryChoiceReachesTheCompiler) {
+TEST(LaunchCompileOptions, EveryChoiceReachesTheCompiler) {
   program::CompileOptions base;
   base.target = program::Target::nvptx;
   base.arch = "sm_90a";
@@ -46,7 +46,7 @@ TEST(CompileOptionsOfALaunch, EveryChoiceReachesTheCompiler) {
   EXPECT_EQ(program::serialize(options), program::serialize(expected));
 }
 
-TEST(CompileOptionsOfALaunch, WhatMayOverlapAWrittenArgumentIsNotReadOnly) {
+TEST(LaunchCompileOptions, ArgumentThatMayOverlapAWriteIsNotReadOnly) {
   const program::Program program = copy_rows();
   const auto facts = [&](const Launch& launch, std::vector<ArgPromise> promises) {
     return read_only(kernels::compile_options({}, program, launch, Variant::any, std::move(promises)));
@@ -59,7 +59,7 @@ TEST(CompileOptionsOfALaunch, WhatMayOverlapAWrittenArgumentIsNotReadOnly) {
             (std::vector<bool>{false, false, true}));
 }
 
-TEST(CompileOptionsOfALaunch, PromisedSizesAreFacts) {
+TEST(LaunchCompileOptions, PromisedSizesAreFacts) {
   const program::Program program = copy_rows();
   const auto options = kernels::compile_options({}, program, {}, Variant::aligned, {{.exact = {7, -1}}, {}, {}});
   EXPECT_EQ(options.facts[0].dims[0].exact, 7);

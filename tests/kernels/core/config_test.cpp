@@ -1,5 +1,5 @@
-// Schedules as data, for every kernel that has one: nothing runs and nothing is compiled. What the compiler makes of
-// them is in tests/compiler/nvptx/config_space_test.cpp.
+// Tests of the schedules of all kernels, without compiling or running anything.
+// tests/compiler/nvptx/config_space_test.cpp compiles them.
 #include "kernels/core/config.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,8 @@ std::string name_of(const Machine& machine) {
   return machine.is_gpu() ? std::string(machine.name) : "cpu";
 }
 
-// With what is on or off by default, or the other way round.
+// Returns options for a width and a dtype. If `turned`, all boolean options are the opposite of
+// their defaults.
 MetaValues options_of(const CatalogEntry& entry, const std::string& type, int64_t width, bool turned) {
   MetaValues options;
   for (const MetaField& field : entry.options) {
@@ -51,7 +52,7 @@ MetaValues values_of(const std::vector<MetaField>& fields) {
   return values;
 }
 
-// Calls back with every kernel that has a schedule, on each machine, in several widths and types.
+// Calls `check` for every kernel with a schedule, on each machine, with several widths and dtypes.
 template <class Check>
 void for_each_case(const Check& check) {
   for (const Machine& machine : machines())
@@ -76,13 +77,13 @@ bool same(const Operation& a, const Operation& b) {
          std::equal(a.workspace.begin(), a.workspace.end(), b.workspace.begin(), b.workspace.end(), same_scratch);
 }
 
-TEST(Configs, TheHeuristicChoosesFromTheSpaceAndIsWhatTheOperationLaunches) {
+TEST(Configs, HeuristicIsValidAndBuildsTheDefaultOperation) {
   for_each_case([](const Machine& machine, const CatalogEntry& entry, const MetaValues& options, int64_t) {
     const std::vector<MetaField> fields = entry.heuristic(machine, options);
     ASSERT_FALSE(fields.empty());
     for (const MetaField& field : fields) {
       EXPECT_TRUE(std::count(field.choices.begin(), field.choices.end(), field.value)) << field.name << field.value;
-      EXPECT_NE(field.bits, Bits::fixed) << field.name << " does not say what it changes";
+      EXPECT_NE(field.bits, Bits::fixed) << field.name << " does not declare its effect on results (Bits)";
     }
     const MetaValues values = values_of(fields);
     EXPECT_EQ(entry.valid(machine, options, values), "") << kernels::config_text(fields);
@@ -90,8 +91,8 @@ TEST(Configs, TheHeuristicChoosesFromTheSpaceAndIsWhatTheOperationLaunches) {
   });
 }
 
-// A sample of all combinations of choices.
-TEST(Configs, WhatIsRefusedSaysWhyAndTheRestIsBuilt) {
+// Samples the combinations of choices.
+TEST(Configs, EveryConfigIsBuiltOrRefusedWithAReason) {
   std::mt19937 random(1);
   int valid = 0, refused = 0;
   for_each_case([&](const Machine& machine, const CatalogEntry& entry, const MetaValues& options, int64_t width) {
@@ -121,13 +122,13 @@ TEST(Configs, WhatIsRefusedSaysWhyAndTheRestIsBuilt) {
   EXPECT_GT(refused, 1000);
 }
 
-TEST(Configs, AWrongNameOrValueIsAnError) {
+TEST(Configs, UnknownFieldOrValueThrows) {
   const CatalogEntry& entry = *kernels::find_operation("rms_norm_forward");
   EXPECT_THROW(entry.make_with({}, {}, {{"warps", "4"}}), Error);
   EXPECT_THROW(entry.make_with({}, {}, {{"num_warps", "3"}}), Error);
 }
 
-TEST(Configs, TheChoicesOfAWideRow) {
+TEST(Configs, WideRowHeuristicAndReasons) {
   const Machine h200 = kernels::gpu("sm_90a", 132, 90);
   const kernels::RmsNormOptions options{.cols = 8192, .type = bf16, .weight_type = bf16, .has_offset = false};
   const auto& kernel = kernels::rms_norm_forward_kernel;
@@ -137,16 +138,16 @@ TEST(Configs, TheChoicesOfAWideRow) {
     return kernel.valid(h200, options, meta_from(kernel.name, changed, kernel.heuristic(h200, options)));
   };
   EXPECT_EQ(reason({{"num_warps", "1"}}),
-            "a thread would hold 32 vectors, at most 16 are possible; use more warps, fewer rows or keep=shared");
-  EXPECT_EQ(reason({{"num_ctas", "4"}}), "num_ctas is of rows that CTAs share; use num_ctas=1, or keep=cluster");
+            "vectors per thread: expected at most 16, got 32; use more warps, fewer rows or keep=shared");
+  EXPECT_EQ(reason({{"num_ctas", "4"}}), "num_ctas above 1 requires keep=cluster; use num_ctas=1, or keep=cluster");
   EXPECT_EQ(reason({{"keep", "shared"}, {"early_weight", "false"}}),
-            "a block has 1 vector per thread or more; set vectors, or use keep=registers");
+            "a block needs 1 vector per thread or more; set vectors, or use keep=registers");
   EXPECT_EQ(
       reason({{"keep", "cluster"}, {"early_weight", "false"}, {"vectors", "1"}, {"num_ctas", "4"}, {"num_warps", "4"}}),
       "");
 }
 
-TEST(Configs, ClustersAreThoseOfTheMachine) {
+TEST(Configs, ClusterSizeIsLimitedByTheMachine) {
   const CatalogEntry& entry = *kernels::find_operation("layer_norm_forward");
   const MetaValues options = {{"cols", "65536"}};
   const auto reason = [&](const Machine& machine, const char* ctas) {
@@ -155,13 +156,14 @@ TEST(Configs, ClustersAreThoseOfTheMachine) {
   };
   EXPECT_EQ(reason(kernels::gpu("sm_90a", 0, 90), "16"), "");
   EXPECT_EQ(reason(kernels::gpu("sm_120a", 0, 90), "8"), "");
-  EXPECT_EQ(reason(kernels::gpu("sm_120a", 0, 90), "16"), "sm_120a has clusters of at most 8 CTAs");
+  EXPECT_EQ(reason(kernels::gpu("sm_120a", 0, 90), "16"),
+            "sm_120a has clusters of at most 8 CTAs; use a smaller num_ctas");
   EXPECT_EQ(reason(kernels::gpu("sm_80", 0, 90), "2"),
             "sm_80 has no clusters of CTAs with this driver; use keep=shared");
   EXPECT_EQ(reason({}, "2"), "a CPU has no clusters; use keep=shared");
 }
 
-TEST(Configs, AFloorOfCtasChangesNothingOnACpu) {
+TEST(Configs, MinCtasPerSmDoesNotChangeCpuPrograms) {
   int compared = 0;
   for (const CatalogEntry& entry : kernels::catalog())
     for (const int64_t width : {1000, 4096, 65536}) {
@@ -185,7 +187,7 @@ TEST(Configs, AFloorOfCtasChangesNothingOnACpu) {
   EXPECT_GT(compared, 0);
 }
 
-TEST(Configs, CostIsTheRowsInAndOut) {
+TEST(Configs, CostCountsInputAndOutputBytes) {
   const CatalogEntry& entry = *kernels::find_operation("rms_norm_forward");
   EXPECT_EQ(entry.cost({{"cols", "100"}, {"type", "bf16"}, {"weight_type", "f32"}}, 10).bytes, 10 * (400 + 4) + 400);
 }

@@ -1,10 +1,10 @@
-// The gradient by blocks of columns against that of whole rows.
+// Gradients by blocks of columns, compared with the gradients of whole rows.
 #include "kernels/cross_entropy/cross_entropy_columns.h"
 
 #include <cmath>
 
 #include "kernels/core/softcap.h"
-#include "kernels/oracle/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -41,7 +41,7 @@ struct Columns {
 
 constexpr int64_t kRows = 9, kBad = 7;
 
-// Row 3 is ignored; the label of row kBad is no class.
+// Row 3 is ignored; the label of row kBad is not a class.
 void check(Columns problem, int64_t classes, int64_t width) {
   CrossEntropyCase& c = problem.c;
   c.n = kRows;
@@ -58,12 +58,12 @@ void check(Columns problem, int64_t classes, int64_t width) {
   c.upstream = c.reduction == Reduce::none ? Values(kRows, 1.5) : Values{1.5};
   Values z = x.values();
   for (int64_t i = 0; problem.bias && i < kRows * classes; ++i) z[i] += bias.get(i % classes);
-  const CrossEntropyResult whole = cross_entropy_oracle(z, labels, c);
+  const CrossEntropyResult whole = cross_entropy_reference(z, labels, c);
 
   Tensor label_tensor = Tensor(i64, {kRows}).fill(labels), lse = Tensor(f32, {kRows}).fill(whole.lse);
   CrossEntropyCase losses = c;
   losses.d_entropy.clear();
-  const CrossEntropyResult of_losses = cross_entropy_oracle(z, labels, losses);
+  const CrossEntropyResult of_losses = cross_entropy_reference(z, labels, losses);
   Tensor entropy = Tensor(f32, {kRows}).fill(whole.entropy), d_entropy(f32, {kRows});
   if (!c.d_entropy.empty()) d_entropy.fill(c.d_entropy);
   Tensor weight(f32, {classes}), d_loss = Tensor(f32, {static_cast<int64_t>(c.upstream.size())}).fill(c.upstream);
@@ -89,7 +89,7 @@ void check(Columns problem, int64_t classes, int64_t width) {
     Tensor block = Tensor::rows(problem.type, kRows, here, 3);
     Values part, expected;
     for (int64_t i = 0; i < kRows; ++i) {
-      double factor = 1;  // of what comes from the loss
+      double factor = 1;  // factor of the gradient of the loss
       if (problem.token_scaling && i != 3 && i != kBad) factor = std::exp(label_logit.get(i) - whole.lse[i]);
       for (int64_t j = first; j < first + here; ++j) {
         part.push_back(x.get(i * classes + j));
@@ -112,8 +112,8 @@ void check(Columns problem, int64_t classes, int64_t width) {
     backend().run({{columns.step}, {}}, kRows * columns.column_blocks(here), arguments);
     Values got = block.values();
     for (int64_t j = 0; j < here; ++j) {
-      EXPECT_EQ(got[3 * here + j], 0.0) << "of an ignored row";
-      EXPECT_TRUE(std::isnan(got[kBad * here + j])) << "of a label that is no class";
+      EXPECT_EQ(got[3 * here + j], 0.0) << "ignored row";
+      EXPECT_TRUE(std::isnan(got[kBad * here + j])) << "label is not a class";
       got[kBad * here + j] = expected[kBad * here + j] = 0;
     }
     const double gate = problem.type == f32 ? 1e-5 : problem.type == f16 ? 1e-3 : 6e-3;

@@ -1,8 +1,8 @@
 #include "kernels/cross_entropy/cross_entropy.h"
 
 #include "kernels/core/softcap.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "kernels/cross_entropy/cross_entropy_totals.h"
-#include "kernels/oracle/cross_entropy.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,7 +19,7 @@ struct Trial {
   Tensor logits, label_tensor, bias, weight, d_loss, d_entropy, loss, z_loss, accuracy, predictions, lse, entropy,
       d_logits, error;
 
-  // Everything wanted; `seed` decides logits and labels, every fifth row is ignored.
+  // Asks for all results. `seed` determines logits and labels; every fifth row is ignored.
   Trial(DType type, int64_t n, int64_t classes, CrossEntropyCase with = {}, double spread = 1.0, int64_t gap = 0)
       : c(with) {
     c.n = n;
@@ -93,7 +93,7 @@ struct Trial {
   void check() {
     SCOPED_TRACE(describe());
     run();
-    const auto expected = cross_entropy_oracle(logits.values(), labels, c);
+    const auto expected = cross_entropy_reference(logits.values(), labels, c);
     EXPECT_TRUE(close_loss(loss.values(), expected.loss)) << "loss";
     EXPECT_TRUE(close_loss(z_loss.values(), expected.z_loss)) << "z_loss";
     EXPECT_TRUE(close_loss(accuracy.values(), expected.accuracy)) << "accuracy";
@@ -110,7 +110,7 @@ struct Trial {
   }
 };
 
-// Values that a float holds exactly, so that oracle and kernel see the same numbers.
+// Rounds to float, so that reference and kernel see the same value.
 double exact(double value) {
   return static_cast<float>(value);
 }
@@ -128,7 +128,7 @@ TEST(CrossEntropy, WidthsAndTypes) {
   }
 }
 
-// Labels that lie apart, as in a column of a table: the same bits as those that do not.
+// Labels with a stride, as in a column of a table, give the same bits.
 TEST(CrossEntropy, LabelsOfAnyStride) {
   for (DType label_type : {i64, i32}) {
     for (Reduce reduction : {Reduce::none, Reduce::mean}) {
@@ -149,19 +149,19 @@ TEST(CrossEntropy, LabelsOfAnyStride) {
   counted_at_the_end.label_stride = 2;
   counted_at_the_end.run();
   const auto expected =
-      cross_entropy_oracle(counted_at_the_end.logits.values(), counted_at_the_end.labels, counted_at_the_end.c);
+      cross_entropy_reference(counted_at_the_end.logits.values(), counted_at_the_end.labels, counted_at_the_end.c);
   EXPECT_TRUE(close_loss(counted_at_the_end.loss.values(), expected.loss));
 }
 
-// Rows that a GPU's shared memory holds whole, and rows of which it holds a part, in and out of place.
-TEST(CrossEntropy, RowsKeptBetweenThePasses) {
+// Rows that fit in a GPU's shared memory, and rows that fit in part, in place and out of place.
+TEST(CrossEntropy, ResidentRows) {
   for (int64_t v : affordable({40960, 128256}, 1)) {
     for (DType type : {f32, bf16}) Trial(type, 1, v, {}, 1.0, 8).check();
   }
 }
 
-// Rows of which shared memory keeps a part, skipped rows among them, in and out of place.
-TEST(CrossEntropy, LongRowsAndSkippedOnes) {
+// Rows that fit in part, with ignored rows between them, in place and out of place.
+TEST(CrossEntropy, LongRowsAndIgnoredRows) {
   const int64_t ignored = CrossEntropyCase{}.ignore_index;
   for (auto [n, v] : {std::pair<int64_t, int64_t>{4, 26624}, {3, 38912}, {4, 32004}}) {
     if (n * v > backend().budget()) continue;
@@ -177,8 +177,8 @@ TEST(CrossEntropy, LongRowsAndSkippedOnes) {
   }
 }
 
-// Rows that the CTAs of a cluster take turns at: every option that a block of their lanes sees, a skipped row, in
-// place.
+// Rows that the CTAs of a cluster share: all options that depend on the lanes of a block, an
+// ignored row, in place.
 TEST(CrossEntropy, RowsSharedByCtas) {
   const int64_t v = 51208, n = 3;
   std::vector<CrossEntropyCase> cases(5);
@@ -211,7 +211,7 @@ TEST(CrossEntropy, ManyRows) {
   Trial(f32, std::min<int64_t>(2500, backend().budget() / 64), 41).check();
 }
 
-// Sums of so many rows take partial sums of several programs.
+// With more rows than kRowsOfOneProgram, several programs store partial sums.
 TEST(CrossEntropy, SumsOfManyRows) {
   const int64_t n = kernels::kRowsOfOneProgram + 1;
   if (n * 3 > backend().budget()) GTEST_SKIP() << "too many rows for this back end";
@@ -221,22 +221,22 @@ TEST(CrossEntropy, SumsOfManyRows) {
     run.o.with_gradient = false;  // the last launch counts and divides
     run.make_outputs();
     run.run();
-    const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+    const auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
     EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
     EXPECT_TRUE(close_loss(run.accuracy.values(), expected.accuracy));
   }
 }
 
-// Programs that go from row to row: each row gets what a program of its own gives it, to the bit.
-TEST(CrossEntropy, ProgramsOfSeveralRows) {
+// Programs of several rows give the same bits as one program per row.
+TEST(CrossEntropy, SeveralRowsPerProgram) {
   if (!machine().is_gpu()) GTEST_SKIP() << "programs take several rows on GPUs";
   kernels::Machine few = machine();
   few.sms = 1;
-  const int64_t n = 75;  // of 32 programs some take three rows, some two
+  const int64_t n = 75;  // some of 32 programs take three rows, some two
   for (DType type : {bf16, f32}) {
     for (int64_t v : affordable({1, 33, 257, 1000, 1001}, n)) {
       Trial each(type, n, v, {.smoothing = v == 33 ? exact(0.1) : 0.0, .reduction = Reduce::none}, 1.0, gap_of(v));
-      each.labels[40] = v;  // no class
+      each.labels[40] = v;  // not a class
       Trial several = each;
       several.make_outputs(gap_of(v));
       each.run(kernels::cross_entropy_kernel.chosen(few, each.o, {{"programs_per_sm", "0"}}), few, each.d_logits);
@@ -250,7 +250,7 @@ TEST(CrossEntropy, ProgramsOfSeveralRows) {
   }
 }
 
-// Starts of programs are no more than a third of what an H200's memory needs for the rows.
+// Starting the programs takes at most a third of the time that an H200's memory needs for the rows.
 TEST(CrossEntropy, ShortRowsStartFewPrograms) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 80);
   for (auto [n, v] : {std::pair<int64_t, int64_t>{1'000'000, 257}, {262'144, 1000}, {10'000'000, 32}}) {
@@ -265,7 +265,7 @@ TEST(CrossEntropy, ShortRowsStartFewPrograms) {
 std::vector<CrossEntropyCase> option_cases(int64_t classes) {
   return {{.smoothing = exact(0.1)},
           {.softcap = 30},
-          {.softcap = 1e5},  // bends nothing
+          {.softcap = 1e5},  // effectively no cap
           {.lse_square = exact(1e-4)},
           {.weight = class_weights(classes)},
           {.smoothing = exact(0.1), .weight = class_weights(classes)},
@@ -291,8 +291,8 @@ TEST(CrossEntropy, Options) {
   }
 }
 
-// Caps and numbers of classes below and above the limits of the quick form, with logits that they bend little and much.
-// Every row's loss: a mean hides what is off either way.
+// Caps and numbers of classes around the limits of the quick softcap, with logits that it bends
+// little and much. It checks the loss of each row, because a mean hides errors of opposite signs.
 TEST(CrossEntropy, SmallAndLargeCaps) {
   for (DType type : {f16, bf16, f32}) {
     for (double cap : {0.5, 30.0, 64.0, 65.0}) {
@@ -301,22 +301,23 @@ TEST(CrossEntropy, SmallAndLargeCaps) {
           Trial(type, 11, classes, {.softcap = cap, .reduction = Reduce::none}, spread * cap).check();
       }
     }
-    // What the quick form is off by is of the size of its cap: of one far above its logits it would be seen.
+    // The quick softcap's error is relative to the cap, so a cap far above the logits would show
+    // it.
     for (int64_t classes : affordable({611, 4096}, 11))
       Trial(type, 11, classes, {.softcap = 3e4, .reduction = Reduce::none}, 3.0).check();
   }
 }
 
-// Rows that begin and end anywhere, in all 16 bytes that a vector has: the first row at each of their elements, the
-// next ones where the width or a gap puts them; widths of less than a vector, of one and of several blocks. The
-// gradient in place, and in a tensor whose rows begin at the same bytes of a vector or at others.
-TEST(CrossEntropy, RowsThatBeginAnywhere) {
+// Unaligned rows. The first row begins at each element of a 16-byte vector; the width or a gap
+// places the next ones. Widths are less than a vector, one block, and several blocks. The gradient
+// is in place, or in a tensor with the same or another alignment.
+TEST(CrossEntropy, UnalignedRows) {
   const int64_t n = 3;
   for (DType type : kFloats) {
     const int64_t vector = 16 / size_of(type);
     for (int64_t v : affordable({1, 5, 13, 1019, 20003}, n)) {
       for (int64_t shift = 0; shift < vector; ++shift) {
-        if (v > 5000 && shift != 3) continue;  // they take long
+        if (v > 5000 && shift != 3) continue;  // slow
         const int64_t gap = shift % 2 ? 3 : 0;
         const CrossEntropyCase c = gap ? CrossEntropyCase{.smoothing = exact(0.1), .softcap = 20}
                                        : CrossEntropyCase{.lse_square = exact(1e-3)};
@@ -336,8 +337,8 @@ TEST(CrossEntropy, RowsThatBeginAnywhere) {
   }
 }
 
-// What has no place in a vector: class weights and biases move with the row.
-TEST(CrossEntropy, WeightsOfRowsThatBeginAnywhere) {
+// Class weights and biases of unaligned rows shift with the row.
+TEST(CrossEntropy, WeightsOfUnalignedRows) {
   for (int64_t v : affordable({37, 20003}, 3)) {
     Trial run(bf16, 3, v, {.smoothing = exact(0.1), .weight = class_weights(v)}, 1.0, 2);
     run.check();
@@ -347,13 +348,13 @@ TEST(CrossEntropy, WeightsOfRowsThatBeginAnywhere) {
     biased.run();
     Values shifted = biased.logits.values();
     for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += biased.bias.get(i % v);
-    EXPECT_TRUE(
-        close(biased.d_logits.values(), cross_entropy_oracle(shifted, biased.labels, biased.c).d_logits, gate_e(bf16)));
+    EXPECT_TRUE(close(biased.d_logits.values(), cross_entropy_reference(shifted, biased.labels, biased.c).d_logits,
+                      gate_e(bf16)));
     EXPECT_TRUE(biased.d_logits.untouched_outside());
   }
 }
 
-// All logits -inf: the lowest of them is the largest, and no column before the row.
+// All logits are -inf: the prediction is class 0, not a column before the row.
 TEST(CrossEntropy, RowsOfInfinityPredictTheirFirstClass) {
   for (int64_t v : affordable({37, 20003}, 2)) {
     Trial run(bf16, 2, v, {.reduction = Reduce::none});
@@ -368,11 +369,11 @@ TEST(CrossEntropy, LargeLogits) {
     Trial(f32, 7, 500, {}, spread).check();
     Trial(f32, 7, 500, {.smoothing = exact(0.1)}, spread).check();
   }
-  // A common offset must cost no accuracy.
+  // An offset common to all logits must not reduce accuracy.
   Trial shifted(f32, 4, 300, {.smoothing = exact(0.1), .reduction = Reduce::none});
   for (int64_t i = 0; i < 4 * 300; ++i) shifted.logits.set(i, shifted.logits.get(i) + 1e4);
   shifted.run();
-  const auto expected = cross_entropy_oracle(shifted.logits.values(), shifted.labels, shifted.c);
+  const auto expected = cross_entropy_reference(shifted.logits.values(), shifted.labels, shifted.c);
   EXPECT_TRUE(close_loss(shifted.loss.values(), expected.loss));
   EXPECT_TRUE(close(shifted.d_logits.values(), expected.d_logits, gate_e(f32)));
 }
@@ -389,7 +390,7 @@ TEST(CrossEntropy, UpstreamGradient) {
   }
 }
 
-// Rows of one tile, in blocks, shared by the CTAs of a cluster; some classes without a probability.
+// Rows of one tile, in blocks, and shared by a cluster; some classes have no probability.
 TEST(CrossEntropy, TemperatureAndEntropy) {
   const int64_t n = 3;
   for (int64_t v : affordable({1, 37, 20003, 51208}, n)) {
@@ -419,7 +420,8 @@ TEST(CrossEntropy, TemperatureAndEntropy) {
       }
     }
   }
-  // Almost all of a row's probability in one class, the label's or another's; an ignored row.
+  // Nearly all of a row's probability is in one class, the label's or another's; one row is
+  // ignored.
   Trial sharp(f32, 4, 300, {.reduction = Reduce::none, .d_entropy = {1, 1, 1, 1}});
   sharp.labels = {5, 6, sharp.c.ignore_index, 8};
   sharp.logits.set(5, 40.0);
@@ -428,7 +430,8 @@ TEST(CrossEntropy, TemperatureAndEntropy) {
   EXPECT_EQ(sharp.entropy.get(2), 0.0);
 }
 
-// As rows of a larger product: a bias is added first, and row numbers count from the first row of the batch.
+// Rows of a part of a batch: the bias is added first, and row numbers count from the batch's first
+// row.
 TEST(CrossEntropy, BiasAndPartOfABatch) {
   for (int64_t v : affordable({37, 20000}, 9)) {
     for (DType type : kFloats) {
@@ -441,7 +444,7 @@ TEST(CrossEntropy, BiasAndPartOfABatch) {
       run.run();
       Values shifted = run.logits.values();
       for (size_t i = 0; i < shifted.size(); ++i) shifted[i] += run.bias.get(i % v);
-      const auto expected = cross_entropy_oracle(shifted, run.labels, run.c);
+      const auto expected = cross_entropy_reference(shifted, run.labels, run.c);
       EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(type))) << run.describe();
       EXPECT_TRUE(close_loss(run.lse.values(), expected.lse));
       EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), run.first_row + 6);
@@ -454,11 +457,11 @@ TEST(CrossEntropy, TokenScaling) {
     Trial run(f32, 9, 50, {.smoothing = exact(0.1), .lse_square = exact(1e-2), .reduction = reduction});
     run.o.token_scaling = true;
     run.run();
-    auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+    auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
     double total = 0, rows = 0;
     CrossEntropyCase each = run.c;
     each.reduction = Reduce::none;
-    const Values losses = cross_entropy_oracle(run.logits.values(), run.labels, each).loss;
+    const Values losses = cross_entropy_reference(run.logits.values(), run.labels, each).loss;
     for (int64_t i = 0; i < 9; ++i) {
       if (run.labels[i] == run.c.ignore_index) continue;
       const double p = std::exp(run.logits.get(i * 50 + run.labels[i]) - expected.lse[i]);
@@ -478,9 +481,9 @@ TEST(CrossEntropy, GradientAlone) {
   run.o.with_d_loss = true;
   run.o.with_loss = run.o.with_z_loss = run.o.with_accuracy = run.o.with_predictions = run.o.with_lse = false;
   run.run();
-  EXPECT_TRUE(close(run.d_logits.values(), cross_entropy_oracle(run.logits.values(), run.labels, run.c).d_logits,
+  EXPECT_TRUE(close(run.d_logits.values(), cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits,
                     gate_e(bf16)));
-  EXPECT_TRUE(std::isnan(run.loss.get(0))) << "a loss that nobody asked for was written";
+  EXPECT_TRUE(std::isnan(run.loss.get(0))) << "wrote a loss that is not wanted";
 }
 
 TEST(CrossEntropy, LossAloneLeavesLogits) {
@@ -490,7 +493,7 @@ TEST(CrossEntropy, LossAloneLeavesLogits) {
     const Tensor before = run.logits.clone();
     run.run();
     EXPECT_TRUE(run.logits.same_bits(before));
-    EXPECT_TRUE(close_loss(run.loss.values(), cross_entropy_oracle(run.logits.values(), run.labels, run.c).loss));
+    EXPECT_TRUE(close_loss(run.loss.values(), cross_entropy_reference(run.logits.values(), run.labels, run.c).loss));
   }
 }
 
@@ -525,7 +528,7 @@ TEST(CrossEntropy, LabelsOutOfRange) {
       run.labels[2] = run.labels[5] = bad;
       run.run();
       EXPECT_EQ(kernels::kErrorBase - run.error.get_integer(0), 2) << "the first bad row";
-      const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+      const auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
       EXPECT_TRUE(close_loss(run.loss.values(), expected.loss));
       EXPECT_TRUE(close(run.d_logits.values(), expected.d_logits, gate_e(f32)));
       EXPECT_TRUE(run.d_logits.untouched_outside());
@@ -545,7 +548,7 @@ TEST(CrossEntropy, IgnoredRows) {
   for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
     Trial all(f32, 6, 40, {.lse_square = exact(1e-3), .reduction = reduction});
     for (int64_t& label : all.labels) label = -100;
-    all.logits.set(3, NAN);  // ignored rows are not looked at
+    all.logits.set(3, NAN);  // ignored rows are not read
     all.run();
     for (double value : all.loss.values()) EXPECT_EQ(value, 0.0);
     for (double value : all.accuracy.values()) EXPECT_EQ(value, 0.0);
@@ -565,7 +568,7 @@ TEST(CrossEntropy, InfiniteLogits) {
       if (j % 3 == 0) run.logits.set(j, -INFINITY);
       if (j != 1) run.logits.set(v + j, -INFINITY);
     }
-    run.logits.set(2 * v + 2, -INFINITY);  // the label itself: infinite loss
+    run.logits.set(2 * v + 2, -INFINITY);  // logit of the label: infinite loss
     run.check();
     EXPECT_NEAR(run.loss.get(1), 0.0, kGateLoss);
     EXPECT_EQ(run.loss.get(2), INFINITY);
@@ -573,7 +576,7 @@ TEST(CrossEntropy, InfiniteLogits) {
   }
 }
 
-// Labels at the borders of blocks, of which the last is whole, short of one column, or one column.
+// Labels at the borders of blocks; the last block is full, one column short, or one column.
 TEST(CrossEntropy, LabelsAtTheBordersOfBlocks) {
   for (int64_t v : affordable({16383, 16384, 16385, 24576}, 7)) {
     Trial run(f32, 7, v, {.smoothing = 0.1, .softcap = 20, .reduction = Reduce::none});
@@ -582,7 +585,7 @@ TEST(CrossEntropy, LabelsAtTheBordersOfBlocks) {
   }
 }
 
-// NaN is the loss of its row; the prediction, whichever it is, is a class.
+// A row with NaN has a NaN loss; its prediction is some class.
 TEST(CrossEntropy, RowsOfNaNPredictAClass) {
   for (int64_t v : affordable({20, 20000}, 2)) {
     Trial run(f32, 2, v, {.reduction = Reduce::none});
@@ -610,7 +613,7 @@ TEST(CrossEntropy, TiesGoToTheLowestIndex) {
   }
 }
 
-// As p_y nears 1, d_y = p_y - 1 can be no better than the last digits of p_y: 2^-24 each.
+// d_y = p_y - 1 is at best as exact as the last digits of p_y, which are 2^-24 near p_y = 1.
 TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
   for (int64_t v : affordable({64, 20000}, 3)) {
     Trial run(f32, 3, v, {.reduction = Reduce::none});
@@ -619,7 +622,7 @@ TEST(CrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
     run.logits.set(v + 9, 17.3);
     run.logits.set(2 * v + 7, 1000.7);
     run.run();
-    const Values expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c).d_logits;
+    const Values expected = cross_entropy_reference(run.logits.values(), run.labels, run.c).d_logits;
     for (int64_t i = 0; i < 3; ++i) {
       const int64_t at = i * v + run.labels[i];
       EXPECT_NEAR(run.d_logits.get(at), expected[at], 4 * 0x1p-24 * backend().summation_slack()) << "row " << i;
@@ -635,7 +638,7 @@ TEST(CrossEntropy, LossTypeAndRepeat) {
     r->run();
   }
   EXPECT_TRUE(run.loss.same_bits(again.loss) && run.d_logits.same_bits(again.d_logits));
-  const auto expected = cross_entropy_oracle(run.logits.values(), run.labels, run.c);
+  const auto expected = cross_entropy_reference(run.logits.values(), run.labels, run.c);
   EXPECT_TRUE(close(run.loss.values(), expected.loss, gate_e(bf16)));
 }
 

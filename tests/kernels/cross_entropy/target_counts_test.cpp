@@ -1,7 +1,7 @@
 #include "kernels/cross_entropy/target_counts.h"
 
 #include "kernels/cross_entropy/cross_entropy_totals.h"
-#include "kernels/oracle/cross_entropy.h"
+#include "kernels/cross_entropy/target_counts_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,7 +19,7 @@ void run_and_check(std::vector<int64_t> labels, int64_t ignore_index, DType labe
   if (classes > 0) arguments.tensor("weight", weight_tensor.fill(weight));
   const Values rounded = classes > 0 ? weight_tensor.values() : Values{};
   backend().run(kernels::target_counts(machine(), options), n, arguments);
-  const Values expected = counts_oracle(labels, ignore_index, rounded);
+  const Values expected = counts_reference(labels, ignore_index, rounded);
   for (int64_t i = 0; i < 4; ++i) {
     EXPECT_NEAR(counts.get(i), expected[i], 2e-6 * backend().summation_slack() * std::fabs(expected[i])) << i;
   }
@@ -39,7 +39,7 @@ TEST(TargetCounts, LabelsAndWeights) {
   for (double& w : weight) w = std::fabs(w) + 0.1;
   for (int64_t n : {1, 1000, 1024, 5003}) {
     for (DType label_type : {i64, i32}) {
-      for (int64_t ignore_index : {-100, 3}) {  // 3 is a class, too
+      for (int64_t ignore_index : {-100, 3}) {  // 3 is also a class
         const auto labels = random_labels(n, classes, ignore_index);
         run_and_check(labels, ignore_index, label_type, {});
         run_and_check(labels, ignore_index, label_type, weight);
@@ -48,7 +48,7 @@ TEST(TargetCounts, LabelsAndWeights) {
   }
 }
 
-// Rows from which on several programs leave partial counts, and one row less.
+// The number of rows from which several programs leave partial counts, and one row less.
 TEST(TargetCounts, ManyRowsTakePartialCounts) {
   const int64_t classes = 7;
   Values weight = Random(2).normals(classes);

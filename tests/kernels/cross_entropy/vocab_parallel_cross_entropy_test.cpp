@@ -3,7 +3,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/oracle/vocab_parallel_cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
+#include "kernels/cross_entropy/vocab_parallel_cross_entropy_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -13,16 +14,16 @@ double exact(double value) {
   return static_cast<float>(value);
 }
 
-// Rows of logits of a whole vocabulary, and what every shard of it makes of them.
+// Rows of logits of a whole vocabulary, and the results of each shard.
 struct Trial {
   DType type, label_type = i64, loss_type = f32, d_loss_type = f32;
-  VocabParallelCase c;  // of the first shard; ignore_index, smoothing, reduction and upstream of all
+  VocabParallelCase c;  // of the first shard; options apply to all shards
   std::vector<int64_t> sizes;
   int64_t gap;
   bool with_d_loss = false, in_place = false;
   std::vector<int64_t> labels;
   Values logits;  // [n, total]
-  // Of each shard.
+  // One per shard.
   std::vector<Tensor> shards, partials, losses, gradients, errors;
 
   Trial(DType type, int64_t n, std::vector<int64_t> sizes, VocabParallelCase with = {}, double spread = 1.0,
@@ -41,7 +42,7 @@ struct Trial {
     one.shard = static_cast<int64_t>(s);
     return one;
   }
-  // Columns of a shard out of rows of the whole vocabulary.
+  // Returns a shard's columns from rows of the whole vocabulary.
   Values columns_of(const Values& all, size_t s) const {
     const VocabParallelCase one = shard_case(s);
     Values out;
@@ -72,7 +73,7 @@ struct Trial {
                         .integer("total_classes", c.total_classes));
     }
   }
-  // As ranks hold them after an all-gather.
+  // Returns the statistics that each rank has after an all-gather.
   Tensor gathered() const {
     Values all;
     for (const Tensor& one : partials) {
@@ -81,7 +82,7 @@ struct Trial {
     }
     return Tensor(f32, {static_cast<int64_t>(sizes.size()) * c.n, c.columns()}).fill(all);
   }
-  // As they hold them after all-reduces by maximum and sum.
+  // Returns the statistics that each rank has after all-reduces by maximum and sum.
   Tensor reduced() const {
     Values all(c.n * c.columns(), 0.0);
     for (int64_t i = 0; i < c.n; ++i) {
@@ -147,15 +148,15 @@ struct Trial {
            std::to_string(sizes.size()) + " shards of " + std::to_string(sizes[0]) + ".. reduction " +
            std::to_string(static_cast<int>(c.reduction)) + " smoothing " + std::to_string(c.smoothing);
   }
-  // Against the formulas of one shard, from statistics in float64.
+  // Compares with the formulas of one shard, from float64 statistics.
   void expect_right(bool with_gradient = true) {
     Values exact_partials;
     for (size_t s = 0; s < sizes.size(); ++s) {
-      const Values more = vocab_parallel_partials_oracle(columns_of(logits, s), labels, shard_case(s));
+      const Values more = vocab_parallel_partials_reference(columns_of(logits, s), labels, shard_case(s));
       exact_partials.insert(exact_partials.end(), more.begin(), more.end());
     }
     for (size_t s = 0; s < sizes.size(); ++s) {
-      const auto right = vocab_parallel_oracle(exact_partials, columns_of(logits, s), labels, shard_case(s));
+      const auto right = vocab_parallel_reference(exact_partials, columns_of(logits, s), labels, shard_case(s));
       EXPECT_TRUE(loss_type == f32 ? close_loss(losses[s].values(), right.loss)
                                    : close(losses[s].values(), right.loss, gate_e(loss_type)))
           << "loss of shard " << s;
@@ -166,7 +167,7 @@ struct Trial {
         EXPECT_TRUE(t.untouched_outside());
     }
   }
-  // Against the whole vocabulary's, which no shard's formula has a part in.
+  // Compares with the formulas of the whole vocabulary, which do not depend on shards.
   void expect_as_one() const {
     CrossEntropyCase whole{.n = c.n,
                            .classes = c.total_classes,
@@ -174,7 +175,7 @@ struct Trial {
                            .smoothing = c.share(),
                            .reduction = c.reduction,
                            .upstream = c.upstream};
-    const CrossEntropyResult right = cross_entropy_oracle(logits, labels, whole);
+    const CrossEntropyResult right = cross_entropy_reference(logits, labels, whole);
     for (size_t s = 0; s < sizes.size(); ++s) {
       EXPECT_TRUE(loss_type == f32 ? close_loss(losses[s].values(), right.loss)
                                    : close(losses[s].values(), right.loss, gate_e(loss_type)))
@@ -241,7 +242,7 @@ TEST(VocabParallelCrossEntropy, Smoothing) {
   Trial(f32, 6, {12, 9}, {.smoothing = 1}).check();
 }
 
-// Values that all-reduces have merged are those of one shard.
+// Statistics merged by all-reduces work like those of one shard.
 TEST(VocabParallelCrossEntropy, AllReduced) {
   for (double smoothing : {0.0, exact(0.1)}) {
     for (double spread : {1.0, 1e4}) {
@@ -270,7 +271,7 @@ TEST(VocabParallelCrossEntropy, LargeLogits) {
     Trial(f32, 7, {500, 300}, {}, spread).check();
     Trial(f32, 7, {500, 300}, {.smoothing = exact(0.1)}, spread).check();
   }
-  // A common offset must cost no accuracy, and none that shards have of their own.
+  // An offset common to all logits, or to those of a shard, must not reduce accuracy.
   for (double apart : {0.0, 30.0}) {
     for (double smoothing : {0.0, exact(0.1)}) {
       Trial shifted(f32, 4, {300, 200}, {.smoothing = smoothing});
@@ -281,7 +282,7 @@ TEST(VocabParallelCrossEntropy, LargeLogits) {
   }
 }
 
-// Shards without any finite logit, the label's among them; a label of -inf.
+// Shards without a finite logit, also the label's shard; a label whose logit is -inf.
 TEST(VocabParallelCrossEntropy, InfiniteLogits) {
   Trial run(f32, 4, {6, 20, 9});
   run.labels = {1, 30, 8, 27};
@@ -314,7 +315,8 @@ TEST(VocabParallelCrossEntropy, NaNSpreadsToAllShards) {
   }
 }
 
-// As p_y nears 1, d_y = p_y - 1 can be no better than the last digits of p_y, wherever the other classes are.
+// d_y = p_y - 1 is at best as exact as the last digits of p_y, whichever shard has the other
+// classes.
 TEST(VocabParallelCrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
   for (int64_t v : affordable({64, 20000}, 3)) {
     Trial run(f32, 3, {v, 40});
@@ -324,7 +326,7 @@ TEST(VocabParallelCrossEntropy, ConfidentRowsKeepTheTargetsDigits) {
     run.logits[2 * (v + 40) + 7] = exact(1000.7);
     run.check();
     const CrossEntropyCase whole{.n = 3, .classes = v + 40, .reduction = Reduce::none};
-    const Values right = cross_entropy_oracle(run.logits, run.labels, whole).d_logits;
+    const Values right = cross_entropy_reference(run.logits, run.labels, whole).d_logits;
     for (int64_t i = 0; i < 3; ++i) {
       const bool second = run.labels[i] >= v;
       const int64_t at = second ? i * 40 + run.labels[i] - v : i * v + run.labels[i];
@@ -354,8 +356,8 @@ TEST(VocabParallelCrossEntropy, InPlaceIsBitEqual) {
   }
 }
 
-// Rows that begin and end anywhere, in all 16 bytes that a vector has.
-TEST(VocabParallelCrossEntropy, RowsThatBeginAnywhere) {
+// Rows that begin and end at each element of a 16-byte vector.
+TEST(VocabParallelCrossEntropy, UnalignedRows) {
   for (DType type : kFloats) {
     for (int64_t v : affordable({1, 5, 13, 1019, 20003}, 3)) {
       for (int64_t gap : {0, 1, 3}) {
@@ -367,7 +369,7 @@ TEST(VocabParallelCrossEntropy, RowsThatBeginAnywhere) {
   }
 }
 
-// A label that no shard can own is reported by every shard, by both operations; its row is NaN everywhere.
+// Each shard reports a label that no shard owns, in both operations; its row is NaN in all shards.
 TEST(VocabParallelCrossEntropy, LabelsOutOfRange) {
   for (int64_t v : affordable({30, 20000}, 8)) {
     for (int64_t bad : {v + 10, int64_t{-1}, int64_t{1} << 40, INT64_MIN, INT64_MAX}) {
@@ -392,7 +394,7 @@ TEST(VocabParallelCrossEntropy, IgnoredRows) {
   for (Reduce reduction : {Reduce::none, Reduce::mean, Reduce::sum}) {
     Trial all(f32, 6, {40, 8}, {.smoothing = exact(0.1), .reduction = reduction});
     for (int64_t& label : all.labels) label = -100;
-    all.logits[3] = NAN;  // ignored rows are not looked at
+    all.logits[3] = NAN;  // ignored rows are not read
     all.run();
     for (size_t s = 0; s < 2; ++s) {
       for (double value : all.losses[s].values()) EXPECT_EQ(value, 0.0);

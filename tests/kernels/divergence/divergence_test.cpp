@@ -1,9 +1,9 @@
-#include "kernels/oracle/divergence.h"
+#include "kernels/divergence/divergence.h"
 
 #include <cmath>
 #include <limits>
 
-#include "kernels/divergence/divergence.h"
+#include "kernels/divergence/divergence_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -21,7 +21,7 @@ const char* name_of(Divergence kind) {
   return std::vector<const char*>{"kl", "forward_kl", "reverse_kl", "jsd", "tvd"}[static_cast<size_t>(kind)];
 }
 
-// Log-probabilities of rows, or probabilities.
+// Returns rows of log-probabilities, or of probabilities.
 Values distribution(int64_t n, int64_t cols, uint64_t seed, bool logarithms) {
   Values x = Random(seed).normals(n * cols, 2.0);
   for (int64_t i = 0; i < n; ++i) {
@@ -39,7 +39,7 @@ struct Trial {
   kernels::DivergenceOptions o;
   int64_t n;
   float beta = 0.3f, eps = 1e-10f;
-  MetaValues config;  // other than the heuristic's
+  MetaValues config;  // replaces the heuristic's configuration
   std::vector<int64_t> labels;
   int64_t label_stride = 1;
   Values upstream{1.0};
@@ -52,7 +52,7 @@ struct Trial {
     target = Tensor::rows(target_type, n, cols, gap).fill(distribution(n, cols, 2, !raw && kind != Divergence::kl));
     d_input = Tensor::rows(type, n, cols, gap);
   }
-  // Every third row does not count.
+  // Ignores every third row.
   Trial& ignoring() {
     o.has_labels = true;
     for (int64_t i = 0; i < n; ++i) labels.push_back(i % 3 == 1 ? -7 : i);
@@ -87,7 +87,7 @@ struct Trial {
                       .number("beta", beta)
                       .number("eps", eps));
   }
-  DivergenceCase oracle_case() const {
+  DivergenceCase reference_case() const {
     DivergenceCase c{.n = n,
                      .cols = o.cols,
                      .reduction = static_cast<DivergenceReduce>(o.reduction),
@@ -108,7 +108,7 @@ struct Trial {
                  " n=" + std::to_string(n) + " cols=" + std::to_string(o.cols) + " reduction " +
                  std::to_string(static_cast<int>(o.reduction)) + (o.has_labels ? " labels" : ""));
     run(d_input);
-    const DivergenceResult right = divergence_oracle(input.values(), target.values(), oracle_case());
+    const DivergenceResult right = divergence_reference(input.values(), target.values(), reference_case());
     EXPECT_TRUE(o.loss_type == f32 ? close_loss(loss.values(), right.loss)
                                    : close(loss.values(), right.loss, gate_e(o.loss_type)))
         << "loss";
@@ -122,7 +122,8 @@ TEST(Divergence, WidthsAndTypes) {
   for (int64_t cols : affordable({1, 3, 41, 256, 1271, 4096, 9000, 32000}, 3)) {
     for (Divergence kind : kKinds) {
       for (DType type : kFloats) {
-        if (cols == 41 || cols == 9000 || type == kFloats[cols % 3])  // every type at some widths, one at each
+        // All dtypes at some widths, one dtype at the others.
+        if (cols == 41 || cols == 9000 || type == kFloats[cols % 3])
           Trial(kind, type, type, 3, cols, gap_of(number++)).check();
       }
     }
@@ -144,7 +145,7 @@ TEST(Divergence, ReductionsAndLabels) {
   }
 }
 
-// Also where a program has several rows, whose labels are a tile.
+// Also with several rows per program, whose labels are one tile.
 TEST(Divergence, LabelsOfAnyStride) {
   for (Divergence kind : {Divergence::jsd, Divergence::tvd}) {
     for (int64_t cols : {8, 2310}) {
@@ -155,8 +156,8 @@ TEST(Divergence, LabelsOfAnyStride) {
   }
 }
 
-// Of a program, the last one's fewer.
-TEST(Divergence, TilesOneAfterTheOther) {
+// Several tiles per program, and fewer for the last program.
+TEST(Divergence, SeveralTilesPerProgram) {
   for (Divergence kind : kKinds) {
     for (Reduction reduction : {Reduction::none, Reduction::batchmean}) {
       for (const char* stages : {"1", "2"}) {
@@ -186,7 +187,7 @@ TEST(Divergence, Weights) {
   }
 }
 
-// Near each other both logarithms are nearly that of the mixture: what is left is all of the gradient.
+// For nearly equal rows the logarithms nearly cancel; the small rest is the whole gradient.
 TEST(Divergence, JsdOfNearlyEqualRows) {
   for (float apart : {1e-1f, 1e-3f, 1e-5f}) {
     Trial run(Divergence::jsd, f32, f32, 4, 300);
@@ -198,7 +199,7 @@ TEST(Divergence, JsdOfNearlyEqualRows) {
   }
 }
 
-// Probabilities of 0, one of them or both, and equal values.
+// Probabilities of 0 in one row or in both, and equal values.
 TEST(Divergence, ZeroProbabilities) {
   for (Divergence kind : {Divergence::kl, Divergence::forward_kl, Divergence::reverse_kl, Divergence::jsd}) {
     for (DType type : kFloats) {
@@ -207,7 +208,7 @@ TEST(Divergence, ZeroProbabilities) {
       const double none = kind == Divergence::kl ? 0 : -kInfinite;
       for (size_t i = 0; i < x.size(); ++i) {
         const bool both = i % 7 == 3;
-        // Where only the other one is 0, a one-sided divergence is infinite.
+        // If only the other probability is 0, a one-sided divergence is infinite.
         if (both || (i % 7 == 1 && kind != Divergence::reverse_kl)) y[i] = none;
         if (both || (i % 7 == 2 && (kind == Divergence::reverse_kl || kind == Divergence::jsd))) x[i] = -kInfinite;
       }
@@ -231,15 +232,15 @@ TEST(Divergence, ZeroProbabilities) {
   EXPECT_EQ(infinite.loss.get(0), kInfinite);
 }
 
-// What is no probability is a number like others: the formula's, without a fault.
-TEST(Divergence, NumbersOutsideOfProbabilities) {
+// Inputs that are not probabilities follow the formula as well.
+TEST(Divergence, ValuesThatAreNotProbabilities) {
   for (Divergence kind : kKinds) {
     for (DType type : kFloats) {
       Trial run = Trial(kind, type, type, 3, 70).reduced(Reduction::none);
       const bool logarithms = kind != Divergence::tvd;
       Values x = run.input.values(), y = run.target.values();
       for (size_t i = 0; i < x.size(); i += 3) {
-        x[i] = logarithms ? 1.5 : -0.25 - static_cast<double>(i % 4);  // of e^1.5, or below 0
+        x[i] = logarithms ? 1.5 : -0.25 - static_cast<double>(i % 4);  // above 1, or negative
         y[i] = kind == Divergence::kl ? (i % 2 ? -0.5 : 3.0) : logarithms ? 0.75 : 2.5;
       }
       run.input.fill(x);
@@ -260,7 +261,7 @@ TEST(Divergence, NaNSpreads) {
   }
 }
 
-// An ignored row may hold anything, and without rows that count the loss is 0.
+// An ignored row may hold anything. If no row counts, the loss is 0.
 TEST(Divergence, IgnoredRows) {
   for (Divergence kind : kKinds) {
     for (Reduction reduction : kReductions) {

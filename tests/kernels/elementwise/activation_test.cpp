@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/elementwise/activation_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -43,8 +43,8 @@ struct Trial {
                  " cols=" + std::to_string(options.cols) + (options.accumulate ? " accumulate" : ""));
     const Values u = x.values(), before = d_x.values();
     forward(y);
-    EXPECT_TRUE(close(y.values(), activation_oracle(kind(), u), gate_e(options.type))) << "y";
-    Values expected = activation_gradient_oracle(kind(), d_y.values(), u);
+    EXPECT_TRUE(close(y.values(), activation_reference(kind(), u), gate_e(options.type))) << "y";
+    Values expected = activation_gradient_reference(kind(), d_y.values(), u);
     for (size_t i = 0; options.accumulate && i < expected.size(); ++i) expected[i] += before[i];
     backward(d_x);
     EXPECT_TRUE(close(d_x.values(), expected, gate_e(options.type))) << "d_x";
@@ -103,7 +103,7 @@ TEST_P(Activations, LargeInputsStayFinite) {
   }
 }
 
-TEST_P(Activations, NanStaysAndInfinityIsTheLimit) {
+TEST_P(Activations, PropagatesNanAndInfinity) {
   for (DType type : kFloats) {
     Trial run(GetParam(), type, 1, 4, 0);
     run.x.fill(Values{kNan, kInfinity, 1.0, 1.0});
@@ -112,7 +112,7 @@ TEST_P(Activations, NanStaysAndInfinityIsTheLimit) {
     run.backward(run.d_x);
     EXPECT_TRUE(std::isnan(run.y.get(0)) && run.y.get(1) == kInfinity && std::isfinite(run.y.get(2))) << name(type);
     EXPECT_TRUE(std::isnan(run.d_x.get(2)) && std::isfinite(run.d_x.get(3))) << name(type);
-    // relu's slope is 1 for a NaN too.
+    // The slope of relu is 1 for NaN.
     EXPECT_EQ(std::isnan(run.d_x.get(0)), GetParam() != Activation::relu) << name(type);
   }
 }
@@ -122,7 +122,7 @@ INSTANTIATE_TEST_SUITE_P(, Activations,
                                            Activation::relu, Activation::relu_squared),
                          [](const auto& info) { return name_of(info.param); });
 
-// What is not above 0 gets no gradient, not even of an infinite one.
+// The gradient is 0 for x <= 0, even if the upstream gradient is infinite or NaN.
 TEST(Activation, ReluIsFlatUpToZero) {
   for (Activation kind : {Activation::relu, Activation::relu_squared}) {
     for (DType type : kFloats) {
@@ -137,7 +137,7 @@ TEST(Activation, ReluIsFlatUpToZero) {
   }
 }
 
-// GELU of -5 is about -2e-7, where 1 + tanh and 1 + erf are 0 in f32 or have lost their digits.
+// gelu(-5) is about -2e-7, and there 1 + tanh and 1 + erf are 0 in f32 or have lost their digits.
 TEST(Activation, TailsKeepTheirDigits) {
   for (Activation kind : {Activation::gelu_tanh, Activation::gelu_erf}) {
     Trial run(kind, f32, 1, 6, 0);
@@ -147,14 +147,15 @@ TEST(Activation, TailsKeepTheirDigits) {
     run.forward(run.y);
     run.backward(run.d_x);
     for (int64_t i = 0; i < 6; ++i) {
-      const double y = activation_oracle(run.kind(), u[i]), d_x = activation_slope_oracle(run.kind(), u[i]);
+      const double y = activation_reference(run.kind(), u[i]), d_x = activation_slope_reference(run.kind(), u[i]);
       EXPECT_NEAR(run.y.get(i), y, 3e-5 * std::fabs(y)) << name_of(kind) << " " << u[i];
       EXPECT_NEAR(run.d_x.get(i), d_x, 3e-5 * std::fabs(d_x)) << name_of(kind) << " " << u[i];
     }
   }
 }
 
-// Every 2^-10 from -14 to 14: nowhere farther from float64 than the polynomial and a few roundings; below -13 it is about 0.
+// Steps of 2^-10 from -14 to 14. The error is at most that of the polynomial plus a few roundings.
+// Below -13 the result is about 0.
 TEST(Activation, GeluErfEverywhere) {
   const int64_t count = std::min<int64_t>(28 << 10, backend().budget());
   Trial run(Activation::gelu_erf, f32, 1, count, 0);
@@ -166,7 +167,7 @@ TEST(Activation, GeluErfEverywhere) {
   run.forward(run.y);
   run.backward(run.d_x);
   for (int64_t i = 0; i < count; ++i) {
-    const double y = activation_oracle(run.kind(), u[i]), d_x = activation_slope_oracle(run.kind(), u[i]);
+    const double y = activation_reference(run.kind(), u[i]), d_x = activation_slope_reference(run.kind(), u[i]);
     ASSERT_NEAR(run.y.get(i), y, 1e-5 * std::fabs(y) + 2e-36) << u[i];
     ASSERT_NEAR(run.d_x.get(i), d_x, 1e-5 * std::fabs(d_x) + 1e-6 * std::exp(-0.5 * u[i] * u[i]) + 2e-36) << u[i];
   }

@@ -1,7 +1,7 @@
-// A bias and its gradient.
+// Tests of bias_add and its gradient.
 #include "kernels/elementwise/bias_add.h"
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/elementwise/bias_add_reference.h"
 #include "kernels/reduce/column_sums.h"
 #include "tests/kernels/shapes.h"
 
@@ -34,8 +34,8 @@ struct Trial {
     SCOPED_TRACE(std::string(name(type)) + " " + name(bias_type) + " n=" + std::to_string(n) +
                  " cols=" + std::to_string(cols) + (accumulate ? " accumulate" : ""));
     forward(y);
-    EXPECT_TRUE(close(y.values(), bias_oracle(x.values(), bias.values()), gate_e(type))) << "y";
-    Values sums = column_sums_oracle(x.values(), cols);
+    EXPECT_TRUE(close(y.values(), bias_reference(x.values(), bias.values()), gate_e(type))) << "y";
+    Values sums = column_sums_reference(x.values(), cols);
     for (int64_t j = 0; accumulate && j < cols; ++j) sums[j] += d_bias.get(j);
     backward(d_bias);
     const double gate = gate_r(bias_type, n) * backend().summation_slack();
@@ -66,8 +66,9 @@ TEST(BiasAdd, ManyRows) {
   }
 }
 
-// Rows that a CPU goes through a page at a time: whole tiles and the rows and columns left over, in one part and in several.
-TEST(BiasAdd, WideRowsOfManyRows) {
+// A CPU reads these rows in tiles of whole pages. Cases: full and partial tiles, in one part and in
+// several.
+TEST(BiasAdd, ManyWideRows) {
   for (const int64_t cols : {2048, 2056, 4096}) {
     for (const int64_t n : {19, 300}) {
       if (n * cols > 4 * backend().budget()) continue;
@@ -94,15 +95,15 @@ TEST(BiasAdd, InPlaceIsBitEqual) {
   }
 }
 
-// The order of the sum depends on shapes alone.
-TEST(BiasAdd, SumsAreTheSameEveryTime) {
+// The order of the sum depends on shapes only.
+TEST(BiasAdd, RepeatedRunsAreBitEqual) {
   Trial first(f32, f32, 300, 100), second(f32, f32, 300, 100);
   first.backward(first.d_bias);
   second.backward(second.d_bias);
   EXPECT_TRUE(first.d_bias.same_bits(second.d_bias));
 }
 
-// What is not finite stays in its place, and in the sum of its column.
+// A non-finite element affects only its own result and the sum of its column.
 TEST(BiasAdd, NotFinite) {
   for (DType type : kFloats) {
     Trial run(type, f32, 37, 200, 8);

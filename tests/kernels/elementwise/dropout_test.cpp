@@ -3,13 +3,13 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/oracle/dropout.h"
+#include "kernels/elementwise/dropout_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
 namespace {
 
-// As the library's host code makes it of p.
+// Computes the threshold from p like the library's host code.
 int32_t threshold_of(float p) {
   return static_cast<int32_t>(static_cast<uint32_t>(std::floor(std::ldexp(static_cast<double>(p), 32))));
 }
@@ -42,7 +42,7 @@ struct Trial {
     backend().run(kernels::dropout_backward(machine(), options), n, arguments().tensor("d_y", x).tensor("d_x", to));
   }
   Values expected() const {
-    return dropout_oracle(x.values(), options.add ? addend.values() : Values(), {p, seed, offset});
+    return dropout_reference(x.values(), options.add ? addend.values() : Values(), {p, seed, offset});
   }
   void check() {
     SCOPED_TRACE(std::string(name(options.type)) + " n=" + std::to_string(n) + " cols=" + std::to_string(options.cols) +
@@ -81,8 +81,8 @@ TEST(Dropout, ProbabilitiesAndAddends) {
   }
 }
 
-// Words of seed and offset on both sides of 32 bits and of the sign, and of a tensor whose counters carry into the
-// high word.
+// Seeds and offsets above and below 32 bits and 0, and offsets whose counters carry into the high
+// word.
 TEST(Dropout, SeedsAndOffsets) {
   for (int64_t seed : {int64_t{0}, int64_t{-1}, int64_t{1} << 40, INT64_MIN}) {
     for (int64_t offset : {int64_t{0}, int64_t{0xfffffff0}, (int64_t{7} << 32) - 20, int64_t{-9}}) {
@@ -118,8 +118,8 @@ TEST(Dropout, InPlaceIsBitEqual) {
   }
 }
 
-// The element's place in the rows' order decides, not its address, its type or how rows are cut into tiles.
-TEST(Dropout, TheMaskIsThatOfTheFlatOrder) {
+// The mask depends on the flat index of an element, not on its address, its dtype or the tiles.
+TEST(Dropout, MaskDependsOnTheFlatIndexOnly) {
   constexpr int64_t kCount = 3 * 1280;
   Values flat;
   for (int64_t cols : {1280, 640, 60, 15, 6, 1}) {
@@ -136,8 +136,8 @@ TEST(Dropout, TheMaskIsThatOfTheFlatOrder) {
   }
 }
 
-// Bits of results whose every step is rounded alike on all targets: recorded from the formula.
-TEST(Dropout, BitsAreTheFormulas) {
+// Every step of the formula is rounded in the same way on all targets.
+TEST(Dropout, ResultsMatchTheFormulaBitwise) {
   Trial run(f32, 7, 100, 0, 0.25f);
   run.options.add = true;
   const Values x = run.x.values(), residual = run.addend.values();
@@ -150,7 +150,7 @@ TEST(Dropout, BitsAreTheFormulas) {
   }
 }
 
-TEST(Dropout, NothingDroppedIsACopy) {
+TEST(Dropout, ZeroProbabilityCopies) {
   for (DType type : kFloats) {
     Trial run(type, 3, 41, 3, 0.0f);
     run.x.set(0, -0.0);
@@ -160,7 +160,7 @@ TEST(Dropout, NothingDroppedIsACopy) {
   }
 }
 
-TEST(Dropout, WhatIsDroppedIsZeroWhateverItWas) {
+TEST(Dropout, DroppedElementsAreZeroEvenIfNan) {
   for (DType type : kFloats) {
     Trial run(type, 2, 200, 0, 0.5f);
     run.x.fill(Values(400, std::numeric_limits<double>::quiet_NaN()));
@@ -175,9 +175,9 @@ TEST(Dropout, WhatIsDroppedIsZeroWhateverItWas) {
   }
 }
 
-// As many as p says, within five standard deviations, and neighbours independently: of what follows a dropped element
-// as many are dropped.
-TEST(Dropout, DropsAsManyAsAsked) {
+// The fraction of dropped elements is p, and that of dropped adjacent pairs p^2, within five
+// standard deviations.
+TEST(Dropout, DropsTheRequestedFraction) {
   const int64_t n = 4, cols = std::min<int64_t>(16384, backend().budget() / 8);
   for (float p : {0.1f, 0.5f, 0.9f}) {
     Trial run(f32, n, cols, 0, p);

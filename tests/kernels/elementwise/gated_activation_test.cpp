@@ -1,6 +1,6 @@
 #include "kernels/elementwise/gated_activation.h"
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/elementwise/gated_activation_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -49,10 +49,11 @@ struct Trial {
                  " f=" + std::to_string(f));
     const Values a = gate.values(), b = up.values(), c = d_out.values();
     forward();
-    EXPECT_TRUE(close(out.values(), silu() ? swiglu_oracle(a, b, gamma, delta) : geglu_oracle(a, b), gate_e2(type)))
+    EXPECT_TRUE(
+        close(out.values(), silu() ? swiglu_reference(a, b, gamma, delta) : geglu_reference(a, b), gate_e2(type)))
         << "out";
     backward(d_gate, d_up);
-    const auto expected = silu() ? swiglu_gradient_oracle(c, a, b, gamma, delta) : geglu_gradient_oracle(c, a, b);
+    const auto expected = silu() ? swiglu_gradient_reference(c, a, b, gamma, delta) : geglu_gradient_reference(c, a, b);
     EXPECT_TRUE(close(d_gate.values(), expected.d_gate, gate_e2(type))) << "d_gate";
     EXPECT_TRUE(close(d_up.values(), expected.d_up, gate_e2(type))) << "d_up";
     for (const Tensor& t : {out, d_gate, d_up}) EXPECT_TRUE(t.untouched_outside());
@@ -79,7 +80,7 @@ TEST_P(Gated, InPlaceIsBitEqual) {
 }
 
 TEST_P(Gated, FusedLayout) {
-  const int64_t n = 6, f = 90, stride = 2 * f + 7;  // gate and up: halves of the rows of one tensor
+  const int64_t n = 6, f = 90, stride = 2 * f + 7;  // gate and up are the halves of the rows of one tensor
   Trial apart(GetParam(), bf16, n, f, 0), fused(GetParam(), bf16, n, f, 0);
   Tensor both(bf16, {n, 2 * f}, {stride, 1});
   fused.gate = both.view({n, f}, {stride, 1});
@@ -119,24 +120,24 @@ TEST(Swiglu, Multipliers) {
   }
 }
 
-// Small tails: gelu of -5 is about -2e-7, and tanh there rounds to -1 in f32.
+// gelu(-5) is about -2e-7, and there tanh rounds to -1 in f32.
 TEST(Geglu, TailsKeepTheirDigits) {
   Trial run(Activation::gelu_tanh, f32, 1, 5, 0);
   const Values a{-4.0, -5.0, -6.0, -7.0, -8.0};
   run.gate.fill(a);
   run.up.fill(Values(5, 1.0));
   run.forward();
-  const Values expected = geglu_oracle(a, Values(5, 1.0));
+  const Values expected = geglu_reference(a, Values(5, 1.0));
   for (int64_t i = 0; i < 5; ++i) EXPECT_NEAR(run.out.get(i), expected[i], 3e-5 * std::fabs(expected[i])) << a[i];
 }
 
-// d_out up to the type first, then one more rounding.
+// The gradient rounds d_out * up to the dtype, and then rounds the result.
 TEST(Geglu, GradientRoundsWherePyTorchDoes) {
   for (DType type : {f16, bf16}) {
     Trial run(Activation::gelu_tanh, type, 4, 500, 0);
     run.backward(run.d_gate, run.d_up);
     const Values a = run.gate.values(), b = run.up.values(), c = run.d_out.values(), got = run.d_gate.values();
-    const Values ones(a.size(), 1.0), slope = geglu_gradient_oracle(ones, a, ones).d_gate;
+    const Values ones(a.size(), 1.0), slope = geglu_gradient_reference(ones, a, ones).d_gate;
     const double half_of_last_bit = type == f16 ? 0x1p-11 : 0x1p-8;
     for (size_t i = 0; i < a.size(); ++i) {
       const double expected = rounded(c[i] * b[i], type) * slope[i];

@@ -1,4 +1,4 @@
-// Rows times a factor that is read on the device.
+// Tests of scale_rows: rows times a factor that is read on the device.
 #include "kernels/elementwise/scale_rows.h"
 
 #include "tests/kernels/shapes.h"
@@ -61,7 +61,7 @@ TEST(ScaleRows, InPlaceIsBitEqual) {
   }
 }
 
-// Factors that change nothing, or everything.
+// Scales rows by 1, 0 and infinity.
 TEST(ScaleRows, OneZeroAndInfinity) {
   Trial run(bf16, true, 3, 70);
   run.factor.set(0, 1);

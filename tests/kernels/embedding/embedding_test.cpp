@@ -1,7 +1,7 @@
 #include "kernels/embedding/embedding.h"
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/oracle/elementwise.h"
+#include "kernels/embedding/embedding_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -11,7 +11,7 @@ struct Trial {
   kernels::EmbeddingOptions o;
   int64_t n;
   bool in_order = false;
-  MetaValues config = {};  // of the backward, beside in_order
+  MetaValues config = {};  // of the backward pass, in addition to in_order
   int64_t index_stride = 1;
   std::vector<int64_t> indices;
   Tensor table, out, d_out, d_table, d_positions, error;
@@ -27,7 +27,7 @@ struct Trial {
     for (int64_t i = 0; i < n; ++i)
       indices.push_back(random.below(std::max<int64_t>(1, i % 3 ? vocabulary : vocabulary / 4)));
   }
-  int64_t first_row = 0, total_rows = 0;  // of a shard
+  int64_t first_row = 0, total_rows = 0;  // for a shard
   void cut_to_shard(int64_t first, int64_t total) {
     o.shard = true;
     first_row = first;
@@ -62,7 +62,7 @@ struct Trial {
     d_positions = Tensor::rows(type, positions, o.cols, 3);
   }
   void check_backward(DType gate_type) {
-    const Values expected = embedding_gradient_oracle(d_out.values(), indices, o.vocabulary, o.cols);
+    const Values expected = embedding_gradient_reference(d_out.values(), indices, o.vocabulary, o.cols);
     EXPECT_TRUE(close_normwise(d_table.values(), expected, gate_r(gate_type, n)));
     EXPECT_TRUE(d_table.untouched_outside());
   }
@@ -115,7 +115,8 @@ TEST(Embedding, ForwardOutOfRange) {
   }
 }
 
-// Rows of other shards are zeros and get no gradient; what no shard has is reported by each.
+// Rows of other shards are zeros and get no gradient. Each shard reports an index that no shard
+// has.
 TEST(Embedding, ShardsOfATable) {
   const int64_t n = 300, total = 91, cols = 40;
   for (DType index_type : {i64, i32}) {
@@ -146,13 +147,13 @@ TEST(Embedding, ShardsOfATable) {
         const bool nobodys = i / cols == 7 || i / cols == 9;
         ASSERT_TRUE(nobodys ? std::isnan(sum[i]) : sum[i] == whole.out.get(i)) << i;
       }
-      const Values expected = embedding_gradient_oracle(whole.d_out.values(), whole.indices, total, cols);
+      const Values expected = embedding_gradient_reference(whole.d_out.values(), whole.indices, total, cols);
       EXPECT_TRUE(close_normwise(gradient, expected, gate_r(f32, n)));
     }
   }
 }
 
-// i mod P, also where the last sequence is cut off; one rounding.
+// Position i mod P, also with an incomplete last sequence; the sum is rounded once.
 TEST(Embedding, ForwardAddsTheRowOfThePosition) {
   for (auto [cols, positions] : {std::pair<int64_t, int64_t>{1, 1}, {7, 5}, {1000, 37}, {256, 64}}) {
     for (DType type : kFloats) {
@@ -182,7 +183,7 @@ TEST(Embedding, ForwardAddsTheRowOfThePosition) {
   }
 }
 
-// What moves rows does so in vectors, whatever the number of indices.
+// Steps that move rows use vectors, whatever the number of indices.
 TEST(Embedding, AnyNumberOfIndices) {
   for (DType index_type : {i32, i64}) {
     for (auto [vocabulary, cols] : {std::pair<int64_t, int64_t>{13, 4096}, {2100, 512}}) {
@@ -199,8 +200,8 @@ TEST(Embedding, AnyNumberOfIndices) {
   }
 }
 
-// The sums as embedding_backward.cpp promises them: in the order of the indices, full chunks of 128 by themselves. Those
-// of embedding_in_order.cpp have no chunks.
+// Totals in the order that embedding_backward.cpp promises: the order of the indices, with full
+// chunks of 128 added separately. embedding_in_order.cpp has no chunks.
 Values sums_in_order(const Trial& run) {
   const size_t chunk = run.in_order ? run.indices.size() + 1 : 128;
   std::vector<std::vector<int64_t>> positions(run.o.vocabulary);
@@ -252,8 +253,8 @@ TEST(Embedding, BackwardAddsInOrder) {
   }
 }
 
-// Several parts, and rows that are named some hundreds of times beside others that are not named at all.
-TEST(Embedding, BackwardOfPopularRows) {
+// Several parts, with rows that hundreds of indices use next to unused rows.
+TEST(Embedding, BackwardOfFrequentRows) {
   for (DType index_type : {i32, i64}) {
     Trial run(bf16, 4701, 1031, 16, index_type, index_type == i32 ? 3 : 0);
     const std::vector<std::pair<int64_t, int64_t>> counts{{1030, 128}, {0, 127}, {517, 129}, {3, 256}, {700, 1500}};
@@ -271,13 +272,14 @@ TEST(Embedding, BackwardOfExactChunks) {
     Trial same(f32, n, 300, 9);
     same.indices.assign(n, 299);
     expect_sums_in_order(same);
-    for (int64_t i = 0; i < 5; ++i) same.indices[i * 17] = i;  // chunks begin where no multiple of their length is
+    // Chunks begin at other places than multiples of their length.
+    for (int64_t i = 0; i < 5; ++i) same.indices[i * 17] = i;
     expect_sums_in_order(same);
   }
 }
 
-// Programs that make several rows of the table, of which the last one has fewer.
-TEST(Embedding, BackwardOfSeveralRowsOfAProgram) {
+// Programs that compute several rows of the table, and fewer in the last program.
+TEST(Embedding, BackwardOfSeveralRowsPerProgram) {
   for (const bool accumulate : {false, true}) {
     Trial one(bf16, 300, 91, 40);
     one.o.accumulate = accumulate;
@@ -296,8 +298,8 @@ TEST(Embedding, BackwardOfSeveralRowsOfAProgram) {
   }
 }
 
-// A long table's rows of few bytes.
-TEST(Embedding, RowsOfAProgram) {
+// Schedules of large tables whose rows have few bytes.
+TEST(Embedding, RowsPerProgram) {
   const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 86);
   const auto rows_of = [&](kernels::EmbeddingOptions o) {
     return kernels::embedding_backward_kernel.heuristic(gpu, o).rows;
@@ -327,7 +329,7 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
   for (const bool in_order : {false, true}) {
     Trial sum(f32, 50, 11, 1100, i32, 3);
     sum.in_order = in_order;
-    sum.indices[7] = -1;  // no class: adds nothing
+    sum.indices[7] = -1;  // not a row: adds nothing
     sum.indices[8] = 11;
     sum.backward();
     sum.check_backward(f32);
@@ -338,7 +340,8 @@ TEST(Embedding, BackwardTypesAndAccumulate) {
   }
 }
 
-// i mod P, whatever the indices; the last sequence may be cut off, and some positions may have no row.
+// Position i mod P, whatever the indices. The last sequence may be incomplete, and some positions
+// have no row.
 TEST(Embedding, BackwardAddsUpPositions) {
   const std::tuple<int64_t, int64_t, int64_t> shapes[] = {{37, 40, 1},   {37, 1, 5}, {37, 7, 5}, {300, 40, 64},
                                                           {24, 1100, 8}, {5, 20, 9}, {0, 8, 4}};
@@ -355,7 +358,7 @@ TEST(Embedding, BackwardAddsUpPositions) {
           run.in_order = in_order;
           run.backward();
           run.check_backward(f32);
-          const Values expected = position_gradient_oracle(run.d_out.values(), n, positions, cols);
+          const Values expected = position_gradient_reference(run.d_out.values(), n, positions, cols);
           EXPECT_TRUE(close_normwise(run.d_positions.values(), expected, gate_r(sums, n)));
           EXPECT_TRUE(run.d_positions.untouched_outside());
           const Tensor once = run.d_positions.clone();
@@ -376,7 +379,7 @@ TEST(Embedding, BackwardRefusesTooManyIndices) {
   const auto config = kernel.chosen(machine(), {.vocabulary = 5}, {{"in_order", "false"}});
   const Launch first = kernel.build(machine(), {.vocabulary = 5}, config).steps.at(0).launch;
   EXPECT_LE(first.grid_at(INT32_MAX)[0], INT32_MAX);
-  EXPECT_GT(first.grid_at(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes such a grid
+  EXPECT_GT(first.grid_at(int64_t{INT32_MAX} + 1)[0], INT32_MAX);  // no device takes this grid
 }
 
 TEST(Embedding, NoIndices) {
@@ -390,12 +393,12 @@ TEST(Embedding, NoIndices) {
   }
 }
 
-// What is not finite goes with its row and its position, no further.
+// NaN and infinity affect only their row and their position.
 TEST(Embedding, NotFinite) {
   for (DType type : kFloats) {
     Trial run(type, 12, 10, 33);
     run.want_positions(4, f32);
-    for (int64_t i = 0; i < 12; ++i) run.indices[i] = i % 10;  // 0 and 10, 1 and 11 are of one row
+    for (int64_t i = 0; i < 12; ++i) run.indices[i] = i % 10;  // 0 and 10, 1 and 11: the same row
     run.d_out.set(33 + 5, NAN);
     run.backward();
     for (int64_t i = 0; i < 330; ++i) ASSERT_EQ(std::isnan(run.d_table.get(i)), i == 38) << name(type) << " " << i;

@@ -3,7 +3,8 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/oracle/divergence.h"
+#include "kernels/divergence/divergence_reference.h"
+#include "kernels/fused_linear/logit_divergence_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,7 +20,7 @@ struct Trial {
   int64_t n;
   float beta = 0.3f, temperature = 1;
   int64_t label_stride = 1;
-  MetaValues config;  // other than the heuristic's
+  MetaValues config;  // replaces the heuristic's configuration
   std::vector<int64_t> labels;
   Values upstream{1.0};
   Tensor logits, target, loss, before, d_logits;
@@ -30,7 +31,7 @@ struct Trial {
     target = random_rows(type, n, cols, 2, gap, spread);
     d_logits = Tensor::rows(type, n, cols, gap);
   }
-  // Logits of f32 with a gradient of 16 bits.
+  // Uses f32 logits with a 16-bit gradient.
   Trial& with_f32_logits(double spread) {
     o.f32_logits = true;
     logits = random_rows(f32, n, o.classes, 1, 0, spread);
@@ -82,7 +83,7 @@ struct Trial {
                            .labels = labels,
                            .ignore_index = -7,
                            .upstream = upstream};
-    return logit_divergence_oracle(before.values(), target.values(), c, temperature);
+    return logit_divergence_reference(before.values(), target.values(), c, temperature);
   }
   void check() {
     SCOPED_TRACE(std::string(name(o.type)) + " kind " + std::to_string(static_cast<int>(o.kind)) +
@@ -156,7 +157,7 @@ TEST(LogitDivergence, LossOrGradientAlone) {
   }
 }
 
-// In blocks of other sizes, the last one narrow.
+// Blocks of other sizes, with a narrow last block.
 TEST(LogitDivergence, Blocks) {
   for (Divergence kind : kKinds) {
     for (DType type : {f32, bf16}) {
@@ -169,7 +170,7 @@ TEST(LogitDivergence, Blocks) {
   }
 }
 
-// Times a loss scale: numbers that f16 has.
+// With a loss scale, so that f16 can represent the gradients.
 TEST(LogitDivergence, Weights) {
   for (float beta : {1e-3f, 0.1f, 0.5f, 0.999f}) {
     for (DType type : kFloats) {
@@ -181,7 +182,7 @@ TEST(LogitDivergence, Weights) {
   }
 }
 
-// Logits far from 0 lose nothing beyond their own rounding; equal rows have no divergence.
+// Large logits lose nothing beyond their own rounding; equal rows have no divergence.
 TEST(LogitDivergence, FarAndEqualRows) {
   for (Divergence kind : kKinds) {
     for (int64_t cols : {300, 9000}) {
@@ -191,7 +192,8 @@ TEST(LogitDivergence, FarAndEqualRows) {
       EXPECT_NEAR(equal.loss.get(0), 0, 1e-6);
       for (double d : equal.logits.values()) ASSERT_NEAR(d, 0, 1e-7);
       for (DType type : {bf16, f32}) {
-        // Of f32 where rounding leaves digits: the gradient of a row whose largest probability is 1 - p has 1 / p times its error.
+        // f32 only if rounding leaves digits: a row whose largest probability is 1 - p multiplies
+        // the error of its gradient by 1 / p.
         Trial peaked(kind, type, 3, cols, 0, type == f32 ? 3 : 8);
         peaked.check();
       }
@@ -199,7 +201,7 @@ TEST(LogitDivergence, FarAndEqualRows) {
   }
 }
 
-// Classes that both rows rule out, and one that only the student does.
+// Classes that both rows exclude, and one that only the student excludes.
 TEST(LogitDivergence, ImpossibleClasses) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
   for (Divergence kind : kKinds) {
@@ -216,7 +218,7 @@ TEST(LogitDivergence, ImpossibleClasses) {
   }
 }
 
-// Of one row; others are as they would be.
+// A NaN changes only the results of its row.
 TEST(LogitDivergence, NanStaysInItsRow) {
   for (Divergence kind : kKinds) {
     for (bool in_target : {false, true}) {

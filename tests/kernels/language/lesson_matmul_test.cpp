@@ -1,12 +1,13 @@
-// Every rung of lesson 7 against float64.
+// Every step of lesson 7 against float64.
 #include "examples/lessons/07_matmul.cpp"
-#include "kernels/oracle/matmul.h"
+#include "kernels/elementwise/activation_reference.h"
+#include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/language/author_launch.h"
 
 namespace ligerdsl::test {
 namespace {
 
-// More tiles than the smallest machine has multiprocessors, ragged at both sides; rows of whole vectors.
+// More tiles than the SMs of the smallest GPU, ragged at both edges. Rows are whole vectors.
 constexpr int64_t kM = 136, kN = 200, kK = 104;
 
 struct Product {
@@ -19,10 +20,10 @@ struct Product {
     std::vector<Given> tensors{{"c", c}, {"a", a}, {"b", b}};
     if (linear) tensors.push_back({"bias", bias});
     expect_aligned([&] { run(rung, meta, tensors); });
-    oracle::MatmulCase which{.m = kM, .n = kN, .k = kK};
-    if (linear) which.f = oracle::ActivationKind::gelu_tanh;
+    reference::MatmulCase which{.m = kM, .n = kN, .k = kK};
+    if (linear) which.f = reference::ActivationKind::gelu_tanh;
     const Values wanted =
-        oracle::matmul_oracle(which, a.values(), b.values(), linear ? bias.values() : Values{}, c.values());
+        reference::matmul_reference(which, a.values(), b.values(), linear ? bias.values() : Values{}, c.values());
     EXPECT_TRUE(close_normwise(c.values(), wanted, gate_r(bf16, kK) * backend().summation_slack()));
   }
 };

@@ -1,10 +1,12 @@
-// Gate and up made again, and their gradients: against float64 sums, and against gradients of what the forward stores.
+// Recomputed gate and up, and their gradients: compared with float64, and with gradients from what
+// the forward stores.
 #include <cmath>
 #include <limits>
 
+#include "kernels/elementwise/activation_reference.h"
 #include "kernels/elementwise/gated_activation.h"
 #include "kernels/matmul/gated_matmul.h"
-#include "kernels/oracle/matmul.h"
+#include "kernels/matmul/gated_matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -15,9 +17,9 @@ using kernels::GatedMatmulBackwardOptions;
 
 struct Trial {
   int64_t m, f, k;
-  GatedMatmulBackwardOptions options;  // all but sizes
+  GatedMatmulBackwardOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // of a small machine
+  int sms = 0;  // of a small GPU; 0: the machine's
 
   struct Tensors {
     Tensor x, weight, d_out, d_gate_up, out;
@@ -27,7 +29,7 @@ struct Trial {
             random_rows(options.type, m, f, seed + 2, gap), Tensor::rows(options.type, m, 2 * f, gap),
             Tensor::rows(options.type, m, f, gap)};
   }
-  // Half of a tensor's rows, or of each of them.
+  // Return one half of a tensor's rows, or of its columns.
   Tensor rows_of(const Tensor& t, int half) const { return t.view({f, k}, t.strides(), half * f * t.strides()[0]); }
   Tensor columns_of(const Tensor& t, int half) const { return t.view({m, f}, t.strides(), half * f); }
 
@@ -51,9 +53,9 @@ struct Trial {
                  std::to_string(k) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     run(t);
-    const auto kind = static_cast<oracle::ActivationKind>(options.activation);
-    const auto made = oracle::gated_matmul_oracle(kind, t.x.values(), t.weight.values(), m, f, k);
-    const auto wanted = oracle::gated_matmul_gradient_oracle(kind, t.d_out.values(), made.gate_up, m, f);
+    const auto kind = static_cast<reference::ActivationKind>(options.activation);
+    const auto made = reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
+    const auto wanted = reference::gated_matmul_gradient_reference(kind, t.d_out.values(), made.gate_up, m, f);
     const double gate = gate_r(options.type, k) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(t.d_gate_up.values(), wanted, 4 * gate));
     if (options.stores_out) {
@@ -86,8 +88,8 @@ TEST(GatedMatmulBackward, OneRowAndOneColumn) {
   }
 }
 
-// What a gated activation's backward makes of gate and up as the forward stores them, and the forward's out.
-TEST(GatedMatmulBackward, BitsOfStoredProducts) {
+// Equal bits as gated_backward from the forward's stored gate and up, and as the forward's out.
+TEST(GatedMatmulBackward, MatchesStoredGateAndUp) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
     for (const DType type : {f16, bf16}) {
@@ -120,7 +122,7 @@ TEST(GatedMatmulBackward, BitsOfStoredProducts) {
     }
 }
 
-// Whole warpgroups' tiles and those of single warps; those of few rows; halves that are no whole vectors.
+// Tiles of warp groups and of single warps; tiles of few rows; halves that are not whole vectors.
 TEST(GatedMatmulBackward, Schedules) {
   uint64_t seed = 401;
   std::vector<MetaValues> configs{{}};
@@ -142,9 +144,10 @@ TEST(GatedMatmulBackward, Schedules) {
   }
 }
 
-// By copies of whole tiles and of 16 bytes, one tile and tile after tile; ragged ones, and rows that tensor maps cannot describe.
-TEST(GatedMatmulBackward, TilesOneAfterTheOther) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+// TMA copies and 16-byte copies, one tile per program and persistent programs; partial tiles, and
+// rows that TMA descriptors cannot describe.
+TEST(GatedMatmulBackward, PersistentPrograms) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 501;
   for (const char* copies : {"false", "true"})
     for (const char* persistent : {"false", "true"})
@@ -166,8 +169,8 @@ TEST(GatedMatmulBackward, TilesOneAfterTheOther) {
       }
 }
 
-// Where ReLU is flat nothing reaches the gate, however large it is.
-TEST(GatedMatmulBackward, FlatWhereInfinite) {
+// In the flat part of ReLU the gate's gradient is 0, however large the gate is.
+TEST(GatedMatmulBackward, InfiniteGateOfFlatActivation) {
   for (const Activation activation : {Activation::relu, Activation::relu_squared}) {
     Trial trial{.m = 2, .f = 1, .k = 1, .options = {.type = f32, .activation = activation}};
     Trial::Tensors t = trial.tensors(9, 0);
@@ -180,11 +183,11 @@ TEST(GatedMatmulBackward, FlatWhereInfinite) {
   }
 }
 
-TEST(GatedMatmulBackward, NotANumber) {
+TEST(GatedMatmulBackward, PropagatesNaN) {
   for (const DType type : {f32, bf16}) {
     Trial trial{.m = 3, .f = 16, .k = 16, .options = {.type = type, .stores_out = true}};
     Trial::Tensors t = trial.tensors(9, 0);
-    t.x.set(20, std::numeric_limits<double>::quiet_NaN());  // of row 1
+    t.x.set(20, std::numeric_limits<double>::quiet_NaN());  // in row 1
     trial.run(t);
     for (int64_t i = 0; i < 96; ++i) EXPECT_EQ(std::isnan(t.d_gate_up.get(i)), i / 32 == 1) << i;
     for (int64_t i = 0; i < 48; ++i) EXPECT_EQ(std::isnan(t.out.get(i)), i / 16 == 1) << i;

@@ -1,11 +1,13 @@
-// Gate and up projections with their activation against float64 sums, and against gated activations of what they store.
+// Gate and up projections with their activation: compared with float64, and with gated activations
+// of the stored gate and up.
 #include "kernels/matmul/gated_matmul.h"
 
 #include <cmath>
 #include <limits>
 
+#include "kernels/elementwise/activation_reference.h"
 #include "kernels/elementwise/gated_activation.h"
-#include "kernels/oracle/matmul.h"
+#include "kernels/matmul/gated_matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,19 +21,19 @@ constexpr Activation kAll[] = {Activation::gelu_tanh, Activation::gelu_erf, Acti
 
 struct Trial {
   int64_t m, f, k;
-  GatedMatmulOptions options;  // all but sizes
+  GatedMatmulOptions options;  // all but the sizes
   MetaValues config = {};
-  int sms = 0;  // of a small machine
+  int sms = 0;  // of a small GPU; 0: the machine's
 
   struct Tensors {
     Tensor x, weight, gate_up, out;
   };
-  // gate_up: [m, 2 f], whatever is stored.
+  // gate_up is [m, 2 f], even if it is not stored.
   Tensors tensors(uint64_t seed, int64_t gap) const {
     return {random_rows(options.type, m, k, seed, gap), random_rows(options.type, 2 * f, k, seed + 1, gap, 0.3),
             Tensor::rows(options.type, m, 2 * f, gap), Tensor::rows(options.type, m, f, gap)};
   }
-  // Half of a tensor's rows, or of each of them.
+  // Return one half of a tensor's rows, or of its columns.
   Tensor rows_of(const Tensor& t, int half) const { return t.view({f, k}, t.strides(), half * f * t.strides()[0]); }
   Tensor columns_of(const Tensor& t, int half) const { return t.view({m, f}, t.strides(), half * f); }
 
@@ -51,8 +53,8 @@ struct Trial {
                  std::to_string(k) + " seed " + std::to_string(seed));
     const Tensors t = tensors(seed, gap);
     run(t);
-    const auto kind = static_cast<oracle::ActivationKind>(options.activation);
-    const auto wanted = oracle::gated_matmul_oracle(kind, t.x.values(), t.weight.values(), m, f, k);
+    const auto kind = static_cast<reference::ActivationKind>(options.activation);
+    const auto wanted = reference::gated_matmul_reference(kind, t.x.values(), t.weight.values(), m, f, k);
     const double gate = gate_r(options.type, k) * backend().summation_slack();
     EXPECT_TRUE(close_normwise(t.out.values(), wanted.out, 2 * gate));
     if (options.stores_products) {
@@ -75,8 +77,8 @@ TEST(GatedMatmul, EveryTypeAndActivation) {
     Trial{.m = 20, .f = 24, .k = 40, .options = {.type = bf16, .activation = activation}}.check(seed += 5);
 }
 
-// Up begins anywhere within a row of what is stored.
-TEST(GatedMatmul, HalvesThatAreNoWholeVectors) {
+// Rows of up are not aligned in the stored tensor.
+TEST(GatedMatmul, UnalignedHalves) {
   uint64_t seed = 201;
   for (const DType type : kFloats)
     Trial{.m = 70, .f = 43, .k = 72, .options = {.type = type, .stores_products = true}}.check(seed += 5, 2);
@@ -91,8 +93,8 @@ TEST(GatedMatmul, OneRowAndOneColumn) {
   }
 }
 
-// What a gated activation makes of the stored products; the same when they are not stored.
-TEST(GatedMatmul, BitsOfTheUnfusedPair) {
+// Equal bits as a gated activation of the stored gate and up, also if they are not stored.
+TEST(GatedMatmul, MatchesUnfusedPair) {
   uint64_t seed = 301;
   for (const Activation activation : {Activation::silu, Activation::gelu_tanh})
     for (const DType type : {f16, bf16}) {
@@ -116,7 +118,7 @@ TEST(GatedMatmul, BitsOfTheUnfusedPair) {
     }
 }
 
-// Whole warpgroups' tiles and those of single warps, more stages than turns; those of few rows.
+// Tiles of warp groups and of single warps, more stages than k-steps; tiles of few rows.
 TEST(GatedMatmul, Schedules) {
   uint64_t seed = 401;
   std::vector<MetaValues> configs{{}};
@@ -137,9 +139,10 @@ TEST(GatedMatmul, Schedules) {
   }
 }
 
-// By copies of whole tiles and of 16 bytes, one tile and tile after tile; ragged ones, and rows that tensor maps cannot describe.
-TEST(GatedMatmul, TilesOneAfterTheOther) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+// TMA copies and 16-byte copies, one tile per program and persistent programs; partial tiles, and
+// rows that TMA descriptors cannot describe.
+TEST(GatedMatmul, PersistentPrograms) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 501;
   for (const char* copies : {"false", "true"})
     for (const char* persistent : {"false", "true"})
@@ -165,17 +168,17 @@ TEST(GatedMatmul, TilesOneAfterTheOther) {
       }
 }
 
-TEST(GatedMatmul, NotANumber) {
+TEST(GatedMatmul, PropagatesNaN) {
   for (const DType type : {f32, bf16}) {
     Trial trial{.m = 3, .f = 16, .k = 16, .options = {.type = type, .stores_products = true}};
     Trial::Tensors t = trial.tensors(9, 0);
-    t.x.set(20, std::numeric_limits<double>::quiet_NaN());  // of row 1
+    t.x.set(20, std::numeric_limits<double>::quiet_NaN());  // in row 1
     trial.run(t);
     for (int64_t i = 0; i < 48; ++i) EXPECT_EQ(std::isnan(t.out.get(i)), i / 16 == 1) << i;
   }
 }
 
-TEST(GatedMatmul, ConfigsThatCannotBe) {
+TEST(GatedMatmul, RefusesInvalidConfigs) {
   if (!machine().is_gpu()) GTEST_SKIP() << "of a GPU's registers";
   const GatedMatmulOptions options{.type = bf16};
   kernels::GatedMatmulConfig config = kernels::gated_matmul_kernel.heuristic(machine(), options);

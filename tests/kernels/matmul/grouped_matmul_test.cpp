@@ -1,4 +1,4 @@
-// Products of groups of rows against float64 sums.
+// Matmuls of groups of rows, compared with float64.
 #include "kernels/matmul/grouped_matmul.h"
 
 #include <cmath>
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "kernels/cross_entropy/cross_entropy.h"
-#include "kernels/oracle/matmul.h"
+#include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,12 +19,12 @@ using kernels::GroupedMatmulOptions;
 constexpr GroupedFactors kFactors[] = {GroupedFactors::nt, GroupedFactors::nn, GroupedFactors::tn};
 
 struct Trial {
-  GroupedMatmulOptions options;    // all but sizes
+  GroupedMatmulOptions options;    // all but the sizes
   int64_t k, n;                    // of nt and nn; width and columns of tn
   std::vector<int64_t> sizes;      // of the groups
-  int64_t before = 0, behind = 0;  // rows that no group has
+  int64_t before = 0, behind = 0;  // rows that belong to no group
   MetaValues config = {};
-  int sms = 0;  // of a small machine
+  int sms = 0;  // of a small GPU; 0: the machine's
   int64_t offset_stride = 1;
 
   int64_t rows() const { return before + std::accumulate(sizes.begin(), sizes.end(), behind); }
@@ -77,7 +77,7 @@ struct Trial {
     if (!of_weights()) all.assign(before * n, 0.0);
     int64_t row = before, expert = 0;
     for (const int64_t size : sizes) {
-      oracle::MatmulCase which{.m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
+      reference::MatmulCase which{.m = size, .n = n, .k = k, .transposed_b = options.factors == GroupedFactors::nt};
       Values factor, one;
       if (of_weights()) {
         which = {.m = k, .n = n, .k = size, .transposed_a = true, .beta = options.adds ? 1.0 : 0.0};
@@ -85,7 +85,7 @@ struct Trial {
       } else {
         factor = cut(b, expert, 1, k * n);
       }
-      one = oracle::matmul_oracle(which, cut(a, row, size, k), factor, {}, one);
+      one = reference::matmul_reference(which, cut(a, row, size, k), factor, {}, one);
       all.insert(all.end(), one.begin(), one.end());
       row += size, ++expert;
     }
@@ -131,8 +131,8 @@ TEST(GroupedMatmul, EmptyGroups) {
       }
 }
 
-// Rows in front of the first group and behind the last one, which hold no numbers.
-TEST(GroupedMatmul, RowsOfNoGroupAreZeroWhateverTheyHold) {
+// Rows before the first group and after the last one, which hold NaN.
+TEST(GroupedMatmul, RowsOfNoGroupAreZero) {
   uint64_t seed = 501;
   for (const GroupedFactors factors : kFactors)
     for (const int64_t before : {0, 3, 150}) {
@@ -155,8 +155,8 @@ TEST(GroupedMatmul, RowsOfNoGroupAreZeroWhateverTheyHold) {
 const MetaValues kTensorCopies{{"tile_m", "64"}, {"tile_n", "64"},        {"num_warps", "4"},
                                {"stages", "3"},  {"persistent", "false"}, {"tensor_copies", "true"}};
 
-// Neighbours of a group may hold anything: no tile has rows of two.
-void groups_do_not_meet(const MetaValues& config) {
+// No tile has rows of two groups, so neighbouring groups may hold anything.
+void groups_are_isolated(const MetaValues& config) {
   for (const GroupedFactors factors : kFactors) {
     Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
                 .k = 24,
@@ -180,15 +180,15 @@ void groups_do_not_meet(const MetaValues& config) {
   }
 }
 
-TEST(GroupedMatmul, GroupsDoNotMeet) {
-  groups_do_not_meet({});
-  if (machine().is_gpu()) groups_do_not_meet(kTensorCopies);
+TEST(GroupedMatmul, GroupsAreIsolated) {
+  groups_are_isolated({});
+  if (machine().is_gpu()) groups_are_isolated(kTensorCopies);
 }
 
-// Groups that are no multiple of a tile or of a turn, empty ones, more stages than turns, tile after tile; rows that tensor maps cannot
-// describe.
-TEST(GroupedMatmul, TensorCopies) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+// Groups that are not multiples of a tile or of a k-step, empty groups, more stages than k-steps,
+// persistent programs, and rows that TMA descriptors cannot describe.
+TEST(GroupedMatmul, TmaCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1301;
   MetaValues wide = kTensorCopies;
   wide["tile_m"] = wide["tile_n"] = "128", wide["num_warps"] = "8", wide["stages"] = "4", wide["persistent"] = "true";
@@ -214,7 +214,8 @@ TEST(GroupedMatmul, TensorCopies) {
   added.check(seed);
 }
 
-// Warpgroups' tiles and single warps', more stages than turns, tile after tile on few multiprocessors.
+// Tiles of warp groups and of single warps, more stages than k-steps, persistent programs on few
+// SMs.
 TEST(GroupedMatmul, Schedules) {
   uint64_t seed = 701;
   const std::vector<MetaValues> configs =
@@ -241,8 +242,8 @@ TEST(GroupedMatmul, Schedules) {
           .check(seed += 9);
 }
 
-// The tiles that programs [0, programs) write of a result of 20 by 12 tiles in three groups. A tile is 16x16; the others keep their
-// NaN.
+// Returns the tiles that programs [0, programs) write, of a result of 20 by 12 tiles in three
+// groups. A tile is 16 x 16. Other tiles keep their NaN.
 std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors factors, int64_t programs) {
   constexpr int64_t kTile = 16, kColumns = 12;
   Trial trial{.options = {.factors = factors, .type = bf16, .c_type = f32},
@@ -274,20 +275,20 @@ std::set<std::pair<int64_t, int64_t>> tiles_of_first_programs(GroupedFactors fac
   return written;
 }
 
-// The first 48 programs make 16 rows of tiles of 3 columns. In an order row by row they would make 4 rows of 12 columns, and read
-// four times as much of b.
+// The first 48 programs compute 16 rows of 3 tiles. In row-major order they would compute 4 rows of
+// 12 tiles, and read four times as much of b.
 TEST(GroupedMatmul, FirstProgramsShareRowsAndColumns) {
   for (const GroupedFactors factors : {GroupedFactors::nt, GroupedFactors::nn}) {
     const auto written = tiles_of_first_programs(factors, 48);
     std::set<int64_t> rows, columns;
     for (const auto& [row, column] : written) rows.insert(row), columns.insert(column);
     EXPECT_EQ(columns, (std::set<int64_t>{0, 1, 2}));
-    EXPECT_GE(rows.size(), 13u);  // of 16 numbers of row tiles, those of the sections around the groups have no tile
+    EXPECT_GE(rows.size(), 13u);  // of 16 row tiles; sections around the groups have none
     EXPECT_EQ(written.size(), rows.size() * columns.size());
   }
 }
 
-// More of few rows than a program looks at in one go.
+// More groups with few rows than a program reads at once.
 TEST(GroupedMatmul, ManyGroups) {
   uint64_t seed = 901;
   std::vector<int64_t> sizes;
@@ -305,7 +306,7 @@ TEST(GroupedMatmul, ManyGroups) {
           .check(seed += 9);
 }
 
-TEST(GroupedMatmul, AddsToWhatIsThere) {
+TEST(GroupedMatmul, AccumulatesIntoC) {
   uint64_t seed = 1101;
   for (const DType type : kFloats)
     Trial{.options = {.factors = GroupedFactors::tn, .type = type, .c_type = f32, .adds = true},
@@ -315,9 +316,9 @@ TEST(GroupedMatmul, AddsToWhatIsThere) {
         .check(seed += 9, type == f32 ? 0 : 8);
 }
 
-// Whatever the offsets are, nothing outside of c is written, nothing outside of the factors is read (the interpreter, the
-// emulator and sanitizers see to that), and the first group with wrong ones is told.
-TEST(GroupedMatmul, OffsetsThatAreWrong) {
+// With invalid offsets, nothing outside of c is written, and nothing outside of the operands is
+// read; the interpreter, the emulator and sanitizers check this. The first wrong group is reported.
+TEST(GroupedMatmul, InvalidOffsets) {
   struct Wrong {
     std::vector<int64_t> offsets;
     int64_t group;
@@ -352,9 +353,9 @@ TEST(GroupedMatmul, OffsetsThatAreWrong) {
     }
 }
 
-// Each of three groups has all rows, and so have those behind the last one.
-TEST(GroupedMatmul, MoreTilesThanAListOfThemHasRoomFor) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "programs make tile after tile on a GPU";
+// Each of three groups has all rows, and so does the section after the last group.
+TEST(GroupedMatmul, TileListOverflow) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "programs are persistent on a GPU only";
   Trial trial{.options = {.type = bf16, .c_type = f32},
               .k = 24,
               .n = 40,

@@ -1,12 +1,12 @@
-// Matrix products with their epilogues against float64 sums.
-#include "kernels/oracle/matmul.h"
+// Matmuls with their epilogues, compared with float64.
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 
-#include "kernels/matmul/matmul.h"
+#include "kernels/elementwise/activation_reference.h"
+#include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -19,10 +19,10 @@ using kernels::MatmulOptions;
 
 struct Trial {
   int64_t m, n, k;
-  MatmulOptions options;  // all but sizes
+  MatmulOptions options;  // all but the sizes
   double alpha = 1, beta = 0;
   MetaValues config = {};
-  int sms = 0;  // of a small machine
+  int sms = 0;  // of a small GPU; 0: the machine's
 
   void check(uint64_t seed, int64_t gap = 0) {
     options.cols = n;
@@ -38,17 +38,17 @@ struct Trial {
     const Tensor a_scale = random_vector(f32, m, seed + 4), b_scale = random_vector(f32, n, seed + 5);
     const Tensor c = random_rows(options.c_type, m, n, seed + 2, gap);
     const Tensor bias = random_vector(options.bias_type, n, seed + 3);
-    oracle::MatmulCase which{
+    reference::MatmulCase which{
         .m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = alpha, .beta = beta};
     if (options.epilogue != Epilogue::none)
-      which.f = static_cast<oracle::ActivationKind>(static_cast<int>(options.epilogue) - 1);
+      which.f = static_cast<reference::ActivationKind>(static_cast<int>(options.epilogue) - 1);
     const auto by_rows = [&](Values values, bool scaled, const Tensor& scale) {
       for (size_t i = 0; scaled && i < values.size(); ++i) values[i] *= scale.get(static_cast<int64_t>(i) / k);
       return values;
     };
-    const Values wanted = oracle::matmul_oracle(which, by_rows(a.values(), options.scaled_rows, a_scale),
-                                                by_rows(b.values(), options.scaled_cols, b_scale),
-                                                options.has_bias ? bias.values() : Values{}, c.values());
+    const Values wanted = reference::matmul_reference(which, by_rows(a.values(), options.scaled_rows, a_scale),
+                                                      by_rows(b.values(), options.scaled_cols, b_scale),
+                                                      options.has_bias ? bias.values() : Values{}, c.values());
     Arguments arguments;
     arguments.tensor("a", a).tensor("b", b).tensor("bias", bias).tensor("c", c);
     arguments.tensor("a_scale", a_scale).tensor("b_scale", b_scale);
@@ -57,7 +57,8 @@ struct Trial {
     if (sms) on.sms = sms;
     backend().run(kernels::matmul_kernel.build(on, options, kernels::matmul_kernel.chosen(on, options, config)),
                   ta ? k : m, arguments);
-    const bool few_bits = is_fp8(options.type) && backend().name() == "cuda";  // some 14, of sums of sm_90a
+    // fp8 accumulators of sm_90a have about 14 bits.
+    const bool few_bits = is_fp8(options.type) && backend().name() == "cuda";
     const double gate = std::max(few_bits ? 1e-3 : 0.0, gate_r(options.c_type, k));
     EXPECT_TRUE(close_normwise(c.values(), wanted, gate * backend().summation_slack()));
     EXPECT_TRUE(c.untouched_outside());
@@ -95,7 +96,7 @@ TEST(Matmul, Epilogues) {
           .check(seed += 5);
 }
 
-// Matrices one behind the other, and as heads that lie side by side in rows; single ones that fill tiles and that do not.
+// Consecutive matrices, and heads interleaved in rows; matrices that fill tiles and others.
 TEST(Matmul, Batches) {
   uint64_t seed = 351;
   for (const Factors factors : kFactors)
@@ -121,7 +122,7 @@ TEST(Matmul, Batches) {
           };
           Values wanted;
           for (int64_t i = 0; i < kBatch; ++i)
-            for (const double value : oracle::matmul_oracle(
+            for (const double value : reference::matmul_reference(
                      {.m = m, .n = n, .k = k, .transposed_a = ta, .transposed_b = tb, .alpha = 1, .beta = 0.5},
                      one(all_a, i, m * k), one(all_b, i, k * n), bias.values(), one(all_c, i, m * n)))
               wanted.push_back(value);
@@ -134,7 +135,8 @@ TEST(Matmul, Batches) {
         }
 }
 
-// Both formats, with scales and without, sums of turns apart and together, in every order: only nt is wgmma's.
+// Both fp8 formats, with scales and without, with turns_apart and without, in all orders; only nt
+// is wgmma's.
 TEST(Matmul, Fp8) {
   uint64_t seed = 401;
   for (const Factors factors : {Factors::nt, Factors::nn, Factors::tn})
@@ -154,7 +156,7 @@ TEST(Matmul, Fp8) {
       }
 }
 
-TEST(Matmul, AddsToWhatIsThere) {
+TEST(Matmul, AccumulatesIntoC) {
   uint64_t seed = 501;
   for (const Factors factors : kFactors)
     for (const DType c_type : {f32, f16}) {
@@ -164,10 +166,10 @@ TEST(Matmul, AddsToWhatIsThere) {
     }
 }
 
-// The same bits as by a load of c; tiles that reach out of it and rows apart, by programs of one tile and of many, by threads and by
-// tensor copies.
-TEST(Matmul, MemoryAdds) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's memory adds nothing";
+// The same bits as with a load of c. Tiles that exceed c, rows with padding, one tile per program
+// and persistent programs, stores by threads and by TMA copies.
+TEST(Matmul, AddsInMemory) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no reductions in memory";
   uint64_t seed = 551;
   for (const Factors factors : kFactors)
     for (const auto& [persistent, stores] : {std::pair("false", "false"), std::pair("true", "false"),
@@ -185,9 +187,9 @@ TEST(Matmul, MemoryAdds) {
   EXPECT_NE(kernels::matmul_kernel.valid(machine(), rounded, config).find("adds_in_memory=false"), std::string::npos);
 }
 
-// Programs of no turns among them, and tiles that reach out of c.
-TEST(Matmul, TurnsAreShared) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU's programs share no tile";
+// Includes programs without k-steps, and tiles that exceed c.
+TEST(Matmul, SplitKSteps) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no splits";
   uint64_t seed = 701;
   for (const Factors factors : kFactors)
     for (const char* splits : {"2", "8"}) {
@@ -203,7 +205,7 @@ TEST(Matmul, TurnsAreShared) {
     }
 }
 
-// Whole warpgroups' tiles and those of single warps, more stages than turns.
+// Tiles of warp groups and of single warps, more stages than k-steps.
 TEST(Matmul, Schedules) {
   uint64_t seed = 901;
   const std::vector<MetaValues> configs =
@@ -225,9 +227,10 @@ TEST(Matmul, Schedules) {
           .check(seed += 5);
 }
 
-// On machines of fewer multiprocessors than there are tiles: with every term of the epilogue, results of 16 bits and f32, no turns.
-TEST(Matmul, TilesOneAfterTheOther) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no loads in flight from tile to tile";
+// Persistent programs on GPUs with fewer SMs than tiles: all terms of the epilogue, 16-bit and f32
+// results, no k-steps.
+TEST(Matmul, PersistentPrograms) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no persistent programs";
   uint64_t seed = 1101;
   const MetaValues wide{{"tile_m", "64"},  {"tile_n", "256"}, {"num_warps", "4"},
                         {"num_ctas", "1"}, {"stages", "3"},   {"persistent", "true"}};
@@ -249,8 +252,9 @@ TEST(Matmul, TilesOneAfterTheOther) {
 const MetaValues kTensorCopies{{"tile_m", "64"},  {"tile_n", "128"}, {"num_warps", "4"},
                                {"num_ctas", "1"}, {"stages", "3"},   {"tensor_copies", "true"}};
 
-// Two CTAs and four, each with a part of a tile's rows: what all need comes from each in part.
-MetaValues of_cluster(int ctas, bool persistent) {
+// Clusters of two and four CTAs, each with a part of a tile's rows; each CTA loads a part of B for
+// all.
+MetaValues cluster_config(int ctas, bool persistent) {
   MetaValues config = kTensorCopies;
   config["num_ctas"] = std::to_string(ctas);
   config["tile_m"] = std::to_string(64 * ctas);
@@ -268,7 +272,7 @@ TEST(Matmul, Clusters) {
   for (const Factors factors : kFactors)
     for (const int ctas : {2, 4})
       for (const bool persistent : {false, true}) {
-        const MetaValues config = of_cluster(ctas, persistent);
+        const MetaValues config = cluster_config(ctas, persistent);
         MatmulOptions options{.factors = factors, .type = persistent ? f16 : bf16, .c_type = f32};
         Trial{.m = 72 * ctas, .n = 200, .k = 264, .options = options, .config = config, .sms = 4}.check(seed += 5, 8);
         options.has_bias = true, options.c_type = options.type, options.epilogue = Epilogue::silu;
@@ -288,8 +292,8 @@ TEST(Matmul, Clusters) {
       }
 }
 
-// A driver that takes no PTX of clusters, as an older one of a Hopper GPU.
-TEST(Matmul, NoClustersWithoutThem) {
+// A driver without PTX support of clusters, such as an old one on a Hopper GPU.
+TEST(Matmul, RefusesClustersWithoutSupport) {
   const MatmulOptions odd{.factors = Factors::nt, .cols = 4024, .width = 4088};
   const kernels::Machine with = kernels::gpu("sm_90a", 132, 86), without = kernels::gpu("sm_90a", 132, 80);
   MatmulConfig config = kernels::matmul_kernel.heuristic(with, odd);
@@ -301,8 +305,8 @@ TEST(Matmul, NoClustersWithoutThem) {
   EXPECT_EQ(kernels::matmul_kernel.valid(without, odd, config), "");
 }
 
-// Calls of few rows: tiles small enough that most multiprocessors have one, whatever their number. The last schedule is of tiles as tall as
-// those of many rows, which fused heads count on.
+// Calls with few rows have tiles so small that most SMs get one. The tiles of the last schedule are
+// as tall as those of many rows, which fused lm_heads rely on.
 TEST(Matmul, SchedulesOfFewRows) {
   for (const int sms : {14, 26, 66, 78, 114, 132, 133, 142})
     for (const int64_t cols : {8, 128, 136, 512, 1280, 1600, 4096, 4160, 4992, 5120, 7232, 10880, 128256}) {
@@ -331,7 +335,7 @@ TEST(Matmul, SchedulesOfFewRows) {
   EXPECT_EQ(kernels::matmul_kernel.heuristic(gpu, options).tile_k, 64) << "rows that are no vectors";
 }
 
-// The schedule of rows that begin anywhere.
+// The schedule of unaligned rows.
 TEST(Matmul, UnalignedRows) {
   uint64_t seed = 1901;
   for (const Factors factors : kFactors)
@@ -343,9 +347,9 @@ TEST(Matmul, UnalignedRows) {
     }
 }
 
-// What one thread asks for: ragged tiles in rows of 128 and 64 bytes, more stages than turns, tile after tile.
-TEST(Matmul, TensorCopies) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+// Partial tiles in rows of 128 and 64 bytes, more stages than k-steps, persistent programs.
+TEST(Matmul, TmaCopies) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1301;
   const MetaValues narrow{{"tile_m", "128"}, {"tile_n", "64"}, {"tile_k", "32"},
                           {"num_ctas", "1"}, {"stages", "5"},  {"tensor_copies", "true"}};
@@ -361,9 +365,10 @@ TEST(Matmul, TensorCopies) {
       }
 }
 
-// Whole tiles and ragged ones, in one stretch of columns and in several, of rows whose ends are whole vectors and others.
-TEST(Matmul, TensorStores) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+// Whole and partial tiles, in one segment of columns and in several; rows that are whole vectors,
+// and others.
+TEST(Matmul, TmaStores) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1501;
   MetaValues narrow = kTensorCopies, wide = kTensorCopies;
   narrow["persistent"] = narrow["tensor_stores"] = "true";
@@ -385,26 +390,27 @@ TEST(Matmul, TensorStores) {
   EXPECT_NE(kernels::matmul_kernel.valid(machine(), added, config).find("tensor_stores=false"), std::string::npos);
 }
 
-// Views that they can read, that lie where they cannot, and that have no elements.
-TEST(Matmul, TensorCopiesOfTheseViews) {
-  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no tensor copies";
+// Views that TMA descriptors can describe, views at unaligned addresses, and views without
+// elements.
+TEST(Matmul, TmaDescriptorsOfViews) {
+  if (!machine().is_gpu()) GTEST_SKIP() << "a CPU has no TMA copies";
   uint64_t seed = 1701;
   for (const Factors factors : {Factors::nt, Factors::tn}) {
     const MatmulOptions options{.factors = factors, .type = bf16, .c_type = f32};
     Trial{.m = 72, .n = 136, .k = 136, .options = options, .config = kTensorCopies}.check(seed += 5, 8);
     Trial{.m = 72, .n = 75, .k = 43, .options = options, .config = kTensorCopies}.check(seed += 5, 3);
-    const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known when it is compiled
+    const int64_t none = options.transposed_a() ? 0 : 8;  // columns of a are known at compile time
     Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = kTensorCopies}.check(seed += 5);
     if (!shares_tiles()) continue;
-    MetaValues cluster = of_cluster(2, true);
+    MetaValues cluster = cluster_config(2, true);
     cluster["splits"] = "1";
     Trial{.m = 200, .n = 75, .k = 43, .options = options, .config = cluster}.check(seed += 5, 3);
     Trial{.m = 72, .n = 24, .k = none, .options = options, .beta = 2, .config = cluster}.check(seed += 5);
   }
 }
 
-// A product of no terms is 0, and the epilogue comes behind it.
-TEST(Matmul, NoTerms) {
+// A matmul with K = 0 gives 0, to which the epilogue is applied.
+TEST(Matmul, EmptyK) {
   Trial{.m = 9,
         .n = 17,
         .k = 0,

@@ -7,7 +7,8 @@ namespace {
 
 constexpr int64_t kRows = 64, kIgnored = -100;
 
-// Places one after the other: of whole tiles those of no counted row, then the others; a last one of fewer rows stays.
+// Expects consecutive places: first the whole tiles without a counted row, then the others. A last
+// tile with fewer rows keeps its place.
 void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t stride) {
   const auto n = static_cast<int64_t>(labels.size()), tiles = (n + kRows - 1) / kRows, whole = n / kRows;
   std::vector<bool> counts(tiles);
@@ -42,10 +43,10 @@ void run_and_check(const std::vector<int64_t>& labels, DType label_type, int64_t
   EXPECT_TRUE(made.untouched_outside() && inverse.untouched_outside() && counted.untouched_outside());
 }
 
-// Of several thousand labels, that a program does not read at once, and of a few.
-TEST(RowTiles, PlacesOfStretches) {
+// More labels than a program reads at once, and few.
+TEST(RowTiles, PlacesOfSegments) {
   for (const int64_t n : {1, 63, 64, 65, 640, 700, 4096, 4160, 9001}) {
-    for (const int64_t period : {1, 2, 5, 1000}) {  // every so many tiles have a row that counts
+    for (const int64_t period : {1, 2, 5, 1000}) {  // one tile of `period` has a counted row
       Random random(5);
       std::vector<int64_t> labels(n, kIgnored);
       for (int64_t tile = 0; tile * kRows < n; ++tile)
@@ -56,7 +57,7 @@ TEST(RowTiles, PlacesOfStretches) {
   }
 }
 
-// A label that is no class has a gradient, and its row counts.
+// A row whose label is not a class has a gradient, so it counts.
 TEST(RowTiles, OneRowIsEnough) {
   for (const int64_t row : {0, 63, 64, 127, 128, 150}) {
     std::vector<int64_t> labels(151, kIgnored);

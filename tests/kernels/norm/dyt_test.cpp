@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/norm/dyt_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -18,7 +18,7 @@ struct Trial {
   Trial(const DytOptions& o, int64_t n, int64_t gap = 0, double scale = 1) : o(o), n(n) {
     x = random_rows(o.type, n, o.cols, 1, gap, scale);
     y = Tensor::rows(o.type, n, o.cols, gap);
-    // Beside noise it goes with x, so that d_alpha is a sum of terms that do not cancel.
+    // d_y is x plus noise, so that the terms of d_alpha do not cancel.
     Values up = Random(2).normals(n * o.cols);
     for (int64_t i = 0; i < x.size(); ++i) up[i] += x.get(i);
     d_y = Tensor::rows(o.type, n, o.cols, gap).fill(up);
@@ -43,7 +43,7 @@ struct Trial {
                       .tensor("d_weight", d_weight)
                       .tensor("d_bias", d_bias));
   }
-  // `sums` where they are wanted, else what was there.
+  // Checks that `is` equals `sums` if they are wanted, and `before` otherwise.
   void check_sums(const char* name, const Tensor& is, const Tensor& before, bool wanted, Values sums) const {
     if (!wanted) {
       EXPECT_TRUE(is.same_bits(before)) << name;
@@ -56,14 +56,14 @@ struct Trial {
     SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) + " n=" + std::to_string(n) +
                  " h=" + std::to_string(o.cols));
     forward(y);
-    EXPECT_TRUE(close(y.values(),
-                      dyt_oracle(x.values(), alpha.get(0), weight.values(), o.without_bias ? Values() : bias.values()),
-                      gate_e(o.type)))
+    EXPECT_TRUE(close(
+        y.values(), dyt_reference(x.values(), alpha.get(0), weight.values(), o.without_bias ? Values() : bias.values()),
+        gate_e(o.type)))
         << "y";
     const Tensor nothing = d_x.clone(), alpha_before = d_alpha.clone(), weight_before = d_weight.clone(),
                  bias_before = d_bias.clone();
     backward(d_x);
-    const auto g = dyt_gradient_oracle(d_y.values(), x.values(), alpha.get(0), weight.values());
+    const auto g = dyt_gradient_reference(d_y.values(), x.values(), alpha.get(0), weight.values());
     if (o.without_d_x)
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
     else
@@ -98,7 +98,7 @@ TEST(Dyt, ManyRows) {
   }
 }
 
-// Each set of gradients.
+// All combinations of gradients.
 TEST(Dyt, Parameters) {
   for (DType type : {bf16, f32}) {
     for (int set = 0; set < 16; ++set) {
@@ -117,7 +117,8 @@ TEST(Dyt, Parameters) {
   }
 }
 
-// Where tanh is its argument, near 1, and at both sides of where its form changes; infinities.
+// Cases: tanh close to its argument, close to 1, on both sides of the change of its form;
+// infinities.
 TEST(Dyt, Magnitudes) {
   for (double scale : {1e-6, 1e-3, 0.125, 10.0, 1e4}) {
     for (DType type : {f32, bf16}) Trial(options_of(300, type), 4, 0, scale).check();
@@ -141,7 +142,7 @@ TEST(Dyt, NoRows) {
     for (double value : t.values()) EXPECT_EQ(value, 0.0);
 }
 
-TEST(Dyt, InPlaceAndEveryTimeTheSameBits) {
+TEST(Dyt, InPlaceAndRepeatedRunsAreBitEqual) {
   for (DType type : kFloats) {
     Trial apart(options_of(333, type), 45, 8), over(options_of(333, type), 45, 8);
     apart.backward(apart.d_x);
@@ -156,7 +157,7 @@ TEST(Dyt, InPlaceAndEveryTimeTheSameBits) {
   }
 }
 
-// A NaN stays where it is, and in the sums of its column; infinity is where tanh is flat.
+// A NaN affects only its element and its column sums. tanh is flat at infinity.
 TEST(Dyt, NotFinite) {
   for (DType type : kFloats) {
     Trial run(options_of(40, type), 6);

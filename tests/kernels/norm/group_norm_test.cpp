@@ -2,7 +2,8 @@
 
 #include <cmath>
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/group_norm_reference.h"
+#include "kernels/norm/layer_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -17,8 +18,8 @@ struct Case {
   GroupNormOptions options;
   int64_t n = 1;
   int64_t gap = 0;             // elements between batches
-  double mean = 0, scale = 1;  // of x
-  MetaValues config = {};      // of the backward
+  double mean = 0, scale = 1;  // distribution of x
+  MetaValues config = {};      // schedule of the backward
   MetaValues forward_config = {};
 };
 
@@ -52,7 +53,7 @@ struct Trial {
   Arguments common() const {
     return Arguments().tensor("weight", weight).tensor("bias", bias).tensor("mean", mean).tensor("rstd", rstd);
   }
-  // The kernels' views of [n, C S].
+  // Returns the kernels' view of a tensor [n, C S].
   Tensor rows(const Tensor& t) const {
     const auto& o = c.options;
     return t.view({c.n, o.groups, o.row()}, {t.strides()[0], o.row(), 1});
@@ -84,7 +85,7 @@ struct Trial {
 
   void check_forward() {
     const auto& o = c.options;
-    const LayerNormResult right = group_norm_oracle(x.values(), weight.values(), bias.values(), shape(), kEps);
+    const LayerNormResult right = group_norm_reference(x.values(), weight.values(), bias.values(), shape(), kEps);
     forward();
     EXPECT_TRUE(close(y.values(), right.y, gate_e(o.type))) << "y";
     if (o.with_mean) {
@@ -109,12 +110,12 @@ struct Trial {
   void check_backward() {
     const auto& o = c.options;
     const auto g =
-        group_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), mean.values(), rstd.values(), shape());
+        group_norm_gradient_reference(d_y.values(), x.values(), weight.values(), mean.values(), rstd.values(), shape());
     const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), bias_before = d_bias.clone();
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
-    } else if (o.row() <= 2) {  // what eps leaves of terms that cancel: its error is on their scale
+    } else if (o.row() <= 2) {  // terms cancel up to eps, so the error is relative to them
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double scale = rstd.get(i / o.row()) * (std::fabs(d_y.get(i) * 3) + 1);
         EXPECT_NEAR(d_x.get(i), g.dx[i], gate_e(o.type).rtol * scale) << "d_x, element " << i;
@@ -157,7 +158,7 @@ std::vector<Shape4> affordable(const std::vector<Shape4>& shapes) {
   return out;
 }
 
-// One position or many, one channel of a group or all channels, odd and prime numbers of each.
+// Cases: one or many positions, one or all channels per group, odd and prime numbers of each.
 TEST(GroupNorm, ShapesAndTypes) {
   int64_t number = 0;
   for (const Shape4& s : affordable({{1, 1, 1, 3},
@@ -190,7 +191,8 @@ MetaValues in_parts(int parts, int vectors = 1) {
   return {{"parts", std::to_string(parts)}, {"part_vectors", std::to_string(vectors)}};
 }
 
-// Two launches: channels within a part, parts within a channel, blocks that end with neither.
+// Two launches. Cases: several channels per part, several parts per channel, blocks that divide
+// neither.
 TEST(GroupNorm, GroupsInParts) {
   int64_t number = 0;
   for (const auto& [s, parts] : {std::pair{Shape4{2, 4, 2, 64}, 2},
@@ -215,7 +217,7 @@ TEST(GroupNorm, GroupsInParts) {
   }
 }
 
-// Many batches of few elements: several in a tile, more than the programs there are.
+// Many small batches: several per tile, and more than there are programs.
 TEST(GroupNorm, ManyBatches) {
   for (const Shape4& s :
        {Shape4{5003, 8, 2, 1}, {1201, 32, 4, 1}, {611, 12, 3, 4}, {67, 20, 10, 16}, {301, 9, 9, 3}, {41, 6, 2, 130}}) {
@@ -225,7 +227,7 @@ TEST(GroupNorm, ManyBatches) {
   }
 }
 
-// Channels in parts, whose sums d_x's programs or a launch of their own add up.
+// The partial sums of a channel are added up by the kernel of d_x or by a separate launch.
 TEST(GroupNorm, ByPartsOfChannels) {
   int64_t number = 0;
   for (const Shape4& s : affordable({{2, 20, 2, 1024}, {3, 4, 2, 600}, {1, 300, 1, 520}, {2, 8, 8, 100}})) {
@@ -240,7 +242,7 @@ TEST(GroupNorm, ByPartsOfChannels) {
   }
 }
 
-// Both ways to the sums of channels give d_x.
+// by=channels computes the same d_x as by=groups.
 TEST(GroupNorm, ByChannels) {
   int64_t number = 0;
   for (const Shape4& s :
@@ -294,7 +296,7 @@ TEST(GroupNorm, WithoutDx) {
     }
 }
 
-// A mean far above the deviations costs no digit of y.
+// A mean much larger than the deviations costs no digit of y.
 TEST(GroupNorm, LargeMeans) {
   for (const Shape4& s : affordable({{3, 8, 2, 25}, {2, 4, 2, 2048}, {1, 2, 1, 16500}})) {
     for (auto [type, mean] : {std::pair{f32, 1e4}, {f32, -3e5}, {f16, 300.0}, {bf16, -50.0}}) {
@@ -314,7 +316,7 @@ TEST(GroupNorm, ConstantGroups) {
   for (int64_t i = 0; i < 600; ++i) ASSERT_NEAR(run.y.get(i), run.bias.get(i / 50 % 6), 1e-4);
 }
 
-// A NaN or an infinity stays in its group.
+// A NaN or an infinity affects only its group.
 TEST(GroupNorm, NotFinite) {
   for (double odd : {static_cast<double>(INFINITY), std::nan("")}) {
     Trial run({.options = options_of({2, 6, 3, 50}, f32), .n = 2});
@@ -338,7 +340,7 @@ TEST(GroupNorm, NoBatches) {
   }
 }
 
-TEST(GroupNorm, InPlaceAndEveryTimeTheSameBits) {
+TEST(GroupNorm, InPlaceAndRepeatedRunsAreBitEqual) {
   for (const Shape4& s : affordable({{5, 240, 4, 1}, {2, 6, 2, 200}, {1, 4, 1, 8200}})) {
     for (DType type : kFloats) {
       for (bool channels : {false, true}) {

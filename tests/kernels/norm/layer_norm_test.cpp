@@ -1,6 +1,6 @@
 #include "kernels/norm/layer_norm.h"
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/layer_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -15,7 +15,7 @@ struct Case {
   LayerNormOptions options;
   int64_t n = 1;
   int64_t gap = 0;
-  double mean = 0, scale = 1;  // of x
+  double mean = 0, scale = 1;  // distribution of x
 };
 
 std::string describe(const Case& c) {
@@ -24,7 +24,7 @@ std::string describe(const Case& c) {
          (c.options.residual ? " residual" : "") + (c.options.without_d_x ? " without d_x" : "");
 }
 
-// Inputs of a case and the kernels' results on them.
+// Inputs of a case and the results of the kernels.
 struct Trial {
   Case c;
   Tensor x, residual, weight, bias, y, sum, mean, rstd;  // forward; sum is x itself without a residual
@@ -75,9 +75,9 @@ struct Trial {
   void backward() { backward(d_x); }
 
   LayerNormResult expected() const {
-    return layer_norm_oracle(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
+    return layer_norm_reference(sum.values(), weight.values(), bias.values(), c.n, c.options.cols, kEps);
   }
-  // `slack`: how much further than the gate the sums over a row may be off.
+  // `slack`: factor of the gate for sums over a row.
   void check_forward(double slack = 1) {
     if (c.options.residual) {
       Values added(c.n * c.options.cols);
@@ -96,11 +96,11 @@ struct Trial {
     const auto& o = c.options;
     Gate of_dx = gate_e(o.type);
     of_dx.rtol *= slack, of_dx.atol *= slack;
-    const auto expected = layer_norm_gradient_oracle(d_y.values(), sum.values(), weight.values(),
-                                                     o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
+    const auto expected = layer_norm_gradient_reference(d_y.values(), sum.values(), weight.values(),
+                                                        o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
-    } else if (o.cols <= 2) {  // d_x is what eps leaves of terms that cancel: its error is on their scale
+    } else if (o.cols <= 2) {  // terms cancel up to eps, so the error is relative to them
       for (int64_t i = 0; i < d_x.size(); ++i) {
         const double rstd_of_row = rstd.get(i / o.cols), terms = std::fabs(d_y.get(i) * weight.get(i % o.cols)) + 1;
         EXPECT_NEAR(d_x.get(i), expected.dx[i], gate_e(o.type).rtol * rstd_of_row * terms) << "d_x, element " << i;
@@ -152,7 +152,7 @@ TEST(LayerNorm, RowsSharedByCtas) {
   });
 }
 
-TEST(LayerNorm, RowsInTurn) {
+TEST(LayerNorm, SeveralRowBlocksPerProgram) {
   for_rows_in_turn([](DType type, int64_t n, int64_t h, int64_t gap) {
     run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
   });
@@ -219,7 +219,8 @@ TEST(LayerNorm, Residual) {
   }
 }
 
-// Every width, many rows, and none: the parameters' gradients alone, and nothing else is written.
+// Only the parameter gradients are computed, and nothing else is written. Cases: all widths, many
+// rows, no rows.
 TEST(LayerNorm, WithoutDx) {
   int64_t number = 0;
   for (int64_t h : affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5)) {
@@ -266,7 +267,8 @@ TEST(LayerNorm, WithoutDxAccumulatesAndRepeats) {
   }
 }
 
-// A mean far above the deviations: no digit of y may be lost to it, whatever the width and the padding of the tile.
+// A mean much larger than the deviations costs no digit of y, for any width and padding of the
+// tile.
 TEST(LayerNorm, LargeMeans) {
   for (int64_t h : affordable({100, 1023, 1024, 4096, 5000, 33000}, 3)) {
     for (auto [type, mean] : {std::pair{f32, 1e4}, {f32, -3e5}, {f16, 300.0}, {bf16, -50.0}}) {
@@ -278,7 +280,8 @@ TEST(LayerNorm, LargeMeans) {
   }
 }
 
-// Columns of very different size: the mean is far from that of a part, and from the row's first elements.
+// Outliers move the mean away from the mean of a part of the row, and from the row's first
+// elements.
 TEST(LayerNorm, OutlierColumns) {
   for (int64_t h : affordable({300, 4096, 33000}, 2)) {
     for (DType type : kFloats) {
@@ -294,8 +297,8 @@ TEST(LayerNorm, OutlierColumns) {
   }
 }
 
-// A stretch at the row's begin that is far from the rest of it.
-TEST(LayerNorm, OddFirstColumns) {
+// The first columns of a row differ from the rest.
+TEST(LayerNorm, OutliersInTheFirstColumns) {
   for (int64_t h : affordable({4096, 16384, 33000}, 2)) {
     for (DType type : {f16, bf16}) {
       Trial run({.options = options_of(h, type), .n = 2});
@@ -330,7 +333,7 @@ TEST(LayerNorm, InPlaceIsBitEqual) {
   }
 }
 
-// What is left of x or residual while other threads still read of the row is the sum.
+// sum overwrites x or residual while other threads still read the row.
 TEST(LayerNorm, ResidualInPlaceIsBitEqual) {
   for (int64_t h : affordable({41, 1024, 20488, 33000, 65536}, 4)) {
     for (DType type : kFloats) {
@@ -401,7 +404,7 @@ TEST(LayerNorm, NoRows) {
   for (double value : run.d_bias.values()) EXPECT_EQ(value, 0.0);
 }
 
-// A NaN stays in its row, with and without a residual, and in the gradients of the parameters.
+// A NaN affects only its row and the parameter gradients, with and without a residual.
 TEST(LayerNorm, NotFinite) {
   for (const bool residual : {false, true}) {
     Case c{.options = {.cols = 40}, .n = 6};

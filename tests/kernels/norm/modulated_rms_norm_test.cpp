@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/modulated_rms_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -16,7 +16,7 @@ constexpr double kEps = 1e-6f, kOffset = 0.5;
 struct Trial {
   ModulatedRmsNormOptions o;
   int64_t n;
-  MetaValues config;  // of the backward
+  MetaValues config;  // schedule of the backward
   Tensor x, y, weight, scale, shift, rstd, d_y, d_x, d_weight, d_scale, d_shift;
 
   Trial(const ModulatedRmsNormOptions& o, int64_t n, int64_t gap = 0) : o(o), n(n) {
@@ -64,11 +64,11 @@ struct Trial {
       return;
     }
     for (int64_t j = 0; o.accumulate && j < before.size(); ++j) sums[j] += before.get(j);
-    // Llama's casting rounds what is added up.
+    // Llama's casting rounds the terms of the sum.
     const DType terms = o.casting == Casting::llama && is.type() == f32 ? o.type : is.type();
     EXPECT_TRUE(close_normwise(is.values(), sums, gate_r(terms, n) * backend().summation_slack())) << name;
   }
-  // Llama's casting adds up round(x rstd).
+  // With llama's casting, the gradients add up dy round(x rstd).
   void sum_rounded_terms(ModulatedRmsNormGradient* g) const {
     g->dw.assign(g->dw.size(), 0.0);
     g->d_scale.assign(g->d_scale.size(), 0.0);
@@ -79,7 +79,7 @@ struct Trial {
       g->d_scale[at] += product * (o.has_weight ? offset() + weight.get(column) : 1.0);
     }
   }
-  // What casting rounds is small beside the terms, of which the shift may leave little.
+  // The rounding error of casting is relative to the terms, and the shift may cancel most of them.
   void check_y(const Values& right) const {
     if (o.casting != Casting::llama) {
       EXPECT_TRUE(close(y.values(), right, gate_e(o.type))) << "y";
@@ -94,23 +94,23 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(o.type)) + " scale " + name(o.scale_type) + " weight " + name(o.weight_type) +
                  " n=" + std::to_string(n) + " k=" + std::to_string(o.modulations) + " h=" + std::to_string(o.cols));
-    const auto right = modulated_rms_norm_oracle(x.values(), weights(), scale.values(),
-                                                 o.has_shift ? shift.values() : Values(), n, o.cols, kEps, offset());
+    const auto right = modulated_rms_norm_reference(x.values(), weights(), scale.values(),
+                                                    o.has_shift ? shift.values() : Values(), n, o.cols, kEps, offset());
     forward();
     check_y(right.y);
     if (o.with_rstd) {
       EXPECT_TRUE(close(rstd.values(), right.rstd, gate_e(f32))) << "rstd";
     }
     rstd.fill(right.rstd);
-    auto g = modulated_rms_norm_gradient_oracle(d_y.values(), x.values(), weights(), scale.values(), rstd.values(), n,
-                                                o.cols, offset());
+    auto g = modulated_rms_norm_gradient_reference(d_y.values(), x.values(), weights(), scale.values(), rstd.values(),
+                                                   n, o.cols, offset());
     if (o.casting == Casting::llama) sum_rounded_terms(&g);
     const Tensor nothing = d_x.clone(), weight_before = d_weight.clone(), scale_before = d_scale.clone(),
                  shift_before = d_shift.clone();
     backward(d_x);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(nothing)) << "d_x";
-    } else if (o.cols == 1) {  // what eps leaves of terms that cancel
+    } else if (o.cols == 1) {  // terms cancel up to eps
       for (int64_t i = 0; i < n; ++i)
         EXPECT_NEAR(d_x.get(i), g.dx[i], gate_e(o.type).rtol * rstd.get(i) * (std::fabs(d_y.get(i) * 4) + 1))
             << "d_x " << i;
@@ -145,8 +145,8 @@ TEST(ModulatedRmsNorm, RowsSharedByCtas) {
       [](DType type, int64_t n, int64_t h, int64_t gap) { Trial(options_of(h, n, type), n, gap).check(); });
 }
 
-// One modulation of all rows, one of each row, more than there are programs.
-TEST(ModulatedRmsNorm, Stretches) {
+// Cases: one modulation for all rows, one per row, more modulations than programs.
+TEST(ModulatedRmsNorm, NumbersOfModulations) {
   for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 1}, {60, 3}, {60, 60}, {612, 204}, {612, 612}, {1300, 2}}) {
     for (DType type : {bf16, f32}) {
       for (int64_t h : {40, 200})
@@ -191,7 +191,7 @@ TEST(ModulatedRmsNorm, Parameters) {
   }
 }
 
-// Sums by blocks of columns, and d_x by another kernel.
+// One kernel computes column sums by blocks of columns, and another one d_x.
 TEST(ModulatedRmsNorm, ByColumns) {
   int64_t number = 0;
   for (int64_t h : affordable({300, 1024, 5000}, 12)) {
@@ -206,7 +206,7 @@ TEST(ModulatedRmsNorm, ByColumns) {
   }
 }
 
-// Columns of a tile that a row does not have.
+// Tiles have more columns than the rows.
 TEST(ModulatedRmsNorm, PaddedTiles) {
   int64_t number = 0;
   for (int64_t h : affordable({1152, 2560, 3072}, 12)) {
@@ -218,8 +218,8 @@ TEST(ModulatedRmsNorm, PaddedTiles) {
   }
 }
 
-// More modulations than programs, which then have several each: their schedule is another one.
-TEST(ModulatedRmsNorm, SeveralModulationsOfAProgram) {
+// With more modulations than programs, each program has several, and the schedule differs.
+TEST(ModulatedRmsNorm, SeveralModulationsPerProgram) {
   const int64_t k = machine().is_gpu() ? 2 * machine().sms + 1 : 9;
   int64_t number = 0;
   for (int64_t h : affordable({1152, 2560, 3072}, k)) {
@@ -228,8 +228,9 @@ TEST(ModulatedRmsNorm, SeveralModulationsOfAProgram) {
   }
 }
 
-// Rows that a program takes at a time: as many as there are, fewer and one more. The sums have the order that they had.
-TEST(ModulatedRmsNorm, RowsOfATurn) {
+// The number of rows per iteration may divide the rows of a program or not. It does not change the
+// order of the additions.
+TEST(ModulatedRmsNorm, RowsPerIteration) {
   for (auto [n, k] : {std::pair<int64_t, int64_t>{60, 3}, {612, 204}, {1302, 2}, {7, 1}}) {
     for (DType type : {bf16, f32}) {
       if (n * 200 > backend().budget()) continue;
@@ -263,7 +264,7 @@ TEST(ModulatedRmsNorm, NoRows) {
   }
 }
 
-TEST(ModulatedRmsNorm, InPlaceAndEveryTimeTheSameBits) {
+TEST(ModulatedRmsNorm, InPlaceAndRepeatedRunsAreBitEqual) {
   for (int64_t h : affordable({100, 20000}, 4)) {
     for (DType type : kFloats) {
       Trial apart(options_of(h, 2, type), 4, 8), over(options_of(h, 2, type), 4, 8);
@@ -279,7 +280,7 @@ TEST(ModulatedRmsNorm, InPlaceAndEveryTimeTheSameBits) {
   }
 }
 
-// A NaN stays in its row, and in the gradients of its modulation and of the weight.
+// A NaN affects only its row and the gradients of its modulation and of the weight.
 TEST(ModulatedRmsNorm, NotFinite) {
   Trial run(options_of(40, 2, f32), 6);
   run.x.set(45, NAN);

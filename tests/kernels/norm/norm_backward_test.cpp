@@ -1,4 +1,4 @@
-// The launch rule that the norms' backward share. It is the same on every backend: nothing runs.
+// Tests of the launch rule that the backward passes of norms share. Nothing runs.
 #include "kernels/norm/norm_backward.h"
 
 #include <gtest/gtest.h>
@@ -6,7 +6,8 @@
 namespace ligerdsl::test {
 namespace {
 
-// A thread of at most 512 holds 16 elements of 2 bytes or 8 of 4: it has 128 registers, and what it holds is widened.
+// A thread holds at most two vectors in CTAs of at most 512 threads: it has 128 registers, and
+// elements are converted to f32.
 TEST(NormBackward, RowsSideBySideFitRegisters) {
   const kernels::Machine gpu = kernels::gpu("sm_90a", 132, 90);
   for (const DType type : {f32, f16, bf16})

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/poly_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -38,13 +38,13 @@ struct Trial {
     backend().run(kernels::poly_norm_backward(machine(), o), n,
                   common().tensor("d_y", d_y).tensor("d_x", to).tensor("d_weight", d_weight).tensor("d_bias", d_bias));
   }
-  // The gradients of all four parameters.
+  // Returns the gradients of all four parameters.
   Values parameters() const {
     Values all = d_weight.values();
     all.push_back(d_bias.get(0));
     return all;
   }
-  // d_x is what eps leaves of terms that cancel: its error is on their scale.
+  // The terms of d_x cancel up to eps, so the error is relative to them.
   void check_single_columns(const Values& right) const {
     for (int64_t i = 0; i < n; ++i) {
       double terms = 0;
@@ -56,14 +56,14 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(o.type)) + " weight " + name(o.weight_type) + " n=" + std::to_string(n) +
                  " h=" + std::to_string(o.cols));
-    const auto expected = poly_norm_oracle(x.values(), weight.values(), bias.values(), n, o.cols, kEps);
+    const auto expected = poly_norm_reference(x.values(), weight.values(), bias.values(), n, o.cols, kEps);
     forward();
     EXPECT_TRUE(close(y.values(), expected.y, gate_e(o.type))) << "y";
     if (o.with_rstd) {
       EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     }
     rstd.fill(expected.rstd);
-    const auto g = poly_norm_gradient_oracle(d_y.values(), x.values(), weight.values(), rstd.values(), n, o.cols);
+    const auto g = poly_norm_gradient_reference(d_y.values(), x.values(), weight.values(), rstd.values(), n, o.cols);
     const Values before = parameters();
     Values sums = g.dw;
     sums.push_back(g.db[0]);
@@ -101,7 +101,7 @@ TEST(PolyNorm, AnyNumberOfRows) {
   for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(options_of(h, type), n).check(); });
 }
 
-// More programs than the last kernel adds at once.
+// There are more programs than the last kernel adds up in one tile.
 TEST(PolyNorm, ManyShortRows) {
   for (DType type : {bf16, f32}) {
     for (int64_t h : {1, 64}) Trial(options_of(h, type), std::min<int64_t>(20011, backend().budget() / h)).check();
@@ -127,12 +127,12 @@ TEST(PolyNorm, Parameters) {
   }
 }
 
-// The sixth powers of small and large elements.
+// The sixth powers of the elements are very small or very large.
 TEST(PolyNorm, Magnitudes) {
   for (double scale : {1e-4, 1e-2, 1e2, 1e5}) Trial(options_of(300, f32), 4, 0, scale).check();
 }
 
-// Of a row of zeros rstd is 1 / sqrt(eps), y the bias.
+// In a row of zeros, rstd is 1 / sqrt(eps) and y is the bias.
 TEST(PolyNorm, ZeroRow) {
   Trial run(options_of(40, f32), 1);
   run.x.fill(Values(40, 0.0));
@@ -151,7 +151,7 @@ TEST(PolyNorm, NoRows) {
   }
 }
 
-TEST(PolyNorm, InPlaceAndEveryTimeTheSameBits) {
+TEST(PolyNorm, InPlaceAndRepeatedRunsAreBitEqual) {
   for (int64_t h : affordable({100, 20000}, 3)) {
     for (DType type : kFloats) {
       Trial apart(options_of(h, type), 3, 8), over(options_of(h, type), 3, 8);
@@ -165,7 +165,7 @@ TEST(PolyNorm, InPlaceAndEveryTimeTheSameBits) {
   }
 }
 
-// What is not finite stays in its row, and in the gradients of the parameters.
+// A non-finite element affects only its row and the parameter gradients.
 TEST(PolyNorm, NotFinite) {
   for (DType type : kFloats) {
     for (double bad : {NAN, INFINITY}) {

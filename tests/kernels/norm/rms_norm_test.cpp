@@ -1,6 +1,6 @@
 #include "kernels/norm/rms_norm.h"
 
-#include "kernels/oracle/norm.h"
+#include "kernels/norm/rms_norm_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -31,7 +31,7 @@ Gate gate_of(const Case& c) {
   return c.options.casting == Casting::llama ? gate_e2(c.options.type) : gate_e(c.options.type);
 }
 
-// Inputs of a case and the kernels' results on them.
+// Inputs of a case and the results of the kernels.
 struct Trial {
   Case c;
   Tensor x, residual, weight, y, sum, rstd;  // forward; sum is x itself without a residual
@@ -80,12 +80,12 @@ struct Trial {
       for (size_t i = 0; i < expected.size(); ++i) expected[i] = rounded(x.get(i) + residual.get(i), o.type);
       EXPECT_TRUE(close(sum.values(), expected, {0, 0})) << "sum";
     }
-    const auto expected = rms_norm_oracle(sum.values(), weights(), c.n, o.cols, kEps, c.offset);
+    const auto expected = rms_norm_reference(sum.values(), weights(), c.n, o.cols, kEps, c.offset);
     EXPECT_TRUE(close(y.values(), expected.y, gate_of(c))) << "y";
     EXPECT_TRUE(close(rstd.values(), expected.rstd, gate_e(f32))) << "rstd";
     for (const Tensor& t : {y, sum, rstd, x}) EXPECT_TRUE(t.untouched_outside());
   }
-  // A row of one column: d_x is what eps leaves of rstd (m - m), so its error is on the scale of rstd m.
+  // In a row of one column, d_x = rstd (m - m) up to eps, so the error is relative to rstd m.
   void check_single_column(const Values& expected) {
     for (int64_t i = 0; i < c.n; ++i) {
       const double m = d_y.get(i) * (c.options.has_weight ? c.offset + weight.get(0) : 1.0);
@@ -95,7 +95,7 @@ struct Trial {
   }
   void check_backward() {
     const auto& o = c.options;
-    const auto expected = rms_norm_gradient_oracle(
+    const auto expected = rms_norm_gradient_reference(
         d_y.values(), sum.values(), weights(), o.with_d_sum ? d_sum.values() : Values{}, c.n, o.cols, kEps, c.offset);
     if (o.without_d_x) {
       EXPECT_TRUE(d_x.same_bits(Tensor::rows(o.type, c.n, o.cols, c.gap))) << "d_x";
@@ -105,7 +105,7 @@ struct Trial {
       EXPECT_TRUE(close(d_x.values(), expected.dx, gate_e(o.type))) << "d_x";
     }
     if (o.want_d_weight) {
-      // llama sums rounded terms, whatever the dtype of the sum.
+      // llama adds up rounded terms, for any dtype of the sum.
       const DType gate_type = o.casting == Casting::llama && o.d_weight_type == f32 ? o.type : o.d_weight_type;
       EXPECT_TRUE(close_normwise(d_weight.values(), expected.dw, gate_r(gate_type, c.n) * backend().summation_slack()))
           << "d_weight";
@@ -146,7 +146,7 @@ TEST(RmsNorm, RowsSharedByCtas) {
   });
 }
 
-TEST(RmsNorm, RowsInTurn) {
+TEST(RmsNorm, SeveralRowBlocksPerProgram) {
   for_rows_in_turn([](DType type, int64_t n, int64_t h, int64_t gap) {
     run_and_check({.options = options_of(h, type), .n = n, .gap = gap});
   });
@@ -181,7 +181,7 @@ TEST(RmsNorm, Options) {
   }
 }
 
-// Without an offset llama's two 16-bit factors are multiplied as they are.
+// Without an offset, llama multiplies two 16-bit values without a conversion.
 TEST(RmsNorm, NoOffsetIsOffsetZero) {
   for (DType type : kFloats) {
     for (int64_t h : affordable({123, 1024, 5120}, 3)) {
@@ -216,7 +216,7 @@ TEST(RmsNorm, Residual) {
   }
 }
 
-// Every width, many rows, and none: d_weight alone, and nothing else is written.
+// Only d_weight is computed, and nothing else is written. Cases: all widths, many rows, no rows.
 TEST(RmsNorm, WithoutDx) {
   int64_t number = 0;
   for (int64_t h : affordable({1, 7, 64, 123, 512, 4097, 33000, 65536}, 5)) {
@@ -302,10 +302,12 @@ TEST(RmsNorm, AccumulatesAndRepeats) {
   }
 }
 
-// The clusters of the backward that an H200 runs at a time, by measurement. Machines without clusters take two kernels.
+// Expected clusters are those that an H200 was measured to run at a time. Machines without clusters
+// take two kernels.
 TEST(RmsNorm, WideBackwardFillsTheMachine) {
   const kernels::Machine h200 = kernels::gpu("sm_90a", 132, 90);
-  // 132 CTAs would have 31 or 32 of the 4096 rows: 128 are done as soon, and leave fewer partial sums.
+  // With 132 CTAs, each would have 31 or 32 of the 4096 rows. 128 CTAs take the same time and write
+  // fewer partial sums.
   for (auto [cols, ctas, clusters] :
        {std::tuple(16384, 1, 128), {29568, 2, 66}, {65536, 4, 30}, {131072, 8, 15}, {262144, 16, 7}}) {
     const kernels::Operation backward = kernels::rms_norm_backward(h200, options_of(cols, bf16));
@@ -346,7 +348,7 @@ TEST(RmsNorm, ZeroAndLargeRows) {
   run_and_check({.options = options_of(300, f32), .n = 3, .scale = 1e4});
 }
 
-// A NaN stays in its row, with and without a residual, and in the gradient of the weight.
+// A NaN affects only its row and the gradient of the weight, with and without a residual.
 TEST(RmsNorm, NotFinite) {
   for (const bool residual : {false, true}) {
     Case c{.options = options_of(40, f32), .n = 6};

@@ -2,8 +2,8 @@
 
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/optimizer/adamw.h"
+#include "kernels/optimizer/adamw_reference.h"
 #include "kernels/optimizer/global_norm.h"
-#include "kernels/oracle/elementwise.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -28,8 +28,8 @@ void check(const Step& s) {
   for (double& value : squares) value *= value;
   v.fill(squares);
   const AdamwState expected =
-      adamw_oracle({p.values(), m.values(), v.values()}, g.values(), s.o.with_clip ? s.clip : 1.0, s.lr, s.beta1,
-                   s.beta2, s.eps, s.weight_decay, s.t);
+      adamw_reference({p.values(), m.values(), v.values()}, g.values(), s.o.with_clip ? s.clip : 1.0, s.lr, s.beta1,
+                      s.beta2, s.eps, s.weight_decay, s.t);
 
   Arguments args;
   args.tensor("parameter", p)
@@ -84,11 +84,11 @@ TEST(Adamw, StepIsTakenWhereTheSkipFlagIsZero) {
   check({.o = {.with_copy = true, .device_step = true, .with_skip = true, .skip_type = f32}, .t = 7});
 }
 
-TEST(Adamw, Nothing) {
+TEST(Adamw, EmptyTensor) {
   check({.n = 0});
 }
 
-// Parameter, m, v and copy before and after a step whose gradient is infinite, and what the error word holds.
+// Parameter, m, v and copy before and after a step with an infinite gradient, and the error flag.
 struct Left {
   std::vector<Values> before, after;
   int64_t error;
@@ -146,12 +146,12 @@ TEST(Adamw, SkipFlagLeavesEverythingUnchanged) {
                                     .skip_type = skip_type};
       const Left skipped = step_with_infinite_gradient(o, 1, 3), taken = step_with_infinite_gradient(o, 0, 3);
       EXPECT_EQ(skipped.before, skipped.after);
-      EXPECT_TRUE(has_nan(taken.after)) << "the gradient that is skipped is one that spoils";
+      EXPECT_TRUE(has_nan(taken.after)) << "an infinite gradient makes results NaN if the step is taken";
       EXPECT_EQ(skipped.error, 0);
     }
   const kernels::AdamwOptions scaler{.with_skip = true, .skip_type = f32};
   const Left unknown = step_with_infinite_gradient(scaler, NAN, 1);
-  EXPECT_EQ(unknown.before, unknown.after) << "a flag that is NaN";
+  EXPECT_EQ(unknown.before, unknown.after) << "a NaN flag skips the step";
 }
 
 TEST(Adamw, DeviceStepBelowOneIsReportedAndLeavesEverythingUnchanged) {
@@ -162,7 +162,7 @@ TEST(Adamw, DeviceStepBelowOneIsReportedAndLeavesEverythingUnchanged) {
   }
   const Left skipped = step_with_infinite_gradient({.device_step = true, .with_skip = true}, 1, 0);
   EXPECT_EQ(skipped.before, skipped.after);
-  EXPECT_EQ(skipped.error, 0) << "no step has been counted before the first one that is not skipped";
+  EXPECT_EQ(skipped.error, 0) << "the device step is 0 until the first step that is not skipped";
 }
 
 struct Norm {
@@ -216,8 +216,8 @@ TEST(GlobalNorm, ListsOfTensors) {
   EXPECT_EQ(norm_of(tensors, 1.0).norm, got.norm) << "two runs differ";
 }
 
-// The norm in long double, whose range no square of an f32 leaves.
-double norm_oracle(const std::vector<Tensor>& tensors) {
+// Computes the norm in long double, whose range holds the square of every f32.
+double norm_reference(const std::vector<Tensor>& tensors) {
   long double squares = 0;
   for (const Tensor& t : tensors)
     for (const double value : t.values()) squares += static_cast<long double>(value) * value;
@@ -225,7 +225,7 @@ double norm_oracle(const std::vector<Tensor>& tensors) {
 }
 
 void expect_norm(const std::vector<Tensor>& tensors, const char* what) {
-  const double expected = norm_oracle(tensors), half_denormal = std::ldexp(1.0, -150);
+  const double expected = norm_reference(tensors), half_denormal = std::ldexp(1.0, -150);
   const Norm got = norm_of(tensors, 1.0);
   EXPECT_NEAR(got.norm, expected, 2e-6 * expected + half_denormal) << what;
   const double factor = std::min(1.0, 1.0 / (expected + 1e-6));
@@ -233,7 +233,7 @@ void expect_norm(const std::vector<Tensor>& tensors, const char* what) {
   EXPECT_EQ(got.nonfinite, 0) << what;
 }
 
-TEST(GlobalNorm, IsRightOverTheWholeRangeOfFloats) {
+TEST(GlobalNorm, CoversTheWholeRangeOfFloats) {
   for (const double scale : {1e-44, 1e-40, 1e-30, 1e-23, 1e-19, 1e-10, 1e9, 1e13, 1e18, 1e25, 1e30, 1e35}) {
     const std::string what = "scale " + std::to_string(std::log10(scale));
     expect_norm({random_vector(f32, 5000, 1, scale)}, what.c_str());
@@ -247,7 +247,8 @@ TEST(GlobalNorm, IsRightOverTheWholeRangeOfFloats) {
   }
 }
 
-// Each kind of partial sum with each other kind; the smaller numbers are many.
+// Combines each kind of partial sum with each other kind. There are more small elements than large
+// ones.
 TEST(GlobalNorm, MixesMagnitudes) {
   Tensor one_large = random_vector(f32, 5000, 1, 1e-30);
   one_large.set(17, 1e30);
@@ -274,7 +275,7 @@ TEST(GlobalNorm, ReportsNanAndInfinity) {
     }
   }
   const Tensor most = Tensor(f32, {2}).fill(Values(2, std::numeric_limits<float>::max()));
-  EXPECT_EQ(norm_of({most}, 1.0).nonfinite, 1) << "a norm that no f32 holds";
+  EXPECT_EQ(norm_of({most}, 1.0).nonfinite, 1) << "the norm exceeds the range of f32";
   EXPECT_EQ(norm_of({Tensor(f32, {0})}, 1.0).norm, 0.0);
   EXPECT_EQ(norm_of({zeros(f32, 70000)}, 1.0).norm, 0.0);
 }

@@ -23,7 +23,7 @@ TEST(ConvertRows, EveryPairOfTypes) {
   }
 }
 
-TEST(ZeroRows, OnlyTheRows) {
+TEST(ZeroRows, WritesOnlyTheRows) {
   for (DType type : kFloats) {
     for (int64_t cols : affordable({1, 7, 5000}, 5)) {
       const Tensor out = Tensor::rows(type, 5, cols, 3);
@@ -34,7 +34,7 @@ TEST(ZeroRows, OnlyTheRows) {
   }
 }
 
-TEST(ReducePartials, SumsOfRowsInAnyType) {
+TEST(ReducePartials, SumsRowsOfEveryType) {
   for (DType from : kFloats) {
     for (bool accumulate : {false, true}) {
       for (int64_t n : {1, 5, 33}) {
@@ -54,8 +54,9 @@ TEST(ReducePartials, SumsOfRowsInAnyType) {
   }
 }
 
-// Every kind of sum in one launch: into rows and numbers of several types, of groups, and of groups times 1 + a modulation.
-TEST(ReducePartials, SeveralSumsOfALaunch) {
+// One launch with every kind of sum: to rows and single elements of several dtypes, per group, and
+// over groups with modulations.
+TEST(ReducePartials, SeveralSumsPerLaunch) {
   for (int64_t groups : {1, 3, 20}) {
     for (int64_t parts : {1, 3, 150}) {
       const int64_t cols = 200, n = groups * parts;

@@ -1,6 +1,6 @@
 #include "kernels/rope/rope.h"
 
-#include "kernels/oracle/elementwise.h"
+#include "kernels/rope/rope_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -8,7 +8,7 @@ namespace {
 
 using kernels::RopeLayout;
 
-// Heads of one tensor, logically [batch, seq, heads, d] over any memory order.
+// Heads of one tensor: [batch, seq, heads, d] in any memory order.
 struct Heads {
   Tensor all;  // [batch, seq, heads, d]
   int64_t angles;
@@ -83,7 +83,7 @@ struct Trial {
       table.set(2 * i + 1, sin.get(i));
     }
   }
-  // Rows of c.d elements, of which those behind the angles stay poison.
+  // Returns a table with padded rows. The elements after the angles keep their poison values.
   Tensor make_table(int64_t per_angle) const {
     const int64_t angle_batch = c.batched_angles ? c.batch : 1, row = c.d + 2;
     Sizes shape{angle_batch, c.seq, per_angle * c.options().angles()}, strides{c.seq * row, row, 1};
@@ -118,7 +118,7 @@ struct Trial {
                .interleaved = c.layout == RopeLayout::interleaved,
                .sign = sign};
     if (c.planes() == 3) r.time = c.time, r.height = c.height, r.width = r.angles() - c.time - c.height;
-    return rope_oracle(x.all.values(), cos.values(), sin.values(), r);
+    return rope_reference(x.all.values(), cos.values(), sin.values(), r);
   }
 };
 
@@ -167,7 +167,7 @@ TEST(Rope, WideHeadsInSeveralBlocks) {
   run_and_check({.batch = 1, .seq = 2, .q_heads = 213, .k_heads = 155, .d = 128, .type = bf16});
 }
 
-// Heads, strides, types and odd widths as above, in another layout.
+// Checks several heads, strides and dtypes in another layout.
 void run_layout(Case c) {
   const auto with = [&](auto change) {
     Case changed = c;
@@ -192,12 +192,12 @@ TEST(Rope, Interleaved) {
 TEST(Rope, Multimodal) {
   run_layout({.d = 128, .layout = RopeLayout::multimodal, .time = 16, .height = 24});  // Qwen2-VL: 16, 24, 24
   run_layout({.d = 92, .layout = RopeLayout::multimodal, .time = 7, .height = 20});
-  run_and_check({.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .time = 8});  // time alone
+  run_and_check({.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .time = 8});  // only a time section
   run_and_check({.seq = 2, .d = 16, .layout = RopeLayout::multimodal, .height = 3});
 }
 
-// Equal planes: the sections make no difference.
-TEST(Rope, MultimodalOfText) {
+// With equal planes, the sections do not change the result.
+TEST(Rope, MultimodalWithEqualPlanes) {
   const Case c{.batch = 2, .seq = 3, .q_heads = 4, .k_heads = 2, .d = 32, .type = bf16};
   Case with_sections = c;
   with_sections.layout = RopeLayout::multimodal;

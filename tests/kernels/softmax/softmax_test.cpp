@@ -1,6 +1,6 @@
 #include "kernels/softmax/softmax.h"
 
-#include "kernels/oracle/softmax.h"
+#include "kernels/softmax/softmax_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -32,10 +32,10 @@ struct Trial {
     SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h) + " queries " +
                  std::to_string(queries));
     forward(y);
-    EXPECT_TRUE(close(y.values(), softmax_oracle(x.values(), n, h, scale, queries), gate_e(type))) << "y";
+    EXPECT_TRUE(close(y.values(), softmax_reference(x.values(), n, h, scale, queries), gate_e(type))) << "y";
     backward(d_x);
     EXPECT_TRUE(
-        close(d_x.values(), softmax_gradient_oracle(d_y.values(), y.values(), n, h, scale, queries), gate_p(type)))
+        close(d_x.values(), softmax_gradient_reference(d_y.values(), y.values(), n, h, scale, queries), gate_p(type)))
         << "d_x";
     for (int64_t i = 0; i < n; ++i) {
       for (int64_t j = softmax_limit(i, h, queries); j < h; ++j) {
@@ -54,8 +54,8 @@ TEST(Softmax, WidthsAndTypes) {
   }
 }
 
-// Rows that a GPU's shared memory holds whole, and rows of which it holds a part.
-TEST(Softmax, RowsKeptBetweenThePasses) {
+// Shared memory of a GPU caches whole rows, or a part of each row.
+TEST(Softmax, ResidentRows) {
   for (int64_t h : affordable({40960, 128256}, 1)) {
     for (DType type : {f32, bf16}) Trial(type, 1, h, 1.0, 0, 8).check();
   }
@@ -113,7 +113,7 @@ TEST(Softmax, Infinities) {
     Trial run(f32, 3, h);
     for (int64_t j = 0; j < h; ++j) {
       if (j != 7) run.x.set(j, -INFINITY);  // one finite element
-      run.x.set(h + j, -INFINITY);          // none: NaN, as the formula says
+      run.x.set(h + j, -INFINITY);          // no finite element: NaN, as in the formula
       if (j % 2) run.x.set(2 * h + j, -INFINITY);
     }
     run.forward(run.y);
@@ -125,7 +125,7 @@ TEST(Softmax, Infinities) {
     EXPECT_TRUE(close(
         {y.begin() + 2 * h, y.end()},
         [&] {
-          const Values all = softmax_oracle(run.x.values(), 3, h, 1.0, 0);
+          const Values all = softmax_reference(run.x.values(), 3, h, 1.0, 0);
           return Values{all.begin() + 2 * h, all.end()};
         }(),
         gate_e(f32)));

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "kernels/oracle/sparsemax.h"
+#include "kernels/softmax/sparsemax_reference.h"
 #include "tests/kernels/shapes.h"
 
 namespace ligerdsl::test {
@@ -33,7 +33,7 @@ struct Trial {
   void check() {
     SCOPED_TRACE(std::string(name(type)) + " n=" + std::to_string(n) + " h=" + std::to_string(h));
     forward(y);
-    EXPECT_TRUE(close(y.values(), sparsemax_oracle(x.values(), n, h), gate_e(type))) << "y";
+    EXPECT_TRUE(close(y.values(), sparsemax_reference(x.values(), n, h), gate_e(type))) << "y";
     if (type == f32) {
       for (int64_t i = 0; i < n; ++i) {
         double sum = 0;
@@ -42,7 +42,8 @@ struct Trial {
       }
     }
     backward(d_x);
-    EXPECT_TRUE(close(d_x.values(), sparsemax_gradient_oracle(d_y.values(), y.values(), n, h), gate_e(type))) << "d_x";
+    EXPECT_TRUE(close(d_x.values(), sparsemax_gradient_reference(d_y.values(), y.values(), n, h), gate_e(type)))
+        << "d_x";
     for (const Tensor& t : {x, y, d_y, d_x}) EXPECT_TRUE(t.untouched_outside());
   }
 };
@@ -54,7 +55,7 @@ TEST(Sparsemax, WidthsAndTypes) {
   }
 }
 
-// More than the registers of a CTA hold.
+// Rows are wider than the registers of a CTA can hold.
 TEST(Sparsemax, WideRows) {
   for (int64_t h : affordable({40000, 131072, 151936}, 1)) {
     for (DType type : {bf16, f32}) Trial(type, 1, h, 8).check();
@@ -65,7 +66,7 @@ TEST(Sparsemax, AnyNumberOfRows) {
   for_any_number_of_rows([](DType type, int64_t n, int64_t h) { Trial(type, n, h).check(); });
 }
 
-// Supports whose elements lie in lanes of their own, and several in one lane.
+// Supports with at most one element per lane, and with several.
 TEST(Sparsemax, ManyRows) {
   for (int64_t h : {100, 700, 3000}) {
     for (double scale : {0.02, 0.2, 1.0, 3.0})
@@ -75,7 +76,7 @@ TEST(Sparsemax, ManyRows) {
     for (double scale : {0.2, 3.0}) Trial(bf16, std::min<int64_t>(150, backend().budget() / h), h, 0, scale).check();
 }
 
-// From rows that are nearly constant, where every element is in the support, to rows with one element in it.
+// Supports from all elements of a row, if it is nearly constant, to a single element.
 TEST(Sparsemax, SupportsOfAnySize) {
   for (int64_t h : affordable({40, 1000, 8192, 40000}, 3)) {
     for (double scale : {0.0, 1e-6, 1e-4, 1e-2, 0.1, 1.0, 10.0, 1e4}) Trial(f32, 3, h, 0, scale).check();
@@ -83,8 +84,9 @@ TEST(Sparsemax, SupportsOfAnySize) {
   }
 }
 
-// Equal elements, and one that is above many others by nearly 1: the others' parts are small.
-TEST(Sparsemax, TiesAndAlmostOneElement) {
+// One row has equal elements. In the other, one element exceeds all others by nearly 1, so their
+// results are small.
+TEST(Sparsemax, TiesAndOneDominantElement) {
   for (int64_t h : affordable({50, 2000, 20000}, 2)) {
     Trial run(f32, 2, h);
     for (int64_t j = 0; j < h; ++j) {
@@ -95,7 +97,7 @@ TEST(Sparsemax, TiesAndAlmostOneElement) {
   }
 }
 
-// A common offset changes nothing but the digits that f32 has left for the differences.
+// A common offset changes only the precision of the differences in f32.
 TEST(Sparsemax, LargeOffset) {
   for (int64_t h : affordable({300, 20000}, 2)) {
     Trial run(f32, 2, h);
@@ -126,7 +128,7 @@ TEST(Sparsemax, Infinities) {
   }
 }
 
-// A gradient outside of the support is not looked at.
+// The upstream gradient outside of the support is ignored.
 TEST(Sparsemax, GradientsOutsideOfTheSupport) {
   for (int64_t h : affordable({20, 600, 20000}, 2)) {
     Trial run(f32, 2, h, 0, 10.0);

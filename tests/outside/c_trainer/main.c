@@ -1,4 +1,5 @@
-/* A character model in C99: embedding, RMSNorm, a linear head, cross-entropy, AdamW. Learns one sentence by heart. */
+/* A character model in C99: embedding, RMSNorm, a linear head, cross-entropy, AdamW. It memorises one
+ * sentence. */
 #include <ligerdsl/ligerdsl.h>
 #include <math.h>
 #include <stdio.h>
@@ -105,7 +106,7 @@ int main(void) {
     norm.weight = unnorm.weight = &t_weight;
     norm.y = &t_y;
     norm.rstd = unnorm.rstd = &t_rstd;
-    ce.logits = ce.d_logits = &t_logits; /* the gradient takes the logits' place */
+    ce.logits = ce.d_logits = &t_logits; /* the gradient overwrites the logits */
     ce.labels = &t_out;
     ce.loss = &t_loss;
     unnorm.d_y = &t_dy;
@@ -147,6 +148,7 @@ int main(void) {
   check(ligerdsl_context_check(context, NULL));
   ligerdsl_context_destroy(context);
   printf("loss %.3f -> %.3f nats per character\n", (double)first, (double)loss);
-  /* 128 equally likely characters: 4.85. What the last character leaves open of the next one, in this sentence: 1.4842. */
+  /* 128 equally likely characters: 4.85. Entropy of the next character given the last, in this sentence:
+   * 1.4842. */
   return fabs((double)first - log(V)) < 1.0 && loss > 1.484f && loss < 1.52f ? 0 : 1;
 }

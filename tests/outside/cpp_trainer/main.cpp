@@ -1,4 +1,5 @@
-// A SwiGLU network in C++17 that learns which of four quadrants a point lies in: plans made once, executed every step.
+// A SwiGLU network in C++17 that classifies points by quadrant. Plans are made once and executed in
+// every step.
 #include <cmath>
 #include <cstdio>
 #include <ligerdsl/ligerdsl.hpp>
@@ -131,7 +132,7 @@ int main() {
   }
   std::printf("loss %.3f -> %.3f, accuracy %.3f, gradient norm %.4f\n", first, loss[0], accuracy[0], norm[0]);
 
-  // A mistake is an exception with the library's message.
+  // A mistake throws an exception with the library's message.
   auto wrong = ligerdsl::swiglu_forward_args();
   wrong.gate_up = t_act;
   wrong.out = t_act;

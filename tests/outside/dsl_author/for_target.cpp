@@ -1,4 +1,5 @@
-// A kernel whose schedule is the device's: what is launched and what is interpreted are recorded for the same one.
+// A kernel whose schedule depends on the device. Launch and interpreter record it for the same
+// device.
 #include <cmath>
 #include <cstdio>
 #include <ligerdsl/launch.hpp>

@@ -1,4 +1,4 @@
-// An author's own kernel: launched by name on the CPU, and compared with the installed interpreter.
+// An author's kernel, launched by name on the CPU and compared with the installed interpreter.
 #include <cstdio>
 #include <ligerdsl/launch.hpp>
 #include <string>
@@ -30,7 +30,7 @@ int main() {
   std::string text;
   try {
     KernelBuilder k("wrong");
-    k.view("b", bf16, {dyn}, {.read_only = true});  // what is left out is no warning
+    k.view("b", bf16, {dyn}, {.read_only = true});  // an omitted option gives no warning
     View a = k.view("a", bf16, {dyn});
     a.partition({128}).store({0}, k.zeros({128}, f32));
   } catch (const Error& error) {

@@ -1,5 +1,5 @@
-// Launches by name: what is compiled is found again, mistakes are said, dynamic persistent kernels get what they count
-// with.
+// Launches by name: compiled kernels are found again, mistakes give errors, and dynamic persistent
+// kernels get their counter.
 #include <cstdio>
 #include <ligerdsl/launch.hpp>
 #include <string>
@@ -45,7 +45,7 @@ const Kernel<ShiftMeta> shift_kernel{.name = "shift",
                                            return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}, .num_warps = 1};
                                          }};
 
-struct PlainMeta {  // without visit: found by its program
+struct PlainMeta {  // without visit: identified by its program
   int64_t block = 128;
 };
 const Kernel<PlainMeta> plain_kernel{
@@ -55,7 +55,7 @@ const Kernel<PlainMeta> plain_kernel{
     .launch = [](const PlainMeta& m,
                  const LaunchArguments& a) { return Launch{.grid = {ceil_div(a.dim("y", 0), m.block)}}; }};
 
-// `visit` leaves out what `build` reads.
+// `visit` omits a field that `build` reads.
 struct UnlistedMeta {
   int64_t block = 128;
   int32_t more = 0;
@@ -64,7 +64,7 @@ struct UnlistedMeta {
     v("block", block);
   }
 };
-// The same, with a value that lies outside the object.
+// `visit` omits a value whose text is outside the object.
 struct UnlistedTextMeta : UnlistedMeta {
   std::string sign = "+";
 };
@@ -138,14 +138,14 @@ bool launches_work() {
   };
 
   KernelLauncher launcher(context, shift_kernel);
-  for (int by : {1, 2, 3}) {  // an integer serves a float scalar
+  for (int by : {1, 2, 3}) {  // an integer is accepted for a float scalar
     launcher({}, {{"by", by}, {"x", tx}, {"scale", 2}, {"y", ty}});
     if (!is(by, 2)) return false;
   }
   if (recorded != 1) return fail("recorded " + std::to_string(recorded) + " times for one Meta");
   launcher({.block = 64}, {{"y", ty}, {"x", tx}, {"by", 5}, {"scale", 1.0f}});
   if (!is(5, 1) || recorded != 2) return fail("another Meta");
-  for (int by : {7, 8}) {  // twice: what it counts with starts anew
+  for (int by : {7, 8}) {  // twice: the counter is reset
     launcher({.dynamic_persistent = true}, {{"y", ty}, {"x", tx}, {"by", by}, {"scale", 1.0f}});
     if (!is(by, 1)) return false;
   }
@@ -214,7 +214,7 @@ bool launches_work() {
          });
 }
 
-// Tensors of codes and scalars of numbers; by the compiler and by the interpreter.
+// Runs fp8 tensors with float scalars, compiled and interpreted.
 bool fp8_works() {
   const Context context = Context::cpu();
   std::vector<uint8_t> x{0x38, 0xb8, 0x7e, 0x01, 0x80, 0x7f}, y(x.size());  // 1, -1, 448, 2^-9, -0, NaN

@@ -9,7 +9,7 @@ namespace {
 constexpr int kCtasPerSm = 8;
 
 struct Schedule {
-  int64_t block;  // columns that are read at a time
+  int64_t block;  // columns per load
   int num_warps = 1, num_ctas = 1;
 };
 
@@ -22,7 +22,7 @@ Schedule schedule_of(const Target& target, DType type) {
           .num_ctas = num_ctas};
 }
 
-// mean[row] = the mean of x's row; block[0] = columns at a time, for the tests.
+// mean[row] = mean of a row of x. block[0] = columns per load, for the tests.
 void row_mean(KernelBuilder& k, const RowMeanMeta& m) {
   const int64_t block = schedule_of(k.target(), m.type).block;
   View mean = k.view("mean", f32, {dyn});

@@ -1,4 +1,4 @@
-// The mean of each row, by a schedule that is chosen for the device.
+// The mean of each row, with a schedule that depends on the device.
 #pragma once
 
 #include <ligerdsl/dsl.h>

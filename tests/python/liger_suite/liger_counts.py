@@ -1,5 +1,8 @@
-"""A pytest plugin for Liger-Kernel's own tests on the library's kernels: a line of JSON for every test in the file that LIGER_COUNTS names,
-with the library's operations that ran in it and Liger's Triton kernels that were launched."""
+"""A pytest plugin for Liger-Kernel's own tests on the library's kernels.
+
+For every test, it writes a line of JSON to the file LIGER_COUNTS: the library's operations that
+ran, and Liger's Triton kernels that were launched.
+"""
 
 import collections
 import json
@@ -36,7 +39,7 @@ def _calls():
 
 def pytest_configure(config):
     _count_launches()
-    ligerdsl.torch.config.check_labels = "sync"  # as Liger's own, which waits for the largest label
+    ligerdsl.torch.config.check_labels = "sync"  # waits, as Liger does for the largest label
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -47,7 +50,7 @@ def pytest_runtest_call(item):
 
 
 def pytest_runtest_logreport(report):
-    """In the process that collects the workers' reports, or the only one."""
+    """Writes the line in the process that collects the workers' reports, or in the only process."""
     path = os.environ.get("LIGER_COUNTS")
     if not path or "PYTEST_XDIST_WORKER" in os.environ or not (report.when == "call" or report.outcome != "passed"):
         return

@@ -1,9 +1,11 @@
-"""A pytest plugin: bf16 gradients of Liger's test of the modulated RMSNorm are judged against float64.
+"""A pytest plugin that judges bf16 gradients of the modulated RMSNorm by float64.
 
-torch's reference rounds each product of a gradient to bf16 and then adds up to 615 of them; the library adds f32 products and rounds once.
-So the reference itself is up to 0.2 off where the suite allows 0.1 + 0.02 |gradient|, and a comparison with it fails for the more exact
-gradient (tests/python/liger_test.py measures both). Where it does, the library's gradient must be within the suite's own tolerance of the
-gradient in float64."""
+Liger's test compares them with torch's reference. The reference rounds each term of a gradient to
+bf16 and then adds up to 615 of them. The library adds f32 terms and rounds once. So the reference
+is up to 0.2 off, the suite allows 0.1 + 0.02 |gradient|, and the more exact gradient fails
+(tests/python/liger_test.py measures both). After such a failure, the library's gradient must be
+within the suite's tolerance of the float64 gradient.
+"""
 
 import functools
 
@@ -14,7 +16,8 @@ MODULE = "test_modulated_rms_norm"
 
 
 def gradients(x, weight, scale, shift, d_y, *, eps=1e-6, offset=0.0):
-    """In float64, of each tensor that is given: (1 + scale) RMSNorm(x) (offset + weight) + shift, without a rounding."""
+    """Returns float64 gradients of each given tensor: (1 + scale) RMSNorm(x) (offset + weight) +
+    shift."""
     wide = [None if t is None else t.detach().double().requires_grad_() for t in (x, weight, scale, shift)]
     x, weight, scale, shift = wide
     y = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps)
@@ -30,7 +33,7 @@ def gradients(x, weight, scale, shift, d_y, *, eps=1e-6, offset=0.0):
 
 
 class Reference:
-    """The latest call of the suite's reference module, and the gradient that reached its result."""
+    """Holds the last call of the suite's reference module and the gradient of its result."""
 
     def __init__(self):
         self.inputs = self.d_y = None
@@ -46,7 +49,7 @@ class Reference:
         return recorded
 
     def exact(self, gradient):
-        """The float64 counterpart of one of the reference's gradients, or None."""
+        """Returns the float64 counterpart of one of the reference's gradients, or None."""
         if self.d_y is None:
             return None
         for t, exact in zip(self.inputs, gradients(*self.inputs, self.d_y, **self.options)):

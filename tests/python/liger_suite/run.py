@@ -1,9 +1,11 @@
-"""Liger-Kernel's own tests with LIGER_KERNEL_IMPL=ligerdsl, and a table of them as JSON.
+"""Runs Liger-Kernel's own tests with LIGER_KERNEL_IMPL=ligerdsl and writes a table of them as JSON.
 
     python tests/python/liger_suite/run.py LIGER --out RESULT.json [--groups operations,more,models] [--workers 12]
 
-LIGER: the folder of Liger-Kernel's sources that has `test`; liger-kernel itself and ligerdsl are those that Python finds. What fails beside other
-workers is tried again alone. The result is written as it grows, so a run that is cut keeps what it had."""
+LIGER is the folder of Liger-Kernel's sources that contains `test`; Python must find liger-kernel
+and ligerdsl. Tests that fail next to other workers run again alone. The result is written as it
+grows, so an interrupted run keeps its rows.
+"""
 
 import argparse
 import collections
@@ -18,7 +20,8 @@ import tempfile
 import time
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Files under test, and -k. `operations`: what the library has; `more`: what it has beyond the first list; `models`: short trainings.
+# Files under test, and their -k. `operations`: operations of the library; `more`: those beyond the
+# first list; `models`: short trainings.
 GROUPS = {
     "operations": ([f"transformers/test_{name}.py" for name in (
         "cross_entropy", "fused_linear_cross_entropy", "rope", "qwen2vl_mrope", "rms_norm", "swiglu", "fused_add_rms_norm", "softmax", "llama4_rope",
@@ -28,7 +31,7 @@ GROUPS = {
     "models": ([f"convergence/{dtype}/test_mini_models{kind}.py" for kind in ("", "_with_logits") for dtype in ("fp32", "bf16")],
                "llama3 or qwen2 or qwen3 or phi3 or mistral or gemma1 or gemma2 or gemma3_text"),
 }
-# Of models, families of ligerdsl.hf alone.
+# Excluded models: families that ligerdsl.hf does not patch.
 WITHOUT = "vl or moe or qwen3_5 or next or ministral"
 
 
@@ -45,7 +48,7 @@ def pytest_command(options, tests, selection, workers):
 
 
 def run(options, tests, selection, workers, seconds, log):
-    """[row] of every test that ended in time, and pytest's exit code or "time"."""
+    """Returns the rows of all tests that ended in time, and pytest's exit code or "time"."""
     with tempfile.TemporaryDirectory() as folder:
         rows = pathlib.Path(folder) / "rows"
         environment = {**os.environ, "LIGER_KERNEL_IMPL": "ligerdsl", "LIGER_COUNTS": str(rows), "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
@@ -70,7 +73,7 @@ def run(options, tests, selection, workers, seconds, log):
 
 
 def summary(rows):
-    """{file: counts, the library's operations, Liger's kernels}."""
+    """Returns {file: counts, the library's operations, Liger's kernels}."""
     files = {}
     for row in rows:
         file = files.setdefault(row["test"].split("::")[0], {"counts": collections.Counter(), "calls": collections.Counter(),

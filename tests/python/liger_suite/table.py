@@ -1,21 +1,13 @@
-"""Writes the table of tests/python/README.md from what run.py measured: the newest of each of bench/results/liger-suite-*.json,
-liger-qwen2vl-*.json (with transformers 4), liger-more-*.json (its other groups), liger-rope-*.json (0.8.5's file), liger-models-*.json and liger-dispatched-*.json (Liger-Kernel 0.8.5's tests across back ends).
+"""Prints the tables of tests/python/README.md for runs of run.py; paste them over the ones that they replace.
 
-    python tests/python/liger_suite/table.py"""
+    python tests/python/liger_suite/table.py RESULT.json ..."""
 
 import json
 import pathlib
 import re
+import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-PAGE = ROOT / "tests/python/README.md"
-BEGIN, END = "<!-- liger_suite/table.py writes from here -->", "<!-- to here -->"
 OUTCOMES = ("passed", "failed", "skipped", "xfailed", "xpassed")
-
-
-def newest(kind):
-    paths = sorted((ROOT / "bench/results").glob(f"liger-{kind}-*.json"))
-    return json.loads(paths[-1].read_text()) if paths else None
 
 
 def name_of(file):
@@ -43,12 +35,5 @@ def text_of(result):
     return said + "\n\n" + "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines)
 
 
-def main():
-    results = [result for result in map(newest, ("suite", "qwen2vl", "more", "rope", "models", "dispatched")) if result]
-    before, rest = PAGE.read_text().split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(before + BEGIN + "\n" + "\n\n".join(map(text_of, results)) + "\n" + END + after)
-
-
 if __name__ == "__main__":
-    main()
+    print("\n\n".join(text_of(json.loads(pathlib.Path(path).read_text())) for path in sys.argv[1:]))

@@ -1,5 +1,6 @@
-// Pure instructions by opcode. Integers wrap; f32 is IEEE, one rounding per instruction, denormals kept except in .ftz;
-// .approx instructions give the exact result rounded to f32. Division of integers by zero is a failure.
+// Pure instructions by opcode. Integers wrap. f32 follows IEEE with one rounding per instruction
+// and keeps denormals except in .ftz. .approx instructions give the exact result rounded to f32.
+// Integer division by zero is an error.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -38,7 +39,7 @@ float flushed(float x) {
   return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0f, x) : x;
 }
 
-// PTX orders -0 below +0; without .NaN a NaN gives way to a number.
+// PTX orders -0 below +0. Without .NaN, a number is preferred to a NaN.
 template <bool kMax, bool kNan>
 float extreme(float a, float b) {
   if (std::isnan(a) || std::isnan(b)) {
@@ -57,7 +58,8 @@ uint64_t f16_bits(uint64_t a) {
   return std::isnan(as<float>(a)) ? 0x7fff : to_f16(as<float>(a));
 }
 
-// A number as f32 rounded to odd, which a second rounding to fewer bits cannot tell from the number.
+// Returns the value as f32 rounded to odd. A second rounding to fewer bits then gives the correctly
+// rounded result.
 uint64_t rounded_to_odd(long double exact) {
   const float near = static_cast<float>(exact);
   uint64_t result = bits(near);
@@ -77,7 +79,7 @@ void divisible(T a, T b) {
   }
 }
 
-// One-, two- and three-operand functions on T as lambdas of typed values.
+// Functions of one, two and three operands of type T, written as an expression of typed values.
 #define UNARY(expression)                            \
   {                                                  \
     [](uint64_t x, uint64_t, uint64_t) -> uint64_t { \
@@ -118,7 +120,7 @@ void add_integer(Table& t, const std::string& type) {
   t["add." + type] = BINARY(static_cast<U>(a) + static_cast<U>(b));
   t["sub." + type] = BINARY(static_cast<U>(a) - static_cast<U>(b));
   t["mul.lo." + type] = BINARY(static_cast<U>(a) * static_cast<U>(b));
-  // In the type twice as wide.
+  // Multiplies in a type twice as wide.
   using Wide = std::conditional_t<std::is_signed_v<T>, __int128, unsigned __int128>;
   t["mul.hi." + type] = BINARY((static_cast<Wide>(a) * static_cast<Wide>(b)) >> kBits);
   t["mad.lo." + type] = {[](uint64_t a, uint64_t b, uint64_t c) -> uint64_t { return static_cast<U>(a * b + c); }, 3};
@@ -176,7 +178,7 @@ void add_bits(Table& t, const std::string& type) {
 template <class T, class From>
 constexpr Pure kConvert = {[](uint64_t a, uint64_t, uint64_t) { return bits<T>(static_cast<T>(as<From>(a))); }, 1};
 
-// A byte fills its register, which is wider.
+// Sign- or zero-extends a byte to the wider register.
 template <class T>
 constexpr Pure kByte = {[](uint64_t a, uint64_t, uint64_t) { return static_cast<uint64_t>(int64_t{as<T>(a)}); }, 1};
 
@@ -192,7 +194,8 @@ void add_conversions_to(Table& t, const std::string& type) {
   t["cvt." + type + ".u64"] = kConvert<T, uint64_t>;
 }
 
-// Bytes of (b, a) by the selector's four digits; a digit's highest bit asks for copies of the byte's sign.
+// Selects bytes of (b, a) by the selector's four digits. The highest bit of a digit asks for copies
+// of the byte's sign.
 uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   const uint64_t source = (b << 32) | as<uint32_t>(a);
   uint64_t result = 0;
@@ -203,7 +206,7 @@ uint64_t permuted(uint64_t a, uint64_t b, uint64_t selector) {
   return result;
 }
 
-// `length` bits from `at` on and above them copies of the highest one; bits beyond the operand are its sign.
+// Returns `length` bits starting at `at`, sign-extended. Bits beyond the operand equal its sign.
 template <class T>
 uint64_t signed_field(uint64_t a, uint64_t at, uint64_t length) {
   constexpr uint64_t kHighest = sizeof(T) * 8 - 1;
@@ -308,7 +311,7 @@ void add_float(Table& t) {
       [](uint64_t a, uint64_t b, uint64_t c) { return bits(std::fma(as<float>(a), as<float>(b), as<float>(c))); }, 3};
 }
 
-// Out of range is the nearest end; NaN is 0, of 64 bits the least number.
+// Values out of range become the nearest limit. NaN becomes 0, or the least number for 64 bits.
 template <class Integer, float (*kValue)(uint64_t)>
 uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   using Limits = std::numeric_limits<Integer>;
@@ -318,7 +321,8 @@ uint64_t truncated(uint64_t a, uint64_t, uint64_t) {
   return bits(value <= static_cast<double>(Limits::min()) ? Limits::min() : static_cast<Integer>(value));
 }
 
-// a b + c, rounded once: in double the product is exact, and a sum rounded to odd may be rounded again.
+// Returns a b + c, rounded once. The multiplication is exact in double, and a sum rounded to odd
+// may be rounded again.
 template <float (*kValue)(uint64_t), uint64_t (*kBits)(uint64_t)>
 uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
   const double product = static_cast<double>(kValue(x)) * kValue(y), addend = kValue(z), sum = product + addend;
@@ -328,7 +332,8 @@ uint64_t fused_half(uint64_t x, uint64_t y, uint64_t z) {
   return kBits(rounded_to_odd(lost != 0 && even ? std::nextafter(sum, lost > 0 ? INFINITY : -INFINITY) : sum));
 }
 
-// Sums and products go through f32: its 24 bits are enough (2 p + 2) for the second rounding to change nothing.
+// Addition and multiplication go through f32: its 24 bits (>= 2 p + 2) are enough for the second
+// rounding to change nothing.
 #define HALVES(expression)                             \
   {                                                    \
     [](uint64_t x, uint64_t y, uint64_t) -> uint64_t { \
@@ -359,7 +364,8 @@ void add_half(Table& t, const std::string& type) {
 }
 #undef HALVES
 
-// Two numbers: the first operand, or the upper half of the only one, becomes the upper byte or half.
+// Converts two numbers. The first operand, or the upper half of the only one, becomes the upper
+// byte or half.
 template <const Fp8& kFormat>
 uint64_t fp8_pair(double upper, double lower) {
   return to_fp8(kFormat, upper) << 8 | to_fp8(kFormat, lower);

@@ -1,5 +1,5 @@
-// What warps wait for: mbarriers, the barriers of a CTA, the barrier of a cluster. Each collects what those who arrive
-// know (Order) and gives it to those who waited.
+// Barriers: mbarriers, the barriers of a CTA, and the barrier of a cluster. Each joins the Order of
+// the agents that arrive and passes it to those that waited.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,21 @@ namespace ligerdsl::test::ptx {
 
 class Warp;
 
-// An object of mbarrier.*: a phase ends when no arrival and no byte is missing. Phases count from the first init on, so
-// that after inval and another init an old wait is not a new one. What CTAs of the cluster release is kept apart: a
-// wait of .cta scope does not see it.
+// An object of mbarrier.*. A phase ends when no arrival and no byte is missing. Phases count from
+// the first init, so that a wait from before an inval and a second init does not match a new phase.
+// What other CTAs of the cluster release is stored separately, because a wait of .cta scope does
+// not observe it.
 class Mbarrier {
  public:
   explicit Mbarrier(uint32_t agent) : agent_(agent) {}
   void init(uint64_t count, Epoch by);
   void invalidate(const Order& order, const Agents& agents);
-  // Throws unless it is initialised and the user knows that.
+  // Throws unless it is initialised and the agent has observed that.
   void use(const Order& order, const Agents& agents, Epoch now);
   void fence(const Order& order) { fenced_ = fenced_ || order.seen.covers(init_); }
   bool fenced() const { return fenced_; }
 
-  // Each returns whether it ended the phase.
+  // Each returns true if it ended the phase.
   bool arrive(uint64_t count, const Order& order, bool far);
   bool expect(uint64_t bytes) { return add(static_cast<int64_t>(bytes)); }
   bool complete(int64_t bytes, Epoch expected, const Order& passed);
@@ -34,7 +35,7 @@ class Mbarrier {
   bool passed(uint64_t token) const { return phase_ > token; }
   bool passed_parity(uint64_t parity) const { return ((phase_ - first_phase_) & 1) != (parity & 1); }
   void acquire(Order& order, bool wide) const;
-  // The epoch by which a copy that is issued now has landed: the end of this phase.
+  // Returns the epoch at which a copy issued now has landed: the end of this phase.
   Epoch copy_epoch() { return last_copy_ = make_epoch(agent_, phase_ + 1); }
   Epoch last_copy() const { return last_copy_; }
 

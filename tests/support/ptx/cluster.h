@@ -1,4 +1,4 @@
-// The CTAs that run at a time: their memory, barriers and warps, and what all of them share.
+// The resident CTAs with their memory, barriers and warps, and the state that they share.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@
 
 namespace ligerdsl::test::ptx {
 
-// What belongs to the launch. Warps that may run stand in `runnable`.
+// State of the launch. `runnable` holds the warps that may run.
 struct Machine {
   const Program& program;
   const Launch& launch;
@@ -24,8 +24,8 @@ struct Machine {
   Copies copies;
 
   bool chance(unsigned one_in) { return random() % one_in == 0; }
-  void wake(std::vector<Warp*>& waiting);  // of a barrier that is complete
-  void signal(Mbarrier& barrier);          // its phase ended
+  void wake(std::vector<Warp*>& waiting);  // wakes the warps of a complete barrier
+  void signal(Mbarrier& barrier);          // wakes the warps that wait for the ended phase
 };
 
 struct Cluster;

@@ -1,4 +1,4 @@
-// Clusters: CTAs that see each other's shared memory.
+// Tests clusters: CTAs that access each other's shared memory.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +8,7 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// The next CTA's words: every thread writes its own, reads from the CTA of rank + 1.
+// Every thread writes its own word and reads the word of the CTA with rank + 1.
 const std::string kNeighbour = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	mov.u32 	%r3, %cluster_nctarank;
@@ -33,7 +33,7 @@ std::string neighbour(const Neighbour& n = {}) {
   return with(with(with(with(kNeighbour, "$start", n.start), "$arrive", n.arrive), "$wait", n.wait), "$end", n.end);
 }
 
-TEST(PtxClusters, ReadAnotherCta) {
+TEST(PtxClusters, ReadsSharedMemoryOfAnotherCta) {
   for (uint64_t seed = 1; seed < 9; ++seed) {
     const Result result = run_kernel(neighbour(), {.ctas = 24, .cluster = 4, .seed = seed});
     ASSERT_EQ(result.error, "");
@@ -43,13 +43,13 @@ TEST(PtxClusters, ReadAnotherCta) {
   }
 }
 
-TEST(PtxClusters, SizeFromTheProgram) {
+TEST(PtxClusters, ParsesTheClusterSize) {
   const std::string text =
       with(kernel(neighbour()), ".reqntid 64", ".reqntid 64\n.explicitcluster\n.reqnctapercluster 2, 1, 1");
   EXPECT_EQ(parse(text).cluster, (std::array<int64_t, 3>{2, 1, 1}));
 }
 
-TEST(PtxClusters, Numbers) {
+TEST(PtxClusters, SpecialRegistersHaveClusterIds) {
   const Result result = run_kernel(R"(
 	mov.u32 	%r2, %clusterid.x;
 	mov.u32 	%r3, %nclusterid.x;
@@ -64,8 +64,8 @@ TEST(PtxClusters, Numbers) {
   for (uint32_t cta = 0; cta < 6; ++cta) EXPECT_EQ(result.out[64 * cta], cta / 2 * 1000 + 300 + cta % 2 * 10 + 2);
 }
 
-// Every CTA sends its words to all others, who wait for them on an mbarrier of their own; the first two words are
-// enough. Repeated: two slots and mbarriers in turn.
+// Every CTA sends its words to all others, which wait for them on their own mbarriers. The first
+// two words are enough. Repeats alternate between two slots and mbarriers.
 const std::string kExchange = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
@@ -107,7 +107,7 @@ $L__BB0_3:
 	barrier.cluster.wait.aligned;
 	st.global.b32 	[%rd1], %r8;)";
 
-TEST(PtxClusters, StoresOnMbarriersOfOthers) {
+TEST(PtxClusters, RemoteStoresCompleteOnRemoteMbarriers) {
   for (uint64_t seed = 1; seed < 20; ++seed) {
     const Result result =
         run_kernel(with(kExchange, "$meet", "bar.sync 	0;"), {.ctas = 8, .cluster = 2, .seed = seed});
@@ -116,8 +116,8 @@ TEST(PtxClusters, StoresOnMbarriersOfOthers) {
   }
 }
 
-// What a warp waits for are its own copies: messages in other clusters land when it is their turn.
-TEST(PtxClusters, WaitsForItsOwnCopiesBesideMessages) {
+// A warp waits for its own copies. Messages in other clusters may land later.
+TEST(PtxClusters, WarpWaitsOnlyForItsOwnCopies) {
   const std::string copy = R"(
 	cp.async.ca.shared.global 	[%rd2+640], [%rd9], 4;
 	cp.async.commit_group;)";
@@ -130,7 +130,7 @@ TEST(PtxClusters, WaitsForItsOwnCopiesBesideMessages) {
   }
 }
 
-// Thread 0 of CTA 1 writes into CTA 0 and arrives at its mbarrier.
+// Thread 0 of CTA 1 writes to CTA 0 and arrives at its mbarrier.
 const std::string kSignal = R"(
 	mov.u32 	%r2, %cluster_ctarank;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
@@ -156,15 +156,15 @@ std::string signal(const std::string& arrive, const std::string& wait) {
   return base + with(with(kSignal, "$arrive", arrive), "$wait", wait);
 }
 
-TEST(PtxClusters, ArriveAtAnother) {
+TEST(PtxClusters, ArrivesAtRemoteMbarrier) {
   const Result result = run_kernel(signal(".release.cluster", ".acquire.cluster"), {.ctas = 2, .cluster = 2});
   ASSERT_EQ(result.error, "");
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], 64u);
 }
 
-class PtxClustersFind : public ::testing::TestWithParam<Fault> {};
+class PtxClusterFaults : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(PtxClustersFind, Fault) {
+TEST_P(PtxClusterFaults, AreErrors) {
   for (uint64_t seed = 1; seed < 6; ++seed) {
     Conditions conditions = GetParam().conditions;
     conditions.seed = seed;
@@ -176,7 +176,7 @@ TEST_P(PtxClustersFind, Fault) {
 const Conditions kPair{.ctas = 4, .cluster = 2};
 
 INSTANTIATE_TEST_SUITE_P(
-    All, PtxClustersFind,
+    All, PtxClusterFaults,
     ::testing::Values(
         Fault{"NotWholeClusters", neighbour(), "not whole clusters", {.ctas = 3, .cluster = 2}},
         Fault{"NotKnownToRun", neighbour({.arrive = "", .wait = ""}), "before a cluster barrier showed that it runs",

@@ -1,5 +1,5 @@
-// Copies that were issued and have not landed: cp.async, bulk copies, st.async. Their bytes move at a pseudo-random
-// time between issue and the moment at which somebody waits for them.
+// Copies in flight: cp.async, bulk copies, st.async. Their bytes move at a pseudo-random time
+// between the issue and the moment when a warp must wait for them.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +15,29 @@ struct Cta;
 
 struct Piece {
   uint8_t* to = nullptr;
-  const uint8_t* from = nullptr;  // null: the value
+  const uint8_t* from = nullptr;  // null: use the value
   int64_t bytes = 0, zeros = 0;   // zeros follow the bytes
   uint64_t value = 0;
 };
 
 struct Copy {
   std::vector<Piece> pieces;
-  Mbarrier* barrier = nullptr;    // gets its bytes
-  Epoch done = 0;                 // of the barrier, or of the group of the warp
-  Order passed;                   // to those who wait for the barrier, with .cluster scope
+  Mbarrier* barrier = nullptr;    // mbarrier that counts its bytes
+  Epoch done = 0;                 // of the mbarrier, or of the warp's copy group
+  Order passed;                   // passed to agents that wait for the mbarrier with .cluster scope
   std::string issued;             // for errors: the instruction
-  const Agents* group = nullptr;  // of a warp's group: who counts `done` (several clusters run at a time)
-  bool rounds_to_tf32 = false;    // f32 that it brings
-  bool adds = false;              // f32 to what is there
+  const Agents* group = nullptr;  // agents that count `done` of a warp's group; several clusters run at a time
+  bool rounds_to_tf32 = false;    // rounds the copied f32 to tf32
+  bool adds = false;              // adds f32 to the target
 };
 
 class Copies {
  public:
   void add(Copy copy) { pending_.push_back(std::move(copy)); }
   bool empty() const { return pending_.empty(); }
-  // Lands one, and returns the mbarrier whose phase ended by that, or null.
+  // Lands one copy. Returns the mbarrier whose phase ended thereby, or null.
   Mbarrier* land_one(std::mt19937_64& random) { return land(random() % pending_.size()); }
-  // Lands all groups of one of these agents until `last`.
+  // Lands all copy groups of one of these agents up to `last`.
   void land_groups(const Agents& agents, Epoch last);
 
  private:

@@ -1,4 +1,4 @@
-// mbarriers, and copies that land later.
+// Tests mbarriers and asynchronous copies.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -8,7 +8,8 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Thread 0 fetches the CTA's inputs with one bulk copy; all read them and add what warp 1 - i wrote before.
+// Thread 0 loads the CTA's inputs with one bulk copy. All threads read them and add the word that
+// the other warp wrote before.
 const std::string kFetch = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	$fence
@@ -34,7 +35,7 @@ std::string fetch(const Fetch& f = {}) {
   return with(with(with(text, "$wait", f.wait), "$expect", f.expect), "$bytes", f.bytes);
 }
 
-TEST(PtxCopies, BulkCopyOnAnMbarrier) {
+TEST(PtxCopies, BulkCopyCompletesOnAnMbarrier) {
   for (uint64_t seed = 1; seed < 20; ++seed) {
     const Result result = run_kernel(fetch(), {.ctas = 6, .seed = seed});
     ASSERT_EQ(result.error, "");
@@ -42,7 +43,8 @@ TEST(PtxCopies, BulkCopyOnAnMbarrier) {
   }
 }
 
-// A ring of one slot: thread 0 fetches the inputs of four CTAs one after the other, all of the other warp add them.
+// A ring of one slot. Thread 0 loads the inputs of four CTAs one after another, and the other warp
+// adds them.
 const std::string kRing = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	@%p9 mbarrier.init.shared.b64 	[%rd5+520], 32;
@@ -88,10 +90,10 @@ std::string ring(const std::string& release, const std::string& end = "") {
   return with(with(kRing, "$release", release), "$end", end);
 }
 
-TEST(PtxCopies, RingOfCopies) {
+TEST(PtxCopies, RingIsRefilledAfterItsRelease) {
   for (uint64_t seed = 1; seed < 20; ++seed) {
     const Result result = run_kernel(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), {.ctas = 4, .seed = seed});
-    EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos, true);  // of CTAs 1 to 3
+    EXPECT_EQ(result.error.find("outside the arguments' buffers") != std::string::npos, true);  // inputs of CTAs 1 to 3
     const Result first = run_kernel(
         with(ring("mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];"), "[%rd9]", "[%rd8]"), {.ctas = 4, .seed = seed});
     ASSERT_EQ(first.error, "");
@@ -99,8 +101,9 @@ TEST(PtxCopies, RingOfCopies) {
   }
 }
 
-// Stores a number that is not there yet, by state instead of parity; the mbarrier's bytes serve again after.
-TEST(PtxCopies, StatesAndInvalidation) {
+// Waits for a word by state instead of parity. After inval, the bytes of the mbarrier hold data
+// again.
+TEST(PtxCopies, WaitsByStateAndInvalidates) {
   const Result result = run_kernel(R"(
 	@%p9 mbarrier.init.shared::cta.b64 	[%rd5+512], 64;
 	bar.sync 	0;
@@ -122,7 +125,8 @@ $L__BB0_1:
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
 }
 
-// Four bytes from global memory and twelve zeros for every thread; others read them only after a barrier.
+// Each thread copies four bytes from global memory and twelve zeros. Other threads read them after
+// a barrier.
 const std::string kGather = R"(
 	mul.wide.u32 	%rd6, %r1, 16;
 	add.s64 	%rd6, %rd5, %rd6;
@@ -144,7 +148,7 @@ std::string gather(const std::string& wait, const std::string& meet) {
   return with(with(kGather, "$wait", wait), "$meet", meet);
 }
 
-TEST(PtxCopies, GroupsOfAsyncCopies) {
+TEST(PtxCopies, WaitsForGroupsOfAsyncCopies) {
   for (const char* wait : {"cp.async.wait_group 	0;", "cp.async.wait_all;"}) {
     const Result result = run_kernel(gather(wait, "bar.sync 	0;"));
     ASSERT_EQ(result.error, "");
@@ -166,7 +170,7 @@ std::string bulk_store(const std::string& fence, const std::string& wait) {
   return with(with(kBulkStore, "$fence", fence), "$wait", wait);
 }
 
-TEST(PtxCopies, BulkStore) {
+TEST(PtxCopies, BulkStoreWritesGlobalMemory) {
   for (uint64_t seed = 1; seed < 9; ++seed) {
     const std::string body = bulk_store("fence.proxy.async.shared::cta;", "cp.async.bulk.wait_group.read 	0;");
     const Result result = run_kernel(body, {.seed = seed});
@@ -175,7 +179,8 @@ TEST(PtxCopies, BulkStore) {
   }
 }
 
-// Thread 0 fetches a box of 256 bytes, of which rows of 128 bytes exchange their units of 16: those of every other one.
+// Thread 0 loads a box of 256 bytes. Its swizzle permutes the 16-byte units in every second row of
+// 128 bytes.
 const std::string kTensor = R"(
 	@%p9 mbarrier.init.shared.b64 	[%rd5+512], 1;
 	$fence
@@ -205,7 +210,7 @@ std::string box(const Box& b = {}) {
   return with(with(with(text, "$column", b.column), "$row", b.row), "$to", b.to);
 }
 
-TEST(PtxCopies, TensorCopies) {
+TEST(PtxCopies, TmaCopyLoadsABoxWithZeroPadding) {
   for (int row : {0, 3, 8, -2, -8})
     for (int column : {0, 8, 10, 16, -8, -16}) {
       const Result result = run_kernel(box({.column = std::to_string(column), .row = std::to_string(row)}));
@@ -219,7 +224,7 @@ TEST(PtxCopies, TensorCopies) {
     }
 }
 
-// Thread 0 stores a box like that over the inputs; word i of it is i.
+// Thread 0 stores such a box over the inputs. Word i of the box is i.
 const std::string kTensorStore = R"(
 	mov.b64 	%rd11, k_param_2;
 	cvta.param.u64 	%rd12, %rd11;
@@ -249,7 +254,7 @@ std::string stored_box(const StoredBox& b = {}) {
   return with(with(with(with(kTensorStore, "$fence", b.fence), "$wait", b.wait), "$column", b.column), "$row", b.row);
 }
 
-TEST(PtxCopies, TensorStores) {
+TEST(PtxCopies, TmaStoreDropsElementsOutside) {
   for (int row : {0, 3, 8, -2, -8})
     for (int column : {0, 8, 16, -8, -16}) {
       const Result result = run_kernel(stored_box({.column = std::to_string(column), .row = std::to_string(row)}));
@@ -263,15 +268,15 @@ TEST(PtxCopies, TensorStores) {
     }
 }
 
-// Text with a part replaced that must be there.
+// Replaces a part of a text, which must occur.
 std::string but(const std::string& text, const std::string& part, const std::string& by) {
   EXPECT_NE(text.find(part), std::string::npos) << part;
   return with(text, part, by);
 }
 
-class PtxCopiesFind : public ::testing::TestWithParam<Fault> {};
+class PtxCopyFaults : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(PtxCopiesFind, Fault) {
+TEST_P(PtxCopyFaults, AreErrors) {
   for (uint64_t seed = 1; seed < 6; ++seed) {
     Conditions conditions = GetParam().conditions;
     conditions.seed = seed;
@@ -284,7 +289,7 @@ const std::string kWaitAll = "cp.async.wait_all;", kMeet = "bar.sync 	0;";
 const std::string kArrive = "mbarrier.arrive.shared.b64 	%rd6, [%rd5+520];";
 
 INSTANTIATE_TEST_SUITE_P(
-    All, PtxCopiesFind,
+    All, PtxCopyFaults,
     ::testing::Values(
         Fault{"NoInit", "	@%p9 mbarrier.arrive.shared.b64 	%rd6, [%rd5];", "was not initialised"},
         Fault{"InitTwice",
@@ -354,7 +359,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"TensorTooManyExpected", box({.expect = "512"}), "deadlock"},
         Fault{"TensorEndsBefore", box({.wait = "ret;"}), "ends before"},
         Fault{"TensorMisaligned", box({.to = "64"}), "misaligned"},
-        Fault{"TensorWithoutMap", but(box(), "[%rd12,", "[%rd9,"), "no tensor map"},
+        Fault{"TensorWithoutMap", but(box(), "[%rd12,", "[%rd9,"), "without a tensor map"},
         Fault{"TensorOverPlainStores",
               but(box({.fence = "@%p9 fence.mbarrier_init.release.cluster;"}), "bar.sync",
                   "st.shared.b32 	[%rd2], %r1;\n	bar.sync"),
@@ -362,7 +367,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"TensorOverReads", but(box(), "@!%p9 bra", "@!%p9 ld.shared.b32 	%r2, [%rd2];\n	@!%p9 bra"),
               "shared memory that"},
         Fault{"AddressOfASlot", "	mov.b64 	%rd11, k_param_1;",
-              "the address of a parameter that is no tensor map"},
+              "the address of a parameter that is not a tensor map"},
         Fault{"EndsBeforeCopy", but(fetch({.wait = "ret;"}), "ld.shared", "ld.shared"), "ends before"},
         Fault{"NoGroupWait", gather("", kMeet), "a cp.async of warp"},
         Fault{"GroupWaitTooShort", gather("cp.async.wait_group 	1;", kMeet), "a cp.async of warp"},
@@ -376,7 +381,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"TensorStoreNotFenced", stored_box({.fence = ""}), "without fence.proxy.async"},
         Fault{"TensorStoreNotAwaited", stored_box({.wait = ""}), "write to shared memory that a bulk store of"},
         Fault{"TensorStoreMisaligned", but(stored_box(), "[%rd5];", "[%rd5+64];"), "misaligned"},
-        Fault{"TensorStoreWithoutMap", but(stored_box(), "[%rd12,", "[%rd9,"), "no tensor map"}),
+        Fault{"TensorStoreWithoutMap", but(stored_box(), "[%rd12,", "[%rd9,"), "without a tensor map"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

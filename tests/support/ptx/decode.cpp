@@ -1,4 +1,5 @@
-// From opcodes to kinds: what computes, moves and branches. Synchronisation and copies: decode_sync.cpp.
+// Decodes opcodes that compute, move and branch. decode_sync.cpp decodes synchronisation and
+// copies.
 #include <bit>
 #include <map>
 #include <regex>
@@ -36,7 +37,7 @@ bool is_scope(const std::string& part) {
   return part == "cta" || part == "cluster" || part == "gpu" || part == "sys";
 }
 
-// The number of a parameter, by its name.
+// Returns the index of a parameter, from its name.
 size_t parameter_of(const std::string& name, const std::string& entry) {
   const std::string prefix = entry + "_param_";
   if (!name.starts_with(prefix)) fail("unknown parameter");
@@ -72,10 +73,10 @@ void decode_parameter(const Instruction& i, Operand& address, const std::string&
   address.parts[0].constant.fill(8 * number);
 }
 
-// Orders and scopes are those of other CTAs, about which global memory has no checks.
+// Memory orders and scopes are ignored, because global memory has no checks for races between CTAs.
 void decode_memory(Instruction& i, const std::vector<std::string>& parts, const std::string& entry) {
   size_t first = 1, count = 1;
-  if (std::find(parts.begin(), parts.end(), "L2::cache_hint") != parts.end()) {  // a policy, without meaning for values
+  if (std::find(parts.begin(), parts.end(), "L2::cache_hint") != parts.end()) {  // a cache policy
     if (i.operands.size() != 3) fail("expected a cache policy");
     i.operands.pop_back();
   }
@@ -105,7 +106,7 @@ void decode_memory(Instruction& i, const std::vector<std::string>& parts, const 
   if (i.space == Space::param) decode_parameter(i, address, entry);
 }
 
-// A store of what memory holds plus the value.
+// Stores the value in memory plus the operand.
 void decode_reduction(Instruction& i, std::vector<std::string> parts, const std::string& entry) {
   const auto add = std::find(parts.begin(), parts.end(), "add");
   if (add == parts.end() || parts.back() != "f32") fail("unknown opcode " + i.opcode);
@@ -123,7 +124,7 @@ void decode_atomic(Instruction& i, std::vector<std::string> parts) {
   i.bytes = bytes_of(parts[3]);
 }
 
-// Of a byte permutation: an operand of which a constant selector takes no byte is not read.
+// An operand of a byte permutation is not read if the constant selector takes none of its bytes.
 void forget_unselected(Instruction& i) {
   const Operand& selector = i.operands[3];
   if (selector.kind != Operand::Kind::constant) return;

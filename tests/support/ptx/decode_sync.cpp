@@ -1,5 +1,5 @@
-// Opcodes of synchronisation and of copies that end later, as one table: a pattern, the kind, and how many operands.
-// The flags of an instruction follow from words in its opcode.
+// Table of the opcodes of synchronisation and asynchronous copies: a pattern, the kind, and the
+// number of operands. Words of the opcode determine the flags of an instruction.
 #include <map>
 #include <regex>
 #include <stdexcept>
@@ -12,7 +12,7 @@ namespace {
 struct Rule {
   std::regex pattern;
   Kind kind;
-  size_t least, most;  // operands
+  size_t least, most;  // number of operands
 };
 
 const std::vector<Rule>& rules() {
@@ -111,15 +111,16 @@ void decode_operands(Instruction& i) {
   if (i.kind == Kind::group_multiply) {
     i.columns = std::stoi(i.opcode.substr(i.opcode.find("m64n") + 4));
     require(i.columns % 8 == 0 && i.columns <= 256, "wgmma has columns of 8, up to 256");
-    require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2, "64 rows of sums in 128 threads");
+    require(i.operands[0].parts.size() == static_cast<size_t>(i.columns) / 2,
+            "expected 64 accumulator rows in 128 threads");
     const bool registers = i.operands[1].kind == Operand::Kind::vector;
     const bool wide = has(i, "k16"), whole = has(i, ".s32");
     require(i.operands.size() == (whole       ? 4u
                                   : !wide     ? 6u
                                   : registers ? 7u
                                               : 8u),
-            "a factor in registers is not transposed, nor one of 8 or 32 bits; one of 16 bits in memory may be");
-    require(wide || !registers, "factors of 8 and 32 bits in registers are not known");
+            "only a 16-bit operand in shared memory may be transposed");
+    require(wide || !registers, "8-bit and 32-bit operands in registers are not supported");
     require(!whole || i.columns <= 32 || i.columns % 16 == 0, "wgmma has more than 32 columns of i8 by 16");
   }
   if (i.kind == Kind::tensor_load || i.kind == Kind::tensor_store) {

@@ -1,4 +1,4 @@
-// What the emulator computes where lanes diverge, and that it finds what it says it finds.
+// Tests results of the emulator with divergent lanes, and the faults that it must find.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-TEST(PtxEmulator, LanesLoopAndBranchApart) {
+TEST(PtxEmulator, LanesDivergeInLoopsAndBranches) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0;
 	and.b32 	%r3, %r1, 7;
@@ -32,7 +32,7 @@ $L__BB0_2:
   }
 }
 
-// The other warp's words, through shared memory.
+// Reads the other warp's words through shared memory.
 const std::string kExchange = R"(
 	st.shared.b32 	[%rd2], %r1;
 	$barrier
@@ -51,7 +51,8 @@ TEST(PtxEmulator, WarpsExchangeThroughSharedMemory) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i ^ 32);
 }
 
-// Four matrices of 8 rows of 8 numbers, row r of all 32 rows at 16 r: lane l brings numbers 2 l and 2 l + 1 of each.
+// Four matrices of 8 rows of 8 numbers. Row r of all 32 rows is at 16 r. Lane l gets numbers 2 l
+// and 2 l + 1 of each matrix.
 std::string matrices(const std::string& transposed) {
   return with(R"(
 	shl.b32 	%r2, %r1, 16;
@@ -69,8 +70,8 @@ std::string matrices(const std::string& transposed) {
               "$t", transposed);
 }
 
-TEST(PtxEmulator, MatricesOfSharedMemory) {
-  // Row r holds r, r, r, r + 1, r, r, r, r + 1; the first two matrices are added.
+TEST(PtxEmulator, LdmatrixLoadsMatrices) {
+  // Row r contains r, r, r, r + 1, r, r, r, r + 1. The kernel adds the first two matrices.
   const Result plain = run_kernel(matrices("")), transposed = run_kernel(matrices(".trans"));
   ASSERT_EQ(plain.error, "");
   ASSERT_EQ(transposed.error, "");
@@ -82,7 +83,7 @@ TEST(PtxEmulator, MatricesOfSharedMemory) {
   }
 }
 
-TEST(PtxEmulator, ShuffleAndHalves) {
+TEST(PtxEmulator, ShufflesAndPacksHalves) {
   const Result result = run_kernel(R"(
 	shfl.sync.bfly.b32 	%r2, %r1, 3, 31, -1;
 	cvt.rn.f32.s32 	%r3, %r2;
@@ -93,8 +94,8 @@ TEST(PtxEmulator, ShuffleAndHalves) {
   EXPECT_EQ(result.out[2], 0x3f803f80u);
 }
 
-// Segments of 8 lanes: each has its own lane 1, and nobody reads past the fifth.
-TEST(PtxEmulator, ShuffleWithinSegments) {
+// Segments of 8 lanes: each reads its own lane 1, and no lane reads past the fifth.
+TEST(PtxEmulator, ShufflesWithinSegments) {
   const Result result = run_kernel(R"(
 	shfl.sync.idx.b32 	%r2, %r1, 1, 6175, -1;
 	shfl.sync.down.b32 	%r3, %r1, 2, 6148, -1;
@@ -108,7 +109,7 @@ TEST(PtxEmulator, ShuffleWithinSegments) {
   }
 }
 
-TEST(PtxEmulator, BytesAndPairs) {
+TEST(PtxEmulator, PermutesBytesAndAddsPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, -2130640638;
 	prmt.b32 	%r3, %r2, 305419896, 47876U;
@@ -116,19 +117,21 @@ TEST(PtxEmulator, BytesAndPairs) {
 	sub.s16x2 	%r4, %r4, %r2;
 	st.global.b32 	[%rd1], %r4;)");
   ASSERT_EQ(result.error, "");
-  // Of 0x81010102 and 0x12345678 the digits b, b, 0, 4 take 0xff, 0xff, 0x02, 0x78, highest first.
+  // The digits b, b, 0, 4 select 0xff, 0xff, 0x02, 0x78 from 0x81010102 and 0x12345678, highest
+  // first.
   EXPECT_EQ(result.out[0], 0x7efe0176u);
   EXPECT_EQ(result.out[9], 0x7efe017fu);
 }
 
-TEST(PtxEmulator, PairsOfFp8) {
+TEST(PtxEmulator, ConvertsPairsOfFp8) {
   const Result result = run_kernel(R"(
 	cvt.rn.satfinite.e4m3x2.f32 	%rs1, 0f43E70000, 0fBA800000;
 	cvt.rn.satfinite.e5m2x2.f32 	%rs2, 0fFF800000, 0f7FC00000;
 	mov.b32 	%r2, {%rs1, %rs2};
 	st.global.b32 	[%rd1], %r2;)");
   ASSERT_EQ(result.error, "");
-  // 462 is beyond 448; -2^-10 lies between 0 and the least number; -inf becomes the largest number; NaN.
+  // 462 exceeds 448, -2^-10 is between 0 and the smallest number, -inf becomes the largest number,
+  // and NaN stays NaN.
   EXPECT_EQ(result.out[0], 0xfb7f7e80u);
   const Result halves = run_kernel(R"(
 	mov.b32 	%r2, 0x3f807c01;
@@ -141,12 +144,13 @@ TEST(PtxEmulator, PairsOfFp8) {
 	xor.b32 	%r3, %r3, %r5;
 	st.global.b32 	[%rd1], %r3;)");
   ASSERT_EQ(halves.error, "");
-  // 0x3f is 1.875, 0x80 -0; of e5m2 0x7c is an infinity, 0x01 is 2^-16.
+  // In e4m3, 0x3f is 1.875 and 0x80 is -0. In e5m2, 0x7c is infinity and 0x01 is 2^-16.
   EXPECT_EQ(halves.out[0], 0x3f808000u ^ 0x7c000100u ^ 0x00003f80u);
 }
 
-// LLVM packs a register that nothing writes where a half does not matter; where it matters, a result is seen to be wrong.
-TEST(PtxEmulator, HalvesThatNobodyWrites) {
+// LLVM packs an unwritten register if that half is not used. The emulator fills it with a pattern,
+// so a use shows as a wrong result.
+TEST(PtxEmulator, UnwrittenHalvesHaveAPattern) {
   const Result result = run_kernel(R"(
 	mov.b32 	{%rs1, _}, %r1;
 	mov.b32 	%r2, {%rs1, %rs2};
@@ -171,7 +175,7 @@ TEST(PtxEmulator, LoadsOfSignedTypesExtendTheSign) {
   EXPECT_EQ(static_cast<int32_t>(result.out[3]), -123 - -32528 + 133);
 }
 
-TEST(PtxEmulator, HalvesThatNobodyWantsAndClamps) {
+TEST(PtxEmulator, DropsUnusedHalvesAndClamps) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x12345678;
 	mov.b32 	{_, %rs1}, %r2;
@@ -186,8 +190,8 @@ TEST(PtxEmulator, HalvesThatNobodyWantsAndClamps) {
   EXPECT_EQ(result.out[60], 0x123bu);
 }
 
-// Of the thread's number less 20, and of 5 less it.
-TEST(PtxEmulator, MaximaThatAreNotNegative) {
+// The operands are the thread's number minus 20, and 5 minus the number.
+TEST(PtxEmulator, MaxReluIsNotNegative) {
   const Result result = run_kernel(R"(
 	sub.s32 	%r2, %r1, 20;
 	sub.s32 	%r3, 5, %r1;
@@ -199,8 +203,9 @@ TEST(PtxEmulator, MaximaThatAreNotNegative) {
   EXPECT_EQ(result.out[25], 5u);
 }
 
-// 12 bits from each place on, of 0xfedc'ba98'7654'3210; above the highest bit stands the sign.
-TEST(PtxEmulator, SignedFieldsOf64Bits) {
+// Extracts 12 bits of 0xfedc'ba98'7654'3210 from each position. Bits above the highest are the
+// sign.
+TEST(PtxEmulator, ExtractsSignedFieldsOf64Bits) {
   const Result result = run_kernel(R"(
 	mov.b64 	%rd6, 0xfedcba9876543210;
 	bfe.s64 	%rd7, %rd6, %r1, 12;
@@ -219,7 +224,7 @@ TEST(PtxEmulator, SignedFieldsOf64Bits) {
   EXPECT_EQ(result.out[63], both(-1));
 }
 
-TEST(PtxEmulator, SignedFieldsAtTheirEnds) {
+TEST(PtxEmulator, ExtractsSignedFieldsAtTheLimits) {
   const Result result = run_kernel(R"(
 	mov.b64 	%rd6, 0x8000000000000001;
 	bfe.s64 	%rd7, %rd6, 5, 0;
@@ -235,7 +240,7 @@ TEST(PtxEmulator, SignedFieldsAtTheirEnds) {
   EXPECT_EQ(result.out[0], 0xffffffffu) << "none; beyond the operand, its sign; places count by their low 8 bits";
 }
 
-TEST(PtxEmulator, BitsThatAreInserted) {
+TEST(PtxEmulator, InsertsBits) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0xabc;
 	mov.b32 	%r3, 0x55555555;
@@ -254,7 +259,7 @@ TEST(PtxEmulator, BitsThatAreInserted) {
   EXPECT_EQ(none.out[9], 0x55555555u) << "a length of 256 is one of 0";
 }
 
-TEST(PtxEmulator, ProductsOfPairs) {
+TEST(PtxEmulator, MultipliesPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40003fc0;
 	mov.b32 	%r3, 0xbf8040a0;
@@ -264,8 +269,8 @@ TEST(PtxEmulator, ProductsOfPairs) {
   EXPECT_EQ(result.out[0], 0xc00040f0u);  // 2 * -1 above 1.5 * 5
 }
 
-// An operand of which no byte is taken need not have a value.
-TEST(PtxEmulator, HalvesThatChangePlaces) {
+// An operand need not have a value if the selector takes none of its bytes.
+TEST(PtxEmulator, PermutesHalves) {
   const Result result = run_kernel(R"(
 	prmt.b32 	%r2, %r1, %r3, 0x1032U;
 	prmt.b32 	%r2, %r4, %r2, 0x7654U;
@@ -274,7 +279,8 @@ TEST(PtxEmulator, HalvesThatChangePlaces) {
   EXPECT_EQ(result.out[5], 0x50000u);
 }
 
-// 2^24 + 2^16 + 1 lies just above the middle of two numbers of 8 bits; as f32 first it would be the middle.
+// 2^24 + 2^16 + 1 is just above the midpoint of two numbers with 8 bits. Rounding to f32 first
+// would give the midpoint.
 TEST(PtxEmulator, IntegersAreRoundedOnce) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 16842753;
@@ -285,7 +291,8 @@ TEST(PtxEmulator, IntegersAreRoundedOnce) {
   EXPECT_EQ(result.out[0], 0x4b81u);
 }
 
-// 3 * 87/64 is the middle of 260/64 and 262/64, numbers of 8 bits; what is added lifts it by less than double shows.
+// 3 * 87/64 is the midpoint of the 8-bit numbers 260/64 and 262/64. The addend is too small for a
+// double sum to show it.
 TEST(PtxEmulator, FusedHalvesAreRoundedOnce) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40404040;
@@ -301,7 +308,7 @@ TEST(PtxEmulator, FusedHalvesAreRoundedOnce) {
   EXPECT_EQ(result.out[0], 0x4083u);
 }
 
-TEST(PtxEmulator, ComparisonsOfPairs) {
+TEST(PtxEmulator, ComparesPairs) {
   const Result result = run_kernel(R"(
 	mov.b32 	%r2, 0x40003fc0;
 	mov.b32 	%r3, 0xbf8040a0;
@@ -314,8 +321,9 @@ TEST(PtxEmulator, ComparisonsOfPairs) {
   EXPECT_EQ(result.out[0], 1u);  // 1.5 < 5, 2 > -1
 }
 
-// Warp 0 writes, warp 1 reads: half of the CTA meets at a barrier of its own, the other half only arrives.
-TEST(PtxEmulator, BarriersOfSomeWarps) {
+// Warp 0 writes and warp 1 reads. Half of the CTA waits at its own barrier; the other half only
+// arrives.
+TEST(PtxEmulator, BarrierOfSomeWarps) {
   const Result result = run_kernel(R"(
 	setp.lt.u32 	%p1, %r1, 32;
 	@%p1 bra 	$L__BB0_1;
@@ -331,7 +339,7 @@ $L__BB0_2:)");
   for (uint32_t i = 32; i < 64; ++i) EXPECT_EQ(result.out[i], i - 32);
 }
 
-TEST(PtxEmulator, BlocksOfInlineAssembly) {
+TEST(PtxEmulator, RunsInlineAssembly) {
   const Result result = run_kernel(R"(
 	{ .reg .b32 n; .reg .pred P1; mov.b32 n, 3;
 	AGAIN: sub.s32 n, n, 1; setp.eq.b32 P1, n, 0; @P1 bra DONE; bra.uni AGAIN; DONE: mov.b32 %r2, n; }
@@ -347,7 +355,8 @@ TEST(PtxEmulator, BlocksOfInlineAssembly) {
   for (uint32_t i = 0; i < 64; ++i) EXPECT_EQ(result.out[i], i % 32 == 0 ? 105 : 5);
 }
 
-// Every CTA takes numbers until none is left; out[n] is the CTA that took n. Several CTAs run at a time.
+// Every CTA takes numbers until none is left. out[n] is the CTA that took n. Several CTAs run at a
+// time.
 const std::string kTickets = R"(
 $L__BB0_1:
 	bar.sync 	0;
@@ -364,7 +373,7 @@ $L__BB0_1:
 	bra.uni 	$L__BB0_1;
 $L__BB0_2:)";
 
-TEST(PtxEmulator, CtasTakeTicketsInTurn) {
+TEST(PtxEmulator, CtasTakeAtomicTickets) {
   const Result result = run_kernel(kTickets, {.ctas = 5});
   ASSERT_EQ(result.error, "");
   EXPECT_EQ(result.in[0], 1105u);
@@ -375,8 +384,9 @@ TEST(PtxEmulator, CtasTakeTicketsInTurn) {
   EXPECT_NE(run_kernel(kTickets, {.ctas = 5, .seed = 2}).out, result.out);
 }
 
-// What the launch before leaves alone may be read early, and everything by those who meet the one that waited.
-TEST(PtxEmulator, DependentLaunch) {
+// Memory that the earlier launch does not write may be read early. All memory may be read after a
+// barrier with the thread that waited.
+TEST(PtxEmulator, DependentLaunchReadsEarlyInputs) {
   const Result result = run_kernel(R"(
 	ld.global.b32 	%r2, [%rd9];
 	@%p9 griddepcontrol.wait;
@@ -388,15 +398,15 @@ TEST(PtxEmulator, DependentLaunch) {
   EXPECT_EQ(result.out, result.in);
 }
 
-class PtxEmulatorFinds : public ::testing::TestWithParam<Fault> {};
+class PtxEmulatorFaults : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(PtxEmulatorFinds, Fault) {
+TEST_P(PtxEmulatorFaults, AreErrors) {
   const Result result = run_kernel(GetParam().body, GetParam().conditions);
   EXPECT_NE(result.error.find(GetParam().message), std::string::npos) << "got: " << result.error;
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All, PtxEmulatorFinds,
+    All, PtxEmulatorFaults,
     ::testing::Values(
         Fault{"MissingBarrier", exchange(""), "shared memory that"},
         Fault{"MatricesWithoutABarrier", with(matrices(""), "bar.sync 	0;", ""), "shared memory that"},
@@ -425,7 +435,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"CountsDiffer",
               "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	1, "
               "64;\n$L__BB0_1:\n	bar.sync 	1, 96;",
-              "do not meet"},
+              "at different barriers"},
         Fault{"NoEnd", "$L__BB0_1:\n	bra.uni 	$L__BB0_1;", "a warp does not end"},
         Fault{"BeforeTheWait", "	ld.global.b32 	%r2, [%rd9];\n	griddepcontrol.wait;",
               "before griddepcontrol.wait"},
@@ -438,7 +448,7 @@ INSTANTIATE_TEST_SUITE_P(
               "outside the arguments' buffers"},
         Fault{"WarpsApart",
               "	setp.lt.u32 	%p1, %r1, 32;\n	@%p1 bra 	$L__BB0_1;\n	bar.sync 	0;\n$L__BB0_1:",
-              "do not meet"}),
+              "at different barriers"}),
     [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

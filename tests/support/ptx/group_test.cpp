@@ -1,4 +1,5 @@
-// wgmma: what a warp of a group gives to the tensor cores, and when it gets it back.
+// Tests wgmma: which registers and memory a warp passes to the tensor cores, and when it may use
+// them again.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -9,7 +10,7 @@
 namespace ligerdsl::test::ptx {
 namespace {
 
-// Eight rows of 32 bytes of ones by ones in registers, added to zeros.
+// Multiplies eight rows of 32 bytes of ones by ones in registers, and adds zeros.
 struct Product {
   std::string proxy = "fence.proxy.async.shared::cta;", descriptor = "13835058124001705984",
               fence = "wgmma.fence.sync.aligned;", commit = "wgmma.commit_group.sync.aligned;", between,
@@ -56,13 +57,14 @@ TEST(PtxGroup, MultipliesRegistersBySharedMemory) {
   }
 }
 
-TEST(PtxGroup, SumsThatAreNotAddedToNeedNotBeWritten) {
+TEST(PtxGroup, AccumulatorWithScaleZeroNeedNotBeWritten) {
   const Result result = run_kernel(product({.scale = "0", .zeros = ""}), {.ctas = 2});
   ASSERT_EQ(result.error, "");
   for (const uint32_t sum : result.out) EXPECT_EQ(std::bit_cast<float>(sum), 16.0f);
 }
 
-// By a warp, of one word in all registers of either factor: 10 by 1, eight times, to -100; 1.5 by 2, eight times.
+// A warp multiplies with one word in all registers of each operand: 10 by 1, eight times, added to
+// -100; 1.5 by 2, eight times.
 std::string product_of_words(const std::string& types, const std::string& left, const std::string& right,
                              const std::string& sum) {
   return with(with(with(with(R"(
@@ -78,7 +80,7 @@ std::string product_of_words(const std::string& types, const std::string& left, 
 }
 const std::string kWholeTypes = "m16n8k32.row.col.s32.s8.s8.s32", kTf32Types = "m16n8k8.row.col.f32.tf32.tf32.f32";
 
-TEST(PtxMultiply, WholeNumbersAndTf32) {
+TEST(PtxMultiply, MultipliesInt8AndTf32) {
   const Result whole = run_kernel(product_of_words(kWholeTypes, "0x01020304", "0x01010101", "-100"));
   ASSERT_EQ(whole.error, "");
   for (const uint32_t sum : whole.out) EXPECT_EQ(static_cast<int32_t>(sum), -20);
@@ -107,7 +109,7 @@ INSTANTIATE_TEST_SUITE_P(
     All, PtxGroupFaults,
     ::testing::Values(
         Fault{"NoFence", product({.fence = ""}), "wgmma without wgmma.fence before"},
-        Fault{"SumNotWritten", product({.zeros = ""}), "a sum is read before it is written"},
+        Fault{"SumNotWritten", product({.zeros = ""}), "the accumulator is read before it is written"},
         Fault{"NotShown", product({.proxy = ""}), "wrote, without fence.proxy.async between"},
         Fault{"NoWait", product({.wait = ""}), "a register that a wgmma has not given back"},
         Fault{"WaitTooShort", product({.wait = "wgmma.wait_group.sync.aligned 	1;"}), "has not given back"},

@@ -1,4 +1,5 @@
-// The scheduler: some clusters are resident; a warp that may run is drawn and runs until it waits; copies land between.
+// The scheduler. Some clusters are resident. It draws a runnable warp and runs it until it waits.
+// Copies land in between.
 #include "tests/support/ptx/machine.h"
 
 #include <algorithm>
@@ -36,7 +37,7 @@ void Machine::wake(std::vector<Warp*>& waiting) {
   waiting.clear();
 }
 
-// A list may hold warps that went on meanwhile: only parked lanes wait for mbarriers.
+// A list may contain warps that are no longer waiting: only parked lanes wait for mbarriers.
 void Machine::signal(Mbarrier& barrier) {
   std::erase_if(barrier.waiting, [](const Warp* warp) { return !warp->parked(); });
   wake(barrier.waiting);
@@ -135,7 +136,7 @@ class Scheduler {
   }
 
   Machine machine_;
-  size_t warps_;  // of a CTA
+  size_t warps_;  // per CTA
   std::array<int64_t, 3> clusters_{};
   std::vector<int64_t> order_;
   size_t started_ = 0;

@@ -57,7 +57,7 @@ Epoch SharedMemory::unordered_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// A warp whose reads no proxy fence has shown to bulk copies.
+// Returns a warp whose reads no proxy fence has made visible to bulk copies, or 0.
 Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   const auto unfenced = [&](Epoch reader) {
     return reader != 0 && agents_.is_warp(agent_of(reader)) && !order.fenced.covers(reader);
@@ -69,7 +69,8 @@ Epoch SharedMemory::unfenced_reader(Epoch read, const Order& order) const {
   return 0;
 }
 
-// The readers that a later writer must still know of: this one, and those that it does not know of itself.
+// Returns the readers that a later writer must be ordered after: this one, and those that it is not
+// ordered after itself.
 Epoch SharedMemory::with_reader(Epoch read, const Order& order, Epoch now) {
   if (read == now) return now;
   if (last_.from == read && last_.reader == now) return last_.to;
@@ -115,7 +116,7 @@ uint64_t SharedMemory::load(uint64_t address, int bytes, const Order& order, Epo
 
 void SharedMemory::store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now) {
   const size_t at = check(address, bytes);
-  Cell known;  // that may be written over
+  Cell known;  // state of a byte that may be overwritten
   for (int i = 0; i < bytes; ++i) {
     Cell& cell = cells_[at + i];
     const uint8_t byte = static_cast<uint8_t>(value >> (8 * i));

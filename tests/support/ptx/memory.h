@@ -1,4 +1,4 @@
-// The memory that a kernel may touch, with its checks. Failures are std::runtime_error.
+// Memory that a kernel may access, with its checks. A failed check throws std::runtime_error.
 #pragma once
 
 #include <cstdint>
@@ -8,14 +8,15 @@
 
 namespace ligerdsl::test::ptx {
 
-// Buffers of the host, used where they are.
+// Buffers of the host, used in place.
 class GlobalMemory {
  public:
-  // Early: a kernel may read it before griddepcontrol.wait.
+  // `early`: a kernel may read it before griddepcontrol.wait.
   void add(const void* begin, int64_t bytes, bool early = false);
   uint64_t load(uint64_t address, int bytes, bool early = false) const;
   void store(uint64_t address, int bytes, uint64_t value) const;
-  // Where the bytes are, all of one buffer; `early` when the access comes before griddepcontrol.wait.
+  // Returns the host address of bytes that belong to one buffer. `early`: the access is before
+  // griddepcontrol.wait.
   uint8_t* check(uint64_t address, int64_t bytes, bool early = false) const;
 
  private:
@@ -24,25 +25,26 @@ class GlobalMemory {
     bool early;
   };
   std::vector<Range> ranges_;
-  mutable size_t last_ = 0;  // that an access was in: the next one mostly is too
+  mutable size_t last_ = 0;  // range of the last access: the next one is mostly in it too
 };
 
-// One CTA's shared memory: nothing may be read before it was written, and what one agent wrote no other may touch
-// before a barrier orders them, nor overwrite what another read (equal bytes written by several warps are fine).
+// Shared memory of one CTA. Bytes must be written before they are read. A barrier must order a
+// write before other agents' accesses, and a read before other agents' writes. Several warps may
+// write equal bytes.
 class SharedMemory {
  public:
   SharedMemory(int64_t bytes, const Agents& agents) : agents_(agents), cells_(bytes), values_(bytes, 0xff) {}
   uint64_t load(uint64_t address, int bytes, const Order& order, Epoch now);
   void store(uint64_t address, int bytes, uint64_t value, const Order& order, Epoch now);
-  // A copy is issued that writes the bytes until the epoch `done`. Bulk copies need a proxy fence after plain writes
-  // and reads.
+  // Registers a copy that writes the bytes until the epoch `done`. Bulk copies need a proxy fence
+  // after plain writes and reads.
   void claim(uint64_t address, int64_t bytes, const Order& order, Epoch done, bool bulk);
-  // The same for a bulk copy, or a wgmma, that reads them.
+  // Registers a bulk copy or wgmma that reads the bytes until the epoch `done`.
   void borrow(uint64_t address, int64_t bytes, const Order& order, Epoch done);
   uint8_t* bytes(uint64_t address) { return &values_[address - kBase]; }
   void become_barrier(uint64_t address, bool barrier);
 
-  static constexpr uint64_t kBase = 1 << 10;  // of a CTA's window, as on sm_90; no buffer of the host is there
+  static constexpr uint64_t kBase = 1 << 10;  // of a CTA's window, as on sm_90; no host buffer is there
 
  private:
   struct Cell {
@@ -61,7 +63,7 @@ class SharedMemory {
   std::vector<std::vector<Epoch>> sets_;
   struct {
     Epoch from = 0, reader = 0, to = 0;
-  } last_;  // step of with_reader: neighbouring bytes and lanes take the same
+  } last_;  // last step of with_reader: consecutive bytes and lanes repeat it
 };
 
 }  // namespace ligerdsl::test::ptx

@@ -1,5 +1,6 @@
-// What happened before what, as vector clocks. An agent is a warp, or a kind of work that ends later than its
-// instruction: the copies that complete on one mbarrier, the copy groups of one warp. Times of an agent begin at 1.
+// Happens-before order of memory accesses, as vector clocks. An agent is a warp, or asynchronous
+// work that outlives its instruction: the copies that complete on one mbarrier, or the copy groups
+// of one warp. Times of an agent start at 1.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +11,10 @@
 
 namespace ligerdsl::test::ptx {
 
-// One agent at one time; 0 is none.
+// One agent at one time; 0 means none.
 using Epoch = uint32_t;
 inline constexpr int kTimeBits = 20;
-inline constexpr uint32_t kManyReaders = 0xfff, kBarrierBytes = 0xffe;  // no agents: see memory.h
+inline constexpr uint32_t kManyReaders = 0xfff, kBarrierBytes = 0xffe;  // not agents: see memory.h
 inline constexpr uint32_t kMaxAgents = 0xffe;
 
 inline uint32_t agent_of(Epoch epoch) {
@@ -40,7 +41,7 @@ class Clock {
     if (other.times_.size() > times_.size()) times_.resize(other.times_.size());
     for (size_t i = 0; i < other.times_.size(); ++i) times_[i] = std::max(times_[i], other.times_[i]);
   }
-  // The first epoch of `other` that this one does not know, or none.
+  // Returns the first epoch of `other` that this clock does not include, or 0.
   Epoch missing(const Clock& other) const {
     for (uint32_t i = 0; i < other.times_.size(); ++i) {
       if (other.times_[i] > at(i)) return make_epoch(i, other.times_[i]);
@@ -52,7 +53,8 @@ class Clock {
   std::vector<uint32_t> times_;
 };
 
-// What an agent knows to have happened, and the part of it that a proxy fence has shown to bulk copies.
+// Events that happened before an agent's present, and those of them that a proxy fence has made
+// visible to bulk copies.
 struct Order {
   Clock seen, fenced;
   void join(const Order& other) {
@@ -61,7 +63,8 @@ struct Order {
   }
 };
 
-// The agents of one cluster: its warps by rank and number, then the others as they appear.
+// Agents of one cluster: its warps by rank and number, then the others in the order of their
+// creation.
 class Agents {
  public:
   Agents(size_t ctas, size_t warps) : ctas_(ctas), warps_(warps) {}
@@ -70,7 +73,8 @@ class Agents {
   bool writes_generic(uint32_t agent) const {
     return is_warp(agent) || others_.at(agent - ctas_ * warps_).proxy == Proxy::generic;
   }
-  // What has ended of the asynchronous copies and products: it cannot come later than an arrival behind it, whatever that releases.
+  // Returns the asynchronous copies and wgmmas in `seen` that have ended. They happen before any
+  // later arrival, whatever it releases.
   Clock ended_in(const Clock& seen) const {
     Clock ended;
     for (size_t i = 0; i < others_.size(); ++i) {
@@ -79,7 +83,7 @@ class Agents {
     }
     return ended;
   }
-  // By which proxy it writes: what it wrote by the generic one a proxy fence shows to the other.
+  // Proxy that an agent writes by. A proxy fence makes generic writes visible to the async proxy.
   enum class Proxy { generic, async };
   uint32_t add(std::string name, Proxy proxy = Proxy::async) {
     others_.push_back({std::move(name), proxy});

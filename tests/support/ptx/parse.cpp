@@ -14,7 +14,7 @@ std::string trim(const std::string& text) {
   return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
 }
 
-// At top level only: commas inside braces and brackets stay.
+// Splits at top level only: separators inside braces and brackets do not count.
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> out(1);
   int depth = 0;
@@ -55,7 +55,7 @@ class Parser {
   }
 
  private:
-  // A block in braces of inline assembly: its registers and labels are its own.
+  // A block of inline assembly in braces, with its own registers and labels.
   struct Scope {
     int number;
     std::set<std::string> names;
@@ -65,7 +65,8 @@ class Parser {
     throw std::runtime_error("PTX line " + std::to_string(line_) + ": " + what + ": " + text);
   }
 
-  // The body begins at a line that is a brace: statements end in a semicolon, labels in a colon, blocks are in braces.
+  // The body starts at a line with a brace. Statements end in a semicolon, labels in a colon, and
+  // blocks are in braces.
   void parse_body(const std::string& text) {
     const std::string body = std::regex_replace(text, std::regex("//[^\n]*"), "");
     size_t at = body.find("\n{");
@@ -105,7 +106,7 @@ class Parser {
     const std::string statement = trim(body.substr(at, end - at));
     if (statement.starts_with(".reg")) {
       declare(statement);
-    } else if (statement[0] != '.' && !statement.empty()) {  // .loc and .pragma say nothing here
+    } else if (statement[0] != '.' && !statement.empty()) {  // .loc and .pragma have no effect here
       parse_statement(statement);
     }
     line_ += static_cast<int>(
@@ -149,7 +150,7 @@ class Parser {
     program_.instructions.push_back(std::move(i));
   }
 
-  // The name that a block gave to a register, or none.
+  // Returns the name that a block gave to a register, or an empty text.
   std::string local_name(const std::string& name) const {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
       if (scope->names.count(name)) return scoped(name, scope->number);
@@ -201,7 +202,8 @@ class Parser {
     return o;
   }
 
-  // A half that LLVM leaves open: a register that stands nowhere but in vectors that are packed. It may be anything.
+  // Gives a pattern to registers that occur only as parts of packed vectors: LLVM leaves a half
+  // undefined.
   void give_up_halves() {
     std::set<int> others;
     const auto see = [&](const auto& self, const Operand& o) -> void {
@@ -229,7 +231,7 @@ class Parser {
       Instruction& i = program_.instructions[at];
       if (i.kind != Kind::branch) continue;
       auto label = labels_.end();
-      for (int scope : branch_scopes_[at]) {  // the innermost that has one
+      for (int scope : branch_scopes_[at]) {  // the innermost scope with this label
         const auto found = labels_.find(scoped(i.operands.at(0).name, scope));
         if (found != labels_.end()) label = found;
       }

@@ -13,9 +13,9 @@ namespace ligerdsl::test::ptx {
 inline constexpr int kLanes = 32;
 using Lanes = std::array<uint64_t, kLanes>;  // one register of a warp; values are zero-extended
 
-// What a pure instruction computes in one lane.
+// Computes a pure instruction in one lane.
 using Function = uint64_t (*)(uint64_t, uint64_t, uint64_t);
-// The same in all lanes of a warp; `lane` is the one that an exception is about.
+// Computes it in all lanes of a warp. `lane` is the lane to report if it throws.
 using AllLanes = void (*)(Lanes&, const Lanes&, const Lanes&, const Lanes&, int& lane);
 struct Pure {
   Function function = nullptr;
@@ -40,9 +40,9 @@ struct Pure {
     }
   }
 };
-const Pure* find_pure(const std::string& opcode);  // null: not known
+const Pure* find_pure(const std::string& opcode);  // null: unknown opcode
 
-// PTX ISA, red: what global memory adds of f32 has no subnormal numbers.
+// PTX ISA, red: additions of f32 in global memory flush subnormal numbers.
 uint64_t add_in_memory(uint64_t held, uint64_t given, uint64_t unused);
 
 enum class Kind {
@@ -62,7 +62,7 @@ enum class Kind {
   sleep,
   active_mask,
   map_rank,
-  // A warp does these together.
+  // Executed by all lanes of a warp together.
   shuffle,
   multiply,
   load_matrix,
@@ -75,7 +75,7 @@ enum class Kind {
   barrier,
   cluster_arrive,
   cluster_wait,
-  // Order and mbarriers.
+  // Memory order and mbarriers.
   fence,
   dependency_wait,
   mbarrier_init,
@@ -83,7 +83,7 @@ enum class Kind {
   mbarrier_arrive,
   mbarrier_expect,
   mbarrier_wait,
-  // Memory that changes later.
+  // Asynchronous changes of memory.
   copy,
   bulk_load,
   tensor_load,
@@ -96,11 +96,11 @@ enum class Kind {
 enum class Space { param, global, shared, cluster };
 
 struct Operand {
-  enum class Kind { reg, constant, shared, vector, address, name, sink };  // shared: where the CTA's own memory begins
+  enum class Kind { reg, constant, shared, vector, address, name, sink };  // shared: start of the CTA's own memory
   Kind kind = Kind::constant;
   int reg = -1;
-  Lanes constant{};            // the value in every lane
-  std::vector<Operand> parts;  // of a vector or a|b; the base of an address, and coordinates there
+  Lanes constant{};            // value in every lane
+  std::vector<Operand> parts;  // of a vector or a|b; base of an address, and coordinates
   int64_t offset = 0;          // of an address
   std::string name;            // of a label or parameter
 };
@@ -108,22 +108,25 @@ struct Operand {
 struct Instruction {
   int line = 0;
   std::string text, opcode;
-  int predicate = -1;  // a register
+  int predicate = -1;  // register, or -1
   bool negated = false;
   Kind kind = Kind::pure;
-  Function function = nullptr;  // pure and atomic; of a store, what makes the new value of the old one and the given
+  Function function = nullptr;  // pure, atomic; for a store, computes the new value from the old and the given one
   AllLanes all = nullptr;       // pure
-  bool pairs = false;           // pure, of each half of its operands
+  bool pairs = false;           // pure: applies to each half of the operands
   Space space = Space::global;
-  int bytes = 0;              // of one element: memory, move, atomic
-  bool extends_sign = false;  // of a load: into a wider register
+  int bytes = 0;              // bytes per element: memory, move, atomic
+  bool extends_sign = false;  // of a load into a wider register
   size_t target = 0;          // of a branch
   size_t matrices = 0;        // of ldmatrix
   bool transposed = false;    // the same
   int columns = 0;            // of wgmma
-  // Of synchronisation, by kind: scope wider than a CTA; without release or acquire; phase by parity; test instead of
-  // try; arrive with expect_tx or without waiting; of bulk copies; proxy or mbarrier_init fence; of
-  // copies that add.
+  // Flags of synchronisation, by kind:
+  // - wide: scope wider than a CTA; relaxed: without release or acquire
+  // - parity: phase by parity; test: test instead of try
+  // - expect: arrive with expect_tx; arrive: arrive without waiting
+  // - bulk: bulk copies; adds: copies that add
+  // - proxy, inits: proxy or mbarrier_init fence
   bool wide = false, relaxed = false, acquire = false, parity = false, test = false, expect = false, arrive = false,
        bulk = false, proxy = false, inits = false, adds = false;
   std::vector<Operand> operands;
@@ -132,18 +135,19 @@ struct Instruction {
 struct Program {
   std::string entry;
   int threads = 0;                   // .reqntid
-  std::array<int64_t, 3> cluster{};  // .reqnctapercluster, 0: none
+  std::array<int64_t, 3> cluster{};  // .reqnctapercluster; 0: none
   bool dependent = false;            // contains griddepcontrol.wait
   std::vector<Instruction> instructions;
-  std::map<std::string, int> registers;  // special ones (%tid.x) included
+  std::map<std::string, int> registers;  // includes special ones (%tid.x)
 };
 
-// Decides what an instruction is from its opcode and operands. Throws std::runtime_error on what it does not know.
+// Sets the kind of an instruction from its opcode and operands. Throws std::runtime_error on an
+// unknown one.
 void decode(Instruction& instruction, const std::string& entry);
-// The part of decode that knows synchronisation and copies; false: none of them.
+// Decodes synchronisation and copies. Returns false for other instructions.
 bool decode_sync(Instruction& instruction);
 
-// Throws std::runtime_error on anything it does not know.
+// Throws std::runtime_error on unknown text.
 Program parse(const std::string& text);
 
 }  // namespace ligerdsl::test::ptx

@@ -1,25 +1,25 @@
-// What stands for a CUtensorMap here: the tensor and the box of a copy, as the stand-in of the driver writes them and the emulator
-// reads them.
+// Replaces CUtensorMap here: the tensor and the box of a copy. The fake driver writes it and the
+// emulator reads it.
 #pragma once
 
 #include <cstdint>
 #include <cstring>
 
-#include "runtime/cuda_api.h"
+#include "runtime/kernel/cuda_api.h"
 
 namespace ligerdsl::test::ptx {
 
-// Neighbours in memory first.
+// Dimensions are ordered from the innermost.
 struct alignas(64) TensorMap {
   uint64_t address, sizes[5];
-  int64_t strides[4];  // of all dimensions but the first, bytes
+  int64_t strides[4];  // bytes, for all dimensions but the innermost
   int32_t box[5];
   int32_t rank, element_bytes, swizzle, rounds_to_tf32;
   int32_t unused[3];
 };
 static_assert(sizeof(TensorMap) == sizeof(runtime::cuda::TensorMap));
 
-// Refuses what a driver does.
+// Returns an error for maps that a driver rejects.
 inline runtime::cuda::Result encode(runtime::cuda::TensorMap* to, int type, unsigned rank, void* address,
                                     const uint64_t* sizes, const uint64_t* strides, const unsigned* box,
                                     const unsigned* steps, int interleave, int swizzle, int promotion, int outside) {

@@ -1,4 +1,4 @@
-// Tiny kernels as PTX text, for tests of the emulator.
+// Small kernels as PTX text, for tests of the emulator.
 #pragma once
 
 #include <string>
@@ -10,9 +10,13 @@ namespace ligerdsl::test::ptx {
 
 inline constexpr size_t kThreads = 64;
 
-// Every thread's output is at %rd1, its input (its number in the grid + 1000) at %rd9; %r1 is its number in the CTA,
-// %rd2 the shared address of its word, %rd5 that of all, %rd3 and %rd8 the first output and input, %p9 says whether it
-// is thread 0. A tensor map, k_param_2, has the inputs of the first CTA as eight rows of 16 numbers of 16 bits.
+// Registers of every thread:
+// - %r1: its number in the CTA; %p9: true in thread 0
+// - %rd1, %rd9: addresses of its output and its input, which is its number in the grid + 1000
+// - %rd8, %rd3: addresses of the first input and output
+// - %rd2, %rd5: shared addresses of its word and of all words
+// The tensor map k_param_2 describes the inputs of the first CTA as eight rows of 16 numbers of 16
+// bits.
 inline std::string kernel(const std::string& body) {
   return R"(.version 8.0
 .visible .entry k(
@@ -76,7 +80,7 @@ inline Result run_kernel(const std::string& body, const Conditions& conditions =
   return result;
 }
 
-// Text with every `$name` replaced.
+// Replaces every `name` in a text.
 inline std::string with(std::string text, const std::string& name, const std::string& value) {
   for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + value.size())) {
     text.replace(at, name.size(), value);
@@ -84,7 +88,7 @@ inline std::string with(std::string text, const std::string& name, const std::st
   return text;
 }
 
-// One kernel that must fail, and what the error says.
+// A kernel that must fail, and a part of the error.
 struct Fault {
   const char* name;
   std::string body, message;

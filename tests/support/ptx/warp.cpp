@@ -10,7 +10,7 @@ namespace {
 constexpr size_t kEnded = std::numeric_limits<size_t>::max();
 constexpr int64_t kStepLimit = 50'000'000;  // instructions of one warp between waits
 
-// Lanes wait here until no other lane of the warp can run.
+// Returns true if lanes wait at this instruction until no other lane of the warp can run.
 bool converges(Kind kind) {
   return kind >= Kind::shuffle && kind <= Kind::cluster_wait;
 }
@@ -29,7 +29,7 @@ Warp::Warp(Machine& machine, Cta& cta, int number)
   shared_.fill(SharedMemory::kBase | cta.rank << kWindowBits);
   set_special_registers();
   tick();
-  tick();  // the first time says only that it runs
+  tick();  // the first time only shows that the warp runs
 }
 
 void Warp::set_special_registers() {
@@ -100,8 +100,8 @@ void Warp::fail(const Instruction& i, const char* what) const {
   throw std::runtime_error(where(i) + ": " + what);
 }
 
-// The lowest program counter, but lanes at an instruction of the whole warp wait for the others. No lanes: all that
-// have not ended wait for an mbarrier.
+// Returns the lanes with the lowest program counter. Lanes at an instruction of the whole warp wait
+// for the others. Returns no lanes if all lanes that have not ended wait for an mbarrier.
 Warp::Group Warp::next() const {
   if (uniform_) return {pc_, pc_ == kEnded ? kAllLanes : kAllLanes & ~parked_};
   const auto& instructions = machine_.program.instructions;
@@ -247,7 +247,7 @@ Warp::Stop Warp::dispatch(const Instruction& i, const Group& group, uint32_t act
 Warp::Stop Warp::dispatch_sync(const Instruction& i, const Group& group, uint32_t active) {
   switch (i.kind) {
     case Kind::warp_barrier:
-      break;  // lanes of a warp have one order
+      break;  // the lanes of a warp share one order
     case Kind::barrier:
       return barrier(i, group);
     case Kind::cluster_arrive:
@@ -352,7 +352,7 @@ void Warp::pure(const Instruction& i, uint32_t lanes) {
     }
     return each_lane(lanes, [&](int lane) { out[lane] = values[lane]; });
   }
-  for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // predicates of a pair
+  for (size_t p = 0; p < i.operands[0].parts.size(); ++p) {  // one predicate per half
     if (i.operands[0].parts[p].kind == Operand::Kind::sink) continue;
     Lanes& out = write(i.operands[0].parts[p], lanes);
     each_lane(lanes, [&](int lane) { out[lane] = values[lane] >> (16 * p) & 1; });
@@ -368,7 +368,7 @@ void Warp::move(const Instruction& i, uint32_t lanes) {
 void Warp::parameter_address(const Instruction& i, uint32_t lanes) {
   const size_t number = static_cast<size_t>(i.operands[1].offset), slots = machine_.launch.slots.size();
   if (number < slots || number - slots >= machine_.launch.maps.size())
-    throw std::runtime_error("the address of a parameter that is no tensor map");
+    throw std::runtime_error("the address of a parameter that is not a tensor map");
   Lanes& to = write(i.operands[0], lanes);
   each_lane(lanes, [&](int lane) { to[lane] = reinterpret_cast<uintptr_t>(&machine_.launch.maps[number - slots]); });
 }
@@ -396,7 +396,7 @@ void Warp::unpack(const Instruction& i, uint32_t lanes) {
   }
 }
 
-// Bits of the first operand, from its lowest on, in place of as many of the second.
+// Replaces a field of the second operand by the lowest bits of the first.
 void Warp::insert_bits(const Instruction& i, uint32_t lanes) {
   const Lanes from = read(i.operands[1], lanes), into = read(i.operands[2], lanes);
   const Lanes first = read(i.operands[3], lanes), length = read(i.operands[4], lanes);

@@ -1,5 +1,6 @@
-// One warp: 32 lanes with a program counter each, of which the lowest goes first. warp.cpp: control and arithmetic;
-// warp_memory.cpp: memory; warp_sync.cpp: barriers and order; warp_copies.cpp: what lands later.
+// One warp: 32 lanes with their own program counters; the lowest runs first. warp.cpp: control and
+// arithmetic; warp_memory.cpp: memory; warp_sync.cpp: barriers and order; warp_copies.cpp:
+// asynchronous copies.
 #pragma once
 
 #include "tests/support/ptx/cluster.h"
@@ -22,10 +23,10 @@ class Warp {
   enum class Stop { none, yield, wait, end };
 
   Warp(Machine& machine, Cta& cta, int number);
-  // Runs until it lets others go, waits, or has ended.
+  // Runs until the warp yields, waits, or has ended.
   Stop run();
   Cta& cta() { return cta_; }
-  // What it may wait for has happened; returns whether it stood still and can run again.
+  // Returns true if the warp was waiting and can run again, after an event that it may wait for.
   bool resume();
   bool waits() const { return stopped_; }
   bool parked() const { return parked_ != 0; }
@@ -61,8 +62,8 @@ class Warp {
   void unpack(const Instruction& i, uint32_t lanes);
   void insert_bits(const Instruction& i, uint32_t lanes);
 
-  // Memory. A place is the CTA to whose shared memory an address belongs, and the address there. Above the bits of an address in a CTA's
-  // window is the CTA's rank, also of its own addresses, as on a machine.
+  // Memory. A Place is the CTA whose shared memory contains an address, and the address there. The
+  // bits above a CTA's window contain the CTA's rank, also in its own addresses, like on hardware.
   static constexpr int kWindowBits = 24;
   static constexpr uint64_t in_window(uint64_t address) { return address & ((uint64_t{1} << kWindowBits) - 1); }
   struct Place {
@@ -99,7 +100,7 @@ class Warp {
   Stop mbarrier_wait(const Instruction& i, const Group& group, uint32_t lanes);
   void map_rank(const Instruction& i, uint32_t lanes);
 
-  // Copies. Groups of cp.async and of bulk stores.
+  // Copies: groups of cp.async and of bulk stores.
   struct Groups {
     uint32_t agent = 0;
     uint64_t committed = 0, waited = 0;
@@ -121,28 +122,28 @@ class Warp {
 
   Machine& machine_;
   Cta& cta_;
-  Lanes shared_{};  // where its shared memory begins
+  Lanes shared_{};  // start of its shared memory, per lane
   int number_;
   uint32_t agent_;
-  int lane_ = 0;  // that an error is about
+  int lane_ = 0;  // lane to report in an error
   bool uniform_ = true;
-  size_t pc_ = 0;                     // of all lanes, when uniform
-  std::array<size_t, kLanes> pcs_{};  // else
+  size_t pc_ = 0;                     // of all lanes if uniform
+  std::array<size_t, kLanes> pcs_{};  // otherwise
   uint32_t parked_ = 0;               // lanes that wait for an mbarrier
-  size_t barrier_pc_ = 0;             // of a barrier that all lanes wait at
+  size_t barrier_pc_ = 0;             // of a barrier at which all lanes wait
   bool stopped_ = false;              // the last run() ended in a wait
-  int64_t steps_ = 0;                 // since it last waited
+  int64_t steps_ = 0;                 // instructions since its last wait
   std::vector<Lanes> registers_;
   std::vector<uint32_t> defined_;  // per register, the lanes that wrote it
-  std::vector<uint64_t> pending_;  // per register, the group of products that has it
+  std::vector<uint64_t> pending_;  // per register, the wgmma group that owns it
   Order order_;
-  Order released_, relaxed_;  // what a relaxed arrival passes on, what relaxed waits saw
+  Order released_, relaxed_;  // passed on by relaxed arrivals, seen by relaxed waits
   Epoch now_ = 0;
   bool early_;
   bool cluster_arrived_ = false;
   uint64_t cluster_phase_ = 0;
   Groups copies_, stores_, products_;
-  bool group_fenced_ = false;  // since the last commit of products
+  bool group_fenced_ = false;  // since the last commit of wgmmas
   size_t group_products_ = 0;
 };
 

@@ -73,14 +73,14 @@ void Warp::bulk_load(const Instruction& i, uint32_t lanes) {
 const TensorMap& Warp::map_at(uint64_t address) const {
   for (const TensorMap& map : machine_.launch.maps)
     if (reinterpret_cast<uintptr_t>(&map) == address) return map;
-  throw std::runtime_error("a tensor copy by what is no tensor map");
+  throw std::runtime_error("a tensor copy without a tensor map");
 }
 
 namespace {
 
 constexpr int64_t kUnit = 16;
 
-// Of a box of so many lines of `width` bytes.
+// A box of `lines` lines of `width` bytes.
 struct BoxSize {
   int64_t width, lines = 1;
 
@@ -89,7 +89,8 @@ struct BoxSize {
   }
 };
 
-// unit(where it lies from the box's begin on, before the exchange; its address in the tensor; how many of its bytes are inside).
+// Calls unit(offset in the box before the swizzle, address in the tensor, number of bytes inside
+// the tensor) for every 16-byte unit.
 template <class Unit>
 void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit unit) {
   if (map.rank != static_cast<int>(places.size()))
@@ -106,7 +107,7 @@ void each_unit(const TensorMap& map, const std::vector<int64_t>& places, Unit un
     }
     for (int64_t at = 0; at < box.width; at += kUnit) {
       const int64_t begin = places[0] * bytes + at, end = static_cast<int64_t>(map.sizes[0]) * bytes;
-      if (begin < 0 && begin > -kUnit) throw std::runtime_error("a box that begins within 16 bytes in front of a row");
+      if (begin < 0 && begin > -kUnit) throw std::runtime_error("a box that begins within 16 bytes before a row");
       unit(line * box.width + at, map.address + offset + begin,
            has_line && begin >= 0 ? std::clamp<int64_t>(end - begin, 0, kUnit) : 0);
     }
@@ -119,7 +120,8 @@ uint64_t exchanged(const TensorMap& map, uint64_t plain) {
 
 }  // namespace
 
-// All bytes of the box land and are counted, in every CTA of a multicast; those outside of the tensor are zeros.
+// All bytes of the box land and are counted, in every CTA of a multicast. Bytes outside of the
+// tensor are zeros.
 void Warp::tensor_load(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes to = read(o[0].parts.at(0), lanes), maps = read(o[1].parts[0], lanes),
@@ -160,7 +162,7 @@ std::vector<int64_t> Warp::coordinates_of(const std::vector<Lanes>& coordinates,
   return places;
 }
 
-// What is outside of the tensor is dropped.
+// Drops elements outside of the tensor.
 void Warp::tensor_store(const Instruction& i, uint32_t lanes) {
   const auto& o = i.operands;
   const Lanes maps = read(o[0].parts[0], lanes), from = read(o[1].parts.at(0), lanes);
@@ -171,8 +173,8 @@ void Warp::tensor_store(const Instruction& i, uint32_t lanes) {
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
     const TensorMap& map = map_at(maps[lane]);
-    if (map.rounds_to_tf32) throw std::runtime_error("a tensor copy that rounds what it stores");
-    if (copy.adds && map.element_bytes != 4) throw std::runtime_error("sums of other elements than f32 are not known");
+    if (map.rounds_to_tf32) throw std::runtime_error("a tensor store with a map that rounds to tf32");
+    if (copy.adds && map.element_bytes != 4) throw std::runtime_error("only f32 elements can be added");
     const Place place = resolve(address(o[1], from, lane, 128), Space::shared);
     const BoxSize box(map);
     place.cta.shared.borrow(place.at, box.width * box.lines, order_, copy.done);
@@ -223,7 +225,7 @@ void Warp::remote_store(const Instruction& i, uint32_t lanes) {
   tick();
 }
 
-// What must be over when a warp, and with the last warp its CTA, ends.
+// Checks that no copy is in flight when a warp ends, and the CTA's state when its last warp ends.
 void Warp::finish() {
   const std::string who = cta_.name(machine_.program) + ": warp " + std::to_string(number_);
   for (const Groups& groups : {copies_, stores_, products_}) {
@@ -233,7 +235,7 @@ void Warp::finish() {
   }
   for (const CtaBarrier& barrier : cta_.barriers) {
     if (barrier.arrived > 0 && !barrier.counted) {
-      throw std::runtime_error(who + " ends, others wait for it: warps do not meet at the same barrier");
+      throw std::runtime_error(who + " ends, others wait for it: warps wait at different barriers");
     }
   }
   cta_.last.join(order_);

@@ -1,14 +1,15 @@
-// wgmma: every warp of a group of four makes its rows of the product. Sums and factors in registers, and bytes in shared
-// memory, are the tensor cores' from the instruction on until the warp has waited.
+// wgmma. Each of the four warps of a group computes its rows of the accumulator. From the
+// instruction until the warp has waited, the tensor cores own the accumulator, operands in
+// registers, and operand bytes in shared memory.
 #include <stdexcept>
 
-#include "tests/support/ptx/factor.h"
+#include "tests/support/ptx/mma_operand.h"
 #include "tests/support/ptx/warp.h"
 
 namespace ligerdsl::test::ptx {
 namespace {
 
-constexpr int kRows = 16, kMostDepth = 32, kGroupWarps = 4;  // of a warp, of an instruction
+constexpr int kRows = 16, kMostDepth = 32, kGroupWarps = 4;  // rows of a warp; largest depth of an instruction; warps
 constexpr uint64_t kUnit = 16;                               // bytes
 
 // PTX ISA, "Matrix Descriptor". Rows are those of m or n, unless transposed.
@@ -36,9 +37,10 @@ class Descriptor {
     }
     if (bits >> 49 & 7) throw std::runtime_error("a descriptor with a base offset");
   }
-  // Of the number of row (or column) `at` of m or n, and of k, in the CTA's shared memory.
+  // Returns the address in the CTA's shared memory of element (at, k), where `at` is the row (or
+  // column) of m or n.
   uint64_t address(uint64_t at, uint64_t k) const {
-    // Groups of eight rows of a panel are `stride` apart, panels `leading`.
+    // The distance of groups of eight rows of a panel is `stride` bytes, that of panels `leading`.
     const uint64_t row = transposed_ ? k : at, column = transposed_ ? at : k, width = panel_ / number_;
     if (!transposed_ && column >= width) throw std::runtime_error("a descriptor's k leaves its panel");
     const uint64_t plain =
@@ -64,8 +66,8 @@ void Warp::expect_alike(const Instruction& i, uint64_t left, uint64_t right) {
 void Warp::group_multiply(const Instruction& i) {
   if (!group_fenced_) throw std::runtime_error("wgmma without wgmma.fence before");
   // wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16
-  const Sums sums{word_of(i.opcode, 5) == "s32"};
-  const Factor first = factor_named(word_of(i.opcode, 6)), second = factor_named(word_of(i.opcode, 7));
+  const Accumulator acc{word_of(i.opcode, 5) == "s32"};
+  const MmaOperand first = mma_operand_named(word_of(i.opcode, 6)), second = mma_operand_named(word_of(i.opcode, 7));
   const bool in_registers = i.operands[1].kind == Operand::Kind::vector;
   const int depth = first.depth();
   const auto number_bytes = static_cast<uint64_t>(first.bytes);
@@ -77,30 +79,30 @@ void Warp::group_multiply(const Instruction& i) {
     return values[0];
   };
   const Epoch done = open_group(products_, "a wgmma of ");
-  const auto load = [&](const Descriptor& from, const Factor& factor, uint64_t at, uint64_t k) {
+  const auto load = [&](const Descriptor& from, const MmaOperand& operand, uint64_t at, uint64_t k) {
     const uint64_t address = SharedMemory::kBase + from.address(at, k);
     cta_.shared.borrow(address, number_bytes, order_, done);
     const uint8_t* bytes = cta_.shared.bytes(address);
     uint32_t bits = 0;
     for (uint64_t byte = 0; byte < number_bytes; ++byte) bits |= uint32_t{bytes[byte]} << 8 * byte;
-    return factor.number(bits);
+    return operand.number(bits);
   };
   const auto is_set = [&](size_t operand) { return the_same(i.operands[operand]) != 0; };
   const size_t last = i.operands.size() - 1;
-  if (!sums.whole && (the_same(i.operands[4]) != 1 || the_same(i.operands[5]) != 1))
-    throw std::runtime_error("factors are not negated");
+  if (!acc.whole && (the_same(i.operands[4]) != 1 || the_same(i.operands[5]) != 1))
+    throw std::runtime_error("negated operands are not supported");
   const uint64_t left = in_registers ? 0 : the_same(i.operands[1]), right = the_same(i.operands[2]);
   expect_alike(i, left, right);
-  const uint64_t base = SharedMemory::kBase / kUnit;  // of the CTA's window, which descriptors count from
+  const uint64_t base = SharedMemory::kBase / kUnit;  // start of the CTA's window, from which descriptors count
   double a[kRows][kMostDepth];
   if (in_registers) {
     const auto& fragment = i.operands[1].parts;
-    if (fragment.size() != 4) throw std::runtime_error("a factor in registers has four");
+    if (fragment.size() != 4) throw std::runtime_error("an operand in registers has four registers");
     for (int reg = 0; reg < 4; ++reg) {
       const Lanes words = read(fragment[reg], kAllLanes);
       for (int lane = 0; lane < kLanes; ++lane)
         for (int n = 0; n < first.each(); ++n)
-          a[Factor::row(lane) + 8 * (reg % 2)][first.k(lane, n, reg / 2)] = first.at(words[lane], n);
+          a[MmaOperand::row(lane) + 8 * (reg % 2)][first.k(lane, n, reg / 2)] = first.at(words[lane], n);
     }
     for (const Operand& part : fragment) pending_[part.reg] = products_.committed + 1;
   } else {
@@ -119,14 +121,14 @@ void Warp::group_multiply(const Instruction& i) {
         b[k][n] = load(from, second, static_cast<uint64_t>(column + n), static_cast<uint64_t>(k));
     for (int reg = 0; reg < 4; ++reg) {
       const int at = i.operands[0].parts[column / 2 + reg].reg;
-      if (adds && defined_[at] != kAllLanes) throw std::runtime_error("a sum is read before it is written");
+      if (adds && defined_[at] != kAllLanes) throw std::runtime_error("the accumulator is read before it is written");
       defined_[at] = kAllLanes;
       pending_[at] = products_.committed + 1;
       for (int lane = 0; lane < kLanes; ++lane) {
         const int row = lane / 4 + 8 * (reg / 2), n = lane % 4 * 2 + reg % 2;
-        double sum = adds ? sums.number(registers_[at][lane]) : 0.0;
+        double sum = adds ? acc.number(registers_[at][lane]) : 0.0;
         for (int k = 0; k < depth; ++k) sum += a[row][k] * b[k][n];
-        registers_[at][lane] = sums.bits(sum);
+        registers_[at][lane] = acc.bits(sum);
       }
     }
   }

@@ -1,7 +1,7 @@
-// Matrix products of a warp.
+// mma.sync and ldmatrix.
 #include <stdexcept>
 
-#include "tests/support/ptx/factor.h"
+#include "tests/support/ptx/mma_operand.h"
 #include "tests/support/ptx/warp.h"
 
 namespace ligerdsl::test::ptx {
@@ -9,28 +9,29 @@ namespace ligerdsl::test::ptx {
 // mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32
 void Warp::multiply(const Instruction& i) {
   constexpr int kMostDepth = 32;
-  const Sums sum{word_of(i.opcode, 6) == "s32"};
-  const Factor factor = factor_named(word_of(i.opcode, 7));
-  const int depth = factor.depth();
+  const Accumulator acc{word_of(i.opcode, 6) == "s32"};
+  const MmaOperand operand = mma_operand_named(word_of(i.opcode, 7));
+  const int depth = operand.depth();
   const auto &to = i.operands[0].parts, &left = i.operands[1].parts, &right = i.operands[2].parts,
-             &sums = i.operands[3].parts;
-  if (to.size() != 4 || left.size() != 4 || right.size() != 2 || sums.size() != 4)
+             &addend = i.operands[3].parts;
+  if (to.size() != 4 || left.size() != 4 || right.size() != 2 || addend.size() != 4)
     throw std::runtime_error("fragments of m16n8 have 4, 4, 2 and 4 registers");
   double a[16][kMostDepth], b[kMostDepth][8], d[16][8];
-  const auto at_sum = [](int lane, int reg) { return std::pair{lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2}; };
+  const auto at_acc = [](int lane, int reg) { return std::pair{lane / 4 + 8 * (reg / 2), lane % 4 * 2 + reg % 2}; };
   for (int reg = 0; reg < 4; ++reg) {
-    const Lanes words = read(left[reg], kAllLanes), own = read(sums[reg], kAllLanes);
+    const Lanes words = read(left[reg], kAllLanes), own = read(addend[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane) {
-      for (int n = 0; n < factor.each(); ++n)
-        a[Factor::row(lane) + 8 * (reg % 2)][factor.k(lane, n, reg / 2)] = factor.at(words[lane], n);
-      const auto [row, column] = at_sum(lane, reg);
-      d[row][column] = sum.number(own[lane]);
+      for (int n = 0; n < operand.each(); ++n)
+        a[MmaOperand::row(lane) + 8 * (reg % 2)][operand.k(lane, n, reg / 2)] = operand.at(words[lane], n);
+      const auto [row, column] = at_acc(lane, reg);
+      d[row][column] = acc.number(own[lane]);
     }
   }
   for (int reg = 0; reg < 2; ++reg) {
     const Lanes words = read(right[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane)
-      for (int n = 0; n < factor.each(); ++n) b[factor.k(lane, n, reg)][Factor::row(lane)] = factor.at(words[lane], n);
+      for (int n = 0; n < operand.each(); ++n)
+        b[operand.k(lane, n, reg)][MmaOperand::row(lane)] = operand.at(words[lane], n);
   }
   for (int row = 0; row < 16; ++row)
     for (int column = 0; column < 8; ++column)
@@ -38,19 +39,19 @@ void Warp::multiply(const Instruction& i) {
   for (int reg = 0; reg < 4; ++reg) {
     Lanes& out = write(to[reg], kAllLanes);
     for (int lane = 0; lane < kLanes; ++lane) {
-      const auto [row, column] = at_sum(lane, reg);
-      out[lane] = sum.bits(d[row][column]);
+      const auto [row, column] = at_acc(lane, reg);
+      out[lane] = acc.bits(d[row][column]);
     }
   }
 }
 
-// PTX ISA, ldmatrix: lanes 8 j to 8 j + 7 name the rows of matrix j. A lane gets two neighbours of row lane / 4, or of column
-// lane / 4 if it is transposed.
+// PTX ISA, ldmatrix: lanes 8 j to 8 j + 7 give the addresses of the rows of matrix j. A lane gets
+// two contiguous elements of row lane / 4, or of column lane / 4 if transposed.
 void Warp::load_matrix(const Instruction& i) {
   constexpr int kSide = 8, kBytes = 2;
   const auto& to = i.operands[0].parts;
   const Operand& where = i.operands[1];
-  if (to.size() != i.matrices) throw std::runtime_error("ldmatrix brings one register of each matrix");
+  if (to.size() != i.matrices) throw std::runtime_error("ldmatrix writes one register per matrix");
   const Lanes base = read(where.parts[0], kAllLanes);
   for (size_t matrix = 0; matrix < to.size(); ++matrix) {
     uint64_t numbers[kSide][kSide];

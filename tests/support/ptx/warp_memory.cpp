@@ -17,7 +17,8 @@ void Warp::map_rank(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// Another CTA's memory may be touched from when it is known to run, until it ends.
+// Another CTA's memory may be accessed after a cluster barrier has shown that it runs, until it
+// ends.
 Warp::Place Warp::resolve(uint64_t address, Space space, bool touch) {
   const uint64_t window = address >> kWindowBits, at = in_window(address);
   if (window != cta_.rank && space != Space::cluster) throw std::runtime_error("another CTA's address as its own");
@@ -69,8 +70,8 @@ void Warp::transfer(const Instruction& i, uint32_t lanes) {
   }
 }
 
-// Nothing is read, so it may come before griddepcontrol.wait; a machine takes any address, our kernels ask for their
-// arguments only.
+// A prefetch reads nothing, so it may come before griddepcontrol.wait. Hardware accepts any
+// address; the library's kernels prefetch only their arguments.
 void Warp::prefetch(const Instruction& i, uint32_t lanes) {
   const Operand& where = i.operands[0];
   const Lanes base = read(where.parts[0], lanes);
@@ -100,7 +101,7 @@ void Warp::atomic(const Instruction& i, uint32_t lanes) {
   if (early()) throw std::runtime_error("write of global memory before griddepcontrol.wait");
   const Lanes base = read(i.operands[1].parts.at(0), lanes);
   const Lanes value = read(i.operands[2], lanes);
-  const Lanes swap = i.operands.size() > 3 ? read(i.operands[3], lanes) : Lanes{};  // of a compare and swap
+  const Lanes swap = i.operands.size() > 3 ? read(i.operands[3], lanes) : Lanes{};  // new value of a compare and swap
   Lanes& old = write(i.operands[0], lanes);
   each_lane(lanes, [&](int lane) {
     lane_ = lane;
@@ -116,8 +117,9 @@ bool Warp::early() {
   return early_;
 }
 
-// PTX ISA, shfl.sync: bits 8-12 of the last number say which bits of a lane's number are those of its segment, bits 0-4
-// bound the lane that is read there. Beyond the bound a lane keeps its own.
+// PTX ISA, shfl.sync: bits 8 to 12 of the last operand select the bits of a lane's number that
+// identify its segment, and bits 0 to 4 bound the source lane. A lane whose source is out of bounds
+// keeps its own value.
 void Warp::shuffle(const Instruction& i, uint32_t lanes) {
   const Lanes from = read(i.operands[1], lanes), by = read(i.operands[2], lanes);
   const Lanes& clamp = read(i.operands[3], lanes);

@@ -4,7 +4,7 @@
 
 namespace ligerdsl::test::ptx {
 
-// Begins a new time: what the warp does from here on, nobody knows yet.
+// Starts a new time. Later events of the warp are not visible to any other agent yet.
 void Warp::tick() {
   now_ = make_epoch(agent_, uint64_t{order_.seen.at(agent_)} + 1);
   order_.seen.raise(now_);
@@ -17,10 +17,10 @@ Warp::Stop Warp::barrier(const Instruction& i, const Group& group) {
   const bool counted = i.operands.size() == 2;
   const uint64_t threads = counted ? low(read(i.operands[1], kAllLanes)[0], 4) : cta_.warps.size() * kLanes;
   if (threads == 0 || threads % kLanes) throw std::runtime_error("a barrier of other than whole warps");
-  if (!counted && cta_.ended > 0) throw std::runtime_error("warps do not meet at the same barrier: one has ended");
+  if (!counted && cta_.ended > 0) throw std::runtime_error("warps wait at different barriers: one has ended");
   if (barrier.arrived > 0 &&
       (barrier.count != threads / kLanes || barrier.counted != counted || (!counted && barrier.pc != group.pc))) {
-    throw std::runtime_error("warps do not meet at the same barrier");
+    throw std::runtime_error("warps wait at different barriers");
   }
   barrier.count = threads / kLanes;
   barrier.counted = counted;
@@ -31,7 +31,7 @@ Warp::Stop Warp::barrier(const Instruction& i, const Group& group) {
   if (!i.arrive) barrier.waiting.push_back(this);
   if (++barrier.arrived < barrier.count) return i.arrive ? Stop::none : Stop::wait;
   for (Warp* warp : barrier.waiting) warp->order_.join(barrier.order);
-  machine_.wake(barrier.waiting);  // not this one, which did not stop yet
+  machine_.wake(barrier.waiting);  // not this warp, which has not stopped yet
   barrier.arrived = 0;
   barrier.order = {};
   return Stop::yield;
@@ -43,7 +43,7 @@ void Warp::cluster_arrive(const Instruction& i) {
   ClusterBarrier& barrier = cta_.cluster.barrier;
   cluster_phase_ = barrier.phase;
   Order passed = i.relaxed ? released_ : order_;
-  passed.seen.raise(make_epoch(agent_, 1));  // that it runs, even when nothing else is released
+  passed.seen.raise(make_epoch(agent_, 1));  // shows that the warp runs, even if nothing else is released
   const bool ended = barrier.arrive(passed);
   tick();
   if (ended) machine_.wake(barrier.waiting);
@@ -106,7 +106,7 @@ void Warp::mbarrier_inval(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// Arrivals at another CTA's mbarrier release what was written only with .cluster scope.
+// Arrivals at another CTA's mbarrier release earlier writes only with .cluster scope.
 void Warp::mbarrier_arrive(const Instruction& i, uint32_t lanes) {
   const bool state = i.operands[0].kind != Operand::Kind::address;  // or a sink
   const Operand& where = i.operands[state ? 1 : 0];
@@ -141,7 +141,8 @@ void Warp::mbarrier_expect(const Instruction& i, uint32_t lanes) {
   });
 }
 
-// A phase that has not ended: try_wait parks the lanes, but now and then says false, as hardware does after a while.
+// If the phase has not ended, try_wait parks the lanes. Sometimes it returns false, like hardware
+// does after a while.
 Warp::Stop Warp::mbarrier_wait(const Instruction& i, const Group& group, uint32_t lanes) {
   const Lanes base = read(i.operands[1].parts.at(0), lanes), phases = read(i.operands[2], lanes);
   Lanes& out = write(i.operands[0], lanes);
@@ -161,7 +162,7 @@ Warp::Stop Warp::mbarrier_wait(const Instruction& i, const Group& group, uint32_
   set_pc(lanes, group.pc);
   parked_ |= lanes;
   unfinished->waiting.push_back(this);
-  return Stop::none;  // other lanes may go on; next() says when none can
+  return Stop::none;  // other lanes may continue; next() returns no lanes if none can
 }
 
 }  // namespace ligerdsl::test::ptx

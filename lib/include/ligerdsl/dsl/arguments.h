@@ -15,12 +15,13 @@ struct DeclaredArgument {
   std::string name;
   Kind kind = Kind::scalar;
   DType dtype = f32;
-  int rank = 0;  // of a view
-  // One of the two that KernelBuilder::dynamic_persistent puts in front: whoever launches sets it.
+  int rank = 0;  // number of dimensions of a view
+  // True for the two arguments that KernelBuilder::dynamic_persistent adds. The launcher sets them.
   bool hidden = false;
 };
 
-// In launch order. `program`: what finish_bytes() gives; other bytes throw ligerdsl::Error.
+// Returns the arguments in launch order. `program` is a result of finish_bytes(); other bytes throw
+// ligerdsl::Error.
 std::vector<DeclaredArgument> arguments_of(const std::string& program);
 
 }  // namespace ligerdsl

@@ -1,12 +1,13 @@
-// The C functions of a shared object with an author's kernels: what `ligerdsl --load FILE.so` calls. No C++ object
-// crosses this boundary.
+// C functions of a shared object with an author's kernels. `ligerdsl --load FILE.so` calls them. No
+// C++ object crosses this boundary.
 //
-// Text formats: meta settings are "name=value" pairs separated by commas ("" = all defaults). Field lists have one line
-// per field: name, type, default, the accepted values (comma separated, may be empty) and what another choice changes in
-// the results (ligerdsl::Bits; may be missing), separated by tabs.
+// Text formats:
+//   * Meta settings are "name=value" pairs separated by commas; "" takes all defaults.
+//   * Field lists have one line per field, with columns separated by tabs: name, type, default,
+//     accepted values (separated by commas, may be empty), and ligerdsl::Bits (may be missing).
 //
-// Structs say how large they are in the eyes of who filled them in (struct_size). Later versions append fields of which
-// 0 means what it was before; what one side does not know, the other takes to be 0.
+// The side that fills in a struct sets struct_size to its size. Later versions append fields, and 0
+// in such a field means the old behaviour. A reader takes fields that the struct lacks as 0.
 #ifndef LIGERDSL_DSL_AUTHOR_H_
 #define LIGERDSL_DSL_AUTHOR_H_
 
@@ -23,20 +24,20 @@ extern "C" {
 #endif
 
 typedef struct ligerdsl_author_argument {
-  size_t struct_size; /* the same in all elements of an array */
+  size_t struct_size; /* equal in all elements of an array */
   const char* name;
-  int32_t rank; /* of a view; 0: a scalar */
+  int32_t rank; /* number of dimensions of a view; 0: a scalar */
   const int64_t* dims;
   const int64_t* strides;
-  double number;      /* a scalar's value */
-  int32_t is_integer; /* a scalar's value is `integer`, which `number` may round */
-  int32_t is_pointer; /* a rank of 1: the elements behind it */
+  double number;      /* value of a scalar */
+  int32_t is_integer; /* 1: `integer` is the scalar's exact value, and `number` may be rounded */
+  int32_t is_pointer; /* 1: a pointer; with rank 1, dims[0] is the number of elements at it */
   int64_t integer;
 } ligerdsl_author_argument;
 
-/* All of ligerdsl::Launch. */
+/* All fields of ligerdsl::Launch. */
 typedef struct ligerdsl_author_launch {
-  size_t struct_size; /* the caller's; no more is written */
+  size_t struct_size; /* size of the caller's struct; nothing is written after it */
   int64_t grid[3];
   int32_t num_warps, num_ctas, num_stages, min_ctas_per_sm, max_registers, no_alias;
 } ligerdsl_author_launch;
@@ -46,10 +47,10 @@ typedef struct ligerdsl_author_bytes {
   size_t size;
 } ligerdsl_author_bytes;
 
-/* Functions that return int32_t give 0, or 1 with a message in *error. */
+/* Functions that return int32_t return 0, or 1 with a message in *error. */
 typedef struct ligerdsl_author_table {
-  uint32_t version;     /* another one cannot be read at all */
-  uint32_t struct_size; /* functions beyond it are not there */
+  uint32_t version;     /* readers reject other versions */
+  uint32_t struct_size; /* functions after it do not exist */
   size_t (*count)(void);
   int32_t (*describe)(size_t index, ligerdsl_author_bytes* name, ligerdsl_author_bytes* description,
                       ligerdsl_author_bytes* fields, ligerdsl_author_bytes* error);
@@ -57,8 +58,9 @@ typedef struct ligerdsl_author_table {
   int32_t (*launch)(size_t index, const char* settings, const ligerdsl_author_argument* arguments, size_t n_arguments,
                     ligerdsl_author_launch* launch, ligerdsl_author_bytes* error);
   void (*free_bytes)(ligerdsl_author_bytes bytes);
-  /* record and launch for a device, of which the first `target_bytes` bytes are known. Where they are missing, no
-   * kernel asks for it; where only the functions above are called, a kernel that asks for it fails. */
+  /* `record` and `launch` for a device. `target` points to `target_bytes` bytes. In a table without
+   * these functions no kernel uses the target. A kernel that uses the target fails if the caller
+   * uses `record` or `launch` instead. */
   int32_t (*record_for)(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
                         ligerdsl_author_bytes* program, ligerdsl_author_bytes* error);
   int32_t (*launch_for)(size_t index, const char* settings, const ligerdsl_target_t* target, size_t target_bytes,
@@ -79,9 +81,10 @@ class AnyKernel;
 #include <vector>
 
 namespace ligerdsl {
-// The table over this binary's registry.
+// Returns the table of this binary's registry.
 const ligerdsl_author_table* author_table();
-// The kernels behind another binary's table; throws ligerdsl::Error on a table of another version.
+// Returns the kernels of another binary's table. Throws ligerdsl::Error on a table of another
+// version.
 std::vector<std::unique_ptr<AnyKernel>> kernels_of(const ligerdsl_author_table* table);
 }  // namespace ligerdsl
 

@@ -1,4 +1,4 @@
-// KernelBuilder: where a kernel begins. Declares the arguments, creates leaf values and control flow.
+// KernelBuilder declares a kernel's arguments and creates constants, indices and control flow.
 #ifndef LIGERDSL_DSL_BUILDER_H_
 #define LIGERDSL_DSL_BUILDER_H_
 
@@ -17,23 +17,26 @@ struct Program;
 }
 
 struct ViewOptions {
-  Shape strides = {};  // in elements, `dyn` or a number; empty = dyn everywhere but 1 in the last dimension
-  // The kernel does not write the view's memory, neither through the view, which is an error while recording, nor
-  // through another argument, which is promised for every launch as `const __restrict__` does: loads may be kept,
-  // repeated and moved across stores. A launch refuses memory that it shares with a view that the kernel writes; that
-  // no pointer reaches it is the caller's to see to.
+  Shape strides = {};  // in elements, each `dyn` or a number; empty: 1 in the last dimension, `dyn` in the others
+  // The kernel does not write this view's memory. Recording fails for a store through the view.
+  // That no other argument writes the memory is a promise for every launch, as with `const
+  // __restrict__`: loads may be cached, repeated and moved across stores. A launch rejects memory
+  // that the view shares with a view that the kernel writes. It does not check pointers.
   bool read_only = false;
 };
 
 class KernelBuilder {
  public:
-  // The name becomes part of the symbol that debuggers and profilers show: [a-zA-Z_][a-zA-Z0-9_]*.
+  // The name becomes part of the symbol that debuggers and profilers show. It matches
+  // [a-zA-Z_][a-zA-Z0-9_]*.
   explicit KernelBuilder(const std::string& name, const std::optional<Target>& target = {}, Loc loc = Here::current());
 
-  // The device that the kernel is recorded for, to choose tiles and loops by. Fails where whoever records says none.
+  // Returns the device that the kernel is recorded for, to choose tiles and loops by. Fails if the
+  // kernel is recorded without a target.
   const Target& target(Loc loc = Here::current()) const;
 
-  // Arguments, in launch order. Dimensions are `dyn` or a number.
+  // Declares an argument. The order of declarations is the order of arguments at a launch. A
+  // dimension is `dyn` or a number.
   View view(const std::string& name, DType dtype, const Shape& dims, const ViewOptions& options = {},
             Loc loc = Here::current());
   Scalar scalar(const std::string& name, DType dtype, Loc loc = Here::current());
@@ -42,14 +45,16 @@ class KernelBuilder {
   Scalar program_id(int axis, Loc loc = Here::current());    // i32; axis 0, 1, 2
   Scalar num_programs(int axis, Loc loc = Here::current());  // i32
 
-  // Records `body`, a kernel for a grid of one axis, for fewer CTAs than it has programs: each CTA runs program after
-  // program, and those that are ahead take more. What a program reads first may then be on its way while the one before
-  // it ends (values.h, Resident). Two arguments come in front of the kernel's own:
-  //   next_program  i32 [1], 0 at the launch, any value after it; used by no other launch at the same time, and no part
-  //                 of another argument
-  //   programs      i32, their number, 0 or more
-  // In `body` program_id(0) and num_programs(0) speak of the programs. Order and results are as for a grid. Launch it
-  // with the programs as the grid: a GPU starts as many CTAs as it can run at a time.
+  // Records `body`, a kernel for a one-dimensional grid, as a dynamic persistent kernel. The launch
+  // has fewer CTAs than programs, and each CTA takes its next program from a counter in memory. The
+  // first loads of a program can start before the previous program ends (values.h, Resident). Two
+  // arguments precede the kernel's own:
+  //   next_program  i32 [1]; 0 at the launch, unspecified after it. No concurrent launch may use
+  //                 it, and it shares no memory with another argument.
+  //   programs      i32; number of programs, 0 or more.
+  // In `body`, program_id(0) and num_programs(0) refer to the programs. Order and results are those
+  // of a plain grid. Launch the kernel with the number of programs as its grid; a GPU then starts
+  // only the CTAs that it can run at a time.
   template <std::invocable Body>
   void dynamic_persistent(Body body, Loc loc = Here::current()) {
     record_dynamic_persistent([&] { body(); }, loc);
@@ -61,12 +66,15 @@ class KernelBuilder {
   Tile ones(const Shape& shape, DType dtype, Loc loc = Here::current());
   Tile arange(int64_t n, Loc loc = Here::current());  // i32 [n]: 0, 1, ..., n-1
 
-  // for (i = lo; i < hi; i += step); step > 0. Counts in i64 if lo, hi or step is i64, else in i32; hi + step - 1 must
-  // be a number of that type, or the loop may never end (the interpreter says so). The body receives i and the carried
-  // values and returns carry(...) with the values of the next iteration: same kinds, dtypes and shapes. Returns the
-  // final values.
-  //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)), [&](Scalar i, Tile acc) { return carry(acc + ...);
-  //   });
+  // Records for (i = lo; i < hi; i += step), with step > 0. The counter is i64 if lo, hi or step is
+  // i64, else i32. hi + step - 1 must be a number of that type, or the loop may never end; the
+  // interpreter reports this.
+  //
+  // The body receives i and the carried values. It returns carry(...) with the values of the next
+  // iteration, of the same kinds, dtypes and shapes. The result is the final values:
+  //
+  //   auto [acc] = k.for_range(0, n, 1, carry(k.zeros({256}, f32)),
+  //                            [&](Scalar i, Tile acc) { return carry(acc + ...); });
   template <class... T, class Body>
   Carry<T...> for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const LoopOptions& options, Carry<T...> init,
                         Body body, Loc loc = Here::current()) {
@@ -87,7 +95,8 @@ class KernelBuilder {
                         Loc loc = Here::current()) {
     return for_range(lo, hi, step, LoopOptions{}, std::move(init), std::move(body), loc);
   }
-  // Without carried values: for its stores. (Options first: a body that takes `auto...` is not tried without its carry.)
+  // Records a loop without carried values, for its stores. (`Options` is a template parameter so
+  // that a body with `auto...` parameters is not tried without its carried values.)
   template <std::same_as<LoopOptions> Options = LoopOptions, std::invocable<Scalar> Body>
   void for_range(ScalarArg lo, ScalarArg hi, ScalarArg step, const Options& options, Body body,
                  Loc loc = Here::current()) {
@@ -104,7 +113,8 @@ class KernelBuilder {
     for_range(lo, hi, step, LoopOptions{}, std::move(body), loc);
   }
 
-  // A branch on the device. The value form returns what both branches return: one handle, or carry(...).
+  // Records a branch on the device. The form with values returns what both branches return: one
+  // handle, or carry(...).
   template <std::invocable Then>
   void if_(const Scalar& condition, Then then, Loc loc = Here::current()) {
     static_assert(std::is_void_v<std::invoke_result_t<Then&>>,
@@ -124,7 +134,7 @@ class KernelBuilder {
     }
   }
 
-  // while (condition(values...)) values = body(values...); returns the final values.
+  // Records while (condition(values...)) values = body(values...), and returns the final values.
   template <class... T, class Condition, class Body>
   Carry<T...> while_(Carry<T...> init, Condition condition, Body body, Loc loc = Here::current()) {
     static_assert(detail::is_carry<Carry<T...>>::value);
@@ -142,8 +152,8 @@ class KernelBuilder {
         detail::record_while(*recorder_, detail::pack(init), test, step, /*independent=*/false, loc));
   }
 
-  // While the returned guard lives, float ops recorded here are not contracted into fma: for compensated sums and
-  // other code that counts on every rounding.
+  // While the returned guard lives, recorded float ops are not contracted into fma. Use it for
+  // compensated summation and other code that relies on every rounding.
   class [[nodiscard]] ExactGuard {
    public:
     explicit ExactGuard(std::shared_ptr<detail::Recorder> recorder);
@@ -156,8 +166,8 @@ class KernelBuilder {
   };
   ExactGuard exact_rounding() { return ExactGuard(recorder_); }
 
-  // The recorded program; the builder starts over empty. finish_bytes() is its serialised form, for
-  // ligerdsl_kernel_create.
+  // Returns the recorded program and resets the builder. finish_bytes() returns its serialised
+  // form, which ligerdsl_kernel_create takes.
   program::Program finish(Loc loc = Here::current());
   std::string finish_bytes(Loc loc = Here::current());
 

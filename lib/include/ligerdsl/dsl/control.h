@@ -1,4 +1,4 @@
-// Control flow of recorded programs; the templates behind KernelBuilder::for_range, if_ and while_.
+// Loop options, and the templates that implement KernelBuilder::for_range, if_ and while_.
 #ifndef LIGERDSL_DSL_CONTROL_H_
 #define LIGERDSL_DSL_CONTROL_H_
 
@@ -10,11 +10,11 @@
 
 namespace ligerdsl {
 
-// How a loop may be executed; never what it computes. 0 = the compiler decides.
+// Execution options of a loop. They never change a result. 0 lets the compiler decide.
 struct LoopOptions {
-  int num_stages = 0;  // depth of the software pipeline of its loads
-  int unroll = 0;      // copies of the body per turn, at most 256; iterations left over run in a loop of their own
-  bool tensor_copies = false;  // factors of products come in whole tiles (sm_90a: TMA), where these can bring them
+  int num_stages = 0;          // depth of the software pipeline of the loop's loads
+  int unroll = 0;              // copies of the body per iteration, at most 256; a second loop runs the remainder
+  bool tensor_copies = false;  // loads operands of dot as whole tiles by TMA (sm_90a), where TMA supports them
 };
 
 inline LoopOptions pipelined(int stages) {
@@ -46,13 +46,13 @@ struct is_carry<Carry<T...>> : std::true_type {
                 "carry(...) takes Scalar, Tile, Ptr or PtrTile; wrap a number with KernelBuilder::constant or full");
 };
 
-// Carry -> handles.
+// Returns the handles of a Carry's values.
 template <class... T>
 std::vector<Handle> pack(const Carry<T...>& values) {
   return std::apply([](const auto&... value) { return std::vector<Handle>{value.handle()...}; }, values);
 }
 
-// Handles [first, ...) -> Carry of the given type.
+// Returns a Carry of type C with the handles from index `first` on.
 template <class C>
 C unpack(const std::vector<Handle>& values, size_t first = 0) {
   return [&]<size_t... I>(std::index_sequence<I...>) {
@@ -61,7 +61,7 @@ C unpack(const std::vector<Handle>& values, size_t first = 0) {
   (std::make_index_sequence<std::tuple_size_v<C>>());
 }
 
-// What a branch returns, as handles: nothing, one handle, or a carry.
+// Runs a branch and returns the handles of its result: none, one, or those of a carry.
 template <class Branch>
 std::vector<Handle> run_branch(Branch& branch) {
   using Result = std::invoke_result_t<Branch&>;

@@ -1,4 +1,4 @@
-// What misuse of the DSL throws, and the source locations that every op carries.
+// The exception that misuse of the DSL throws, and the source location of an op.
 #ifndef LIGERDSL_DSL_ERROR_H_
 #define LIGERDSL_DSL_ERROR_H_
 
@@ -11,7 +11,7 @@
 
 namespace ligerdsl {
 
-// The call that a defaulted parameter stands in.
+// Here::current() as a default argument gives the source location of the call.
 #ifdef __cpp_lib_source_location
 using Here = std::source_location;
 #else  // clang before 16
@@ -32,9 +32,10 @@ class Here {
 };
 #endif
 
-// Where the author wrote an op: the same in memory for every compiler, so that authors may use another one than the
-// library was built with. Functions take it as their last parameter, `Loc loc = Here::current()`; operators get it from
-// the conversion of an operand (operands.h).
+// Source location of an op in the author's code. All compilers lay it out alike, so an author may
+// use another compiler than the one that built the library. Functions take it as their last
+// parameter, `Loc loc = Here::current()`. Operators get it from the conversion of an operand
+// (operands.h).
 class Loc {
  public:
   constexpr Loc() = default;
@@ -48,7 +49,7 @@ class Loc {
   uint32_t line_ = 0, column_ = 0;
 };
 
-// what(): "file:line:col: error: <op>: <what was expected, what came, what to write instead>".
+// what(): "file:line:col: error: <op>: <what was expected, what was got, what to write instead>".
 struct Error : std::runtime_error {
   using std::runtime_error::runtime_error;
 };

@@ -1,15 +1,16 @@
-// Kernels with a name, a launch rule and a registry, so that tools can list, record and launch them.
+// Kernels with a name and a launch rule, and the registry through which tools list, record and
+// launch them.
 //
 //   const Kernel<VectorAddMeta> vector_add_kernel{
 //       .name = "vector_add",
 //       .description = "out = a + b",
-//       .build = vector_add,                                    // void(KernelBuilder&, const VectorAddMeta&)
+//       .build = vector_add,  // void(KernelBuilder&, const VectorAddMeta&)
 //       .launch = [](const VectorAddMeta& m, const LaunchArguments& a) {
 //         return Launch{.grid = {ceil_div(a.dim("out", 0), m.block)}};
 //       }};
 //   LIGERDSL_REGISTER_KERNEL(vector_add_kernel);
 //
-// In a shared object that `ligerdsl --load FILE.so` reads, one file says LIGERDSL_EXPORT_KERNELS().
+// One file of a shared object for `ligerdsl --load FILE.so` contains LIGERDSL_EXPORT_KERNELS().
 #ifndef LIGERDSL_DSL_KERNEL_H_
 #define LIGERDSL_DSL_KERNEL_H_
 
@@ -31,33 +32,38 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
 }
 
-// How many programs run, the resources of each, and what is promised of their arguments. An author's launch rule sees
-// the sizes of the call and gives numbers of programs; a kernel of the library's is launched with any number of rows.
+// Number of programs, resources of each program, and promises about the arguments. The launch rule
+// of an author's kernel gets the sizes of the call and returns numbers of programs. A kernel of the
+// library has a grid that depends on the number of rows.
 struct Launch {
-  std::vector<Size> grid = {1};  // programs along x (and y, z); a 0 anywhere: nothing to run
+  std::vector<Size> grid = {1};  // programs along x (and y, z); nothing runs if one is 0
   int num_warps = 4;             // nvptx: warps of 32 threads per program
   int num_ctas = 1;              // nvptx: CTAs per cluster
   int num_stages = 2;            // nvptx: depth of software pipelines
-  // nvptx: registers and resident rows leave room for as many CTAs, or for as many as an SM can hold; 0 = no floor.
+  // nvptx: number of CTAs per SM for which registers and resident rows leave room, limited to the
+  // number that an SM can hold; 0: no floor.
   int min_ctas_per_sm = 0;
-  int max_registers = 0;  // nvptx: of a thread, 24 to 255; 0 = no cap
-  // No two arguments share memory that the kernel writes, at any launch: nothing waits for stores that could be seen
-  // through another argument. Views of shared memory are refused at the launch; of pointers it is the caller's promise.
+  int max_registers = 0;  // nvptx: registers per thread, 24 to 255; 0: no cap
+  // Promise for every launch: no argument shares memory that the kernel writes with another one.
+  // Loads then need not wait for stores through other arguments. A launch rejects views that share
+  // memory, and trusts the caller about pointers.
   bool no_alias = false;
 
-  // Programs along x, y and z with so many rows, 1 along an axis that the grid does not name. Takes no memory.
+  // Returns the programs along x, y and z for `rows` rows; 1 along an axis that the grid omits.
+  // Allocates no memory.
   std::array<int64_t, 3> grid_at(int64_t rows) const;
-  // The same of a grid that does not depend on rows; throws Error for another, and for one not of 1 to 3 axes.
+  // Returns the same for a grid that does not depend on rows. Throws Error if it does, or if it has
+  // not 1 to 3 axes.
   std::array<int64_t, 3> programs() const;
 
   bool operator==(const Launch&) const = default;
 };
 
-// The names of its fields but the grid: tools take these as settings.
+// Returns the names of the fields of Launch except `grid`. Tools take these as settings.
 const std::vector<std::string>& launch_setting_names();
 
-// What a launch rule may look at: the sizes and scalars of this call, by argument name, and the device that it is for.
-// Unknown names throw.
+// Input of a launch rule: sizes and scalars of the call by argument name, and the device of the
+// launch. Unknown names throw.
 class LaunchArguments {
  public:
   struct Argument {
@@ -66,7 +72,7 @@ class LaunchArguments {
     std::vector<int64_t> strides = {};              // views
     double number = 0.0;                            // scalars of float types
     std::optional<int64_t> integer = std::nullopt;  // scalars of integer types
-    bool pointer = false;                           // it may have dims: the number of elements behind it
+    bool pointer = false;                           // dims, if given, has the number of elements at it
   };
 
   LaunchArguments() = default;
@@ -75,9 +81,9 @@ class LaunchArguments {
 
   int64_t dim(const std::string& view, int axis) const;     // a negative axis counts from the end
   int64_t stride(const std::string& view, int axis) const;  // in elements
-  int64_t integer(const std::string& scalar) const;         // exactly; throws where it is no int64_t
+  int64_t integer(const std::string& scalar) const;         // exact; throws if the value is no int64_t
   double number(const std::string& scalar) const;
-  const Target& target() const;  // as KernelBuilder::target; throws where whoever launches says none
+  const Target& target() const;  // throws if the launch has no target
   bool has_target() const { return target_.has_value(); }
   const std::vector<Argument>& all() const { return arguments_; }
 
@@ -97,8 +103,9 @@ struct Kernel {
   std::function<Launch(const Meta&, const LaunchArguments&)> launch;
 };
 
-// Records a kernel for meta-parameters and a device; returns the library's program::Program, whose definition only the
-// library's own code includes (so the builder's type depends on Meta here: nothing is looked up before the call).
+// Records a kernel for meta-parameters and a device. Returns the library's program::Program, whose
+// definition only code of the library includes. (The builder's type depends on Meta so that the
+// compiler looks up the incomplete type at the call only.)
 template <class Meta>
 auto record(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Target>& target = {}) {
   using Builder = std::conditional_t<(sizeof(Meta) > 0), KernelBuilder, void>;
@@ -107,7 +114,7 @@ auto record(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Ta
   return builder.finish();
 }
 
-// The same, serialised: what ligerdsl_kernel_create takes.
+// Returns the same in serialised form, which ligerdsl_kernel_create takes.
 template <class Meta>
 std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta, const std::optional<Target>& target = {}) {
   KernelBuilder builder(kernel.name, target);
@@ -115,7 +122,7 @@ std::string program_bytes(const Kernel<Meta>& kernel, const Meta& meta, const st
   return builder.finish_bytes();
 }
 
-// A kernel without its types: what the registry holds.
+// A kernel without its Meta type, as the registry holds it.
 class AnyKernel {
  public:
   virtual ~AnyKernel() = default;
@@ -126,15 +133,15 @@ class AnyKernel {
   virtual Launch launch(const MetaValues& meta, const LaunchArguments& arguments) const = 0;
 };
 
-// The kernels of this binary, in order of registration.
+// The kernels of this binary in order of registration.
 class Registry {
  public:
   static Registry& global();
-  void add(std::unique_ptr<AnyKernel> kernel);  // throws on a second kernel of one name
-  // What went wrong while static registrations ran, where nothing can be thrown; reported by author_table.
+  void add(std::unique_ptr<AnyKernel> kernel);  // throws if a kernel has this name already
+  // Errors of static registrations, which cannot throw. author_table reports them.
   std::vector<std::string>& problems() { return problems_; }
   const std::vector<std::unique_ptr<AnyKernel>>& all() const { return kernels_; }
-  const AnyKernel* find(const std::string& name) const;  // or nullptr
+  const AnyKernel* find(const std::string& name) const;  // nullptr if there is none
 
  private:
   std::vector<std::unique_ptr<AnyKernel>> kernels_;
@@ -143,12 +150,13 @@ class Registry {
 
 namespace detail {
 
-// Throws unless the kernel has what registration needs.
+// Throws unless the kernel has all that registration needs.
 void require_complete(const std::string& name, bool has_build, bool has_launch);
-// Throws where two of a kernel's settings have one name: its meta-parameters, its arguments and a launch's settings.
+// Throws if two settings of a kernel have one name. Settings are meta-parameters, arguments and
+// fields of Launch.
 void require_names_apart(const std::string& kernel, const std::vector<MetaField>& fields,
                          const std::vector<std::string>& arguments);
-// Throws where a launch rule gives what no device has.
+// Throws if a launch rule returns a value that no device supports.
 void require_possible(const std::string& kernel, const Launch& launch);
 
 template <class Meta>
@@ -184,8 +192,8 @@ struct Registration {
 
 }  // namespace detail
 
-// Adds a kernel to the registry before main (or dlopen) returns. The file must be linked in: in a static archive,
-// something else in it must be used.
+// Adds a kernel to the registry before main (or dlopen) returns. The linker must include the file:
+// in a static archive it does so only if the program uses another symbol of the file.
 #define LIGERDSL_REGISTER_KERNEL(kernel)                                         \
   static const ::ligerdsl::detail::Registration ligerdsl_registration_##kernel { \
     kernel                                                                       \

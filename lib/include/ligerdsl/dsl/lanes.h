@@ -1,8 +1,9 @@
-// How the elements of a block are dealt to lanes, each of which keeps values of its own through a loop over a long row:
-// no lane sees another's before they meet, once, behind the loop.
+// Distribution of a block's elements to lanes. Each lane keeps its own partial results through a
+// loop over a long row. The lanes exchange values once, after the loop.
 //
 //   const BlockLanes lanes = block_lanes(k.target(), bf16, block, num_warps);
-//   auto [most] = k.for_range(0, n, 1, carry(k.full(lanes.carried(), -INFINITY, f32)), [&](Scalar i, Tile most) {
+//   Tile lowest = k.full(lanes.carried(), -INFINITY, f32);
+//   auto [most] = k.for_range(0, n, 1, carry(lowest), [&](Scalar i, Tile most) {
 //     return carry(max(most, lanes.reduce_max(lanes.deal(x.load({row, i}).to(f32)))));
 //   });
 //   Scalar all = reduce_max(most);
@@ -17,30 +18,32 @@
 
 namespace ligerdsl {
 
-// The CTAs of a cluster have equal stretches of the block, in which element ((f * lanes) + lane) * run + r is element
-// (f, r) of its lane. On a GPU a lane is a thread and a run one vector of it, or one element where blocks do not begin
-// at whole vectors; on a CPU, where lanes are what vectors hold, runs have one element.
+// Each CTA of a cluster has an equal segment of the block. Element ((f * lanes) + lane) * run + r
+// of the segment is element (f, r) of its lane. On a GPU a lane is a thread. A run is one vector of
+// the thread, or one element if blocks are not aligned. On a CPU a lane is a lane of a vector
+// register, and a run is one element.
 struct BlockLanes {
-  int64_t fold = 1;   // runs that a lane has in a block
-  int64_t lanes = 1;  // of a CTA
-  int64_t run = 1;    // neighbours in memory
-  int64_t ctas = 1;   // of a cluster
+  int64_t fold = 1;   // runs of a lane per block
+  int64_t lanes = 1;  // lanes per CTA
+  int64_t run = 1;    // contiguous elements per run
+  int64_t ctas = 1;   // CTAs per cluster
 
-  // Elements of the block.
+  // Returns the number of elements of the block.
   int64_t size() const { return ctas * fold * lanes * run; }
-  // The block as lanes own it: [fold, lanes], with [..., run] and [ctas, ...] where those are not 1.
+  // Returns the shape of a distributed block: [fold, lanes]. If run is not 1, [..., run]; if ctas
+  // is not 1, [ctas, ...].
   Shape shape() const;
-  // One value of each lane: [lanes], or [ctas, lanes].
+  // Returns the shape of one value per lane: [lanes], or [ctas, lanes].
   Shape carried() const;
 
-  // A tile of size() elements, in any shape, to shape().
+  // Reshapes a tile of size() elements, in any shape, to shape().
   Tile deal(const Tile& block, Loc loc = Here::current()) const;
-  // Tiles of shape() to each lane's sum or largest value, of carried().
+  // Return each lane's sum or maximum, in carried(), of a tile of shape().
   Tile sum(const Tile& t, Loc loc = Here::current()) const;
   Tile reduce_max(const Tile& t, Loc loc = Here::current()) const;
-  // The same with the lowest position in the block (i32) that has the value.
+  // Returns each lane's maximum with its lowest position in the block (i32).
   Carry<Tile, Tile> max_with_index(const Tile& t, Loc loc = Here::current()) const;
-  // The other way: a tile of carried(), to go with tiles of shape().
+  // Expands a tile of carried() so that it broadcasts to shape().
   Tile expand(const Tile& t, Loc loc = Here::current()) const;
 
   bool operator==(const BlockLanes&) const = default;
@@ -50,9 +53,10 @@ struct BlockLanes {
   int run_axis() const { return fold_axis() + 2; }
 };
 
-// Lanes for blocks of a row of `type` that programs of so many warps and CTAs read. `aligned`: blocks begin at whole
-// vectors (rows that do and blocks that divide them, or View::alignment_offset). Blocks had better be a multiple of
-// num_ctas * num_warps * 32 vectors: of others there are more lanes than threads.
+// Returns the lanes for blocks of a row of `type` in programs of num_ctas CTAs of num_warps warps.
+// Set `aligned` if blocks begin at 16-byte boundaries: rows are aligned and blocks divide them, or
+// loads use View::alignment_offset. Use blocks that are a multiple of num_ctas * num_warps * 32
+// vectors. Other blocks have more lanes than threads.
 BlockLanes block_lanes(const Target& target, DType type, int64_t block, int num_warps, int num_ctas = 1,
                        bool aligned = true);
 

@@ -1,4 +1,4 @@
-// Functions on top of the ops: nothing here that an author could not write.
+// Functions written with the ops of the DSL. An author could write each of them.
 #ifndef LIGERDSL_DSL_LIBRARY_H_
 #define LIGERDSL_DSL_LIBRARY_H_
 
@@ -9,19 +9,20 @@
 
 namespace ligerdsl {
 
-// ceil(a / b) for non-negative integers.
+// Returns ceil(a / b) for non-negative integers.
 Scalar cdiv(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Which tile of a matrix a program of a one-dimensional grid makes, so that those that run at a time have rows and columns in
-// common, which the second-level cache holds: `group` rows of tiles are done together, column by column. i32; of `tile_rows` by
-// `tile_columns` tiles, fewer than 2^31.
+// Tile of a matrix that a program of a one-dimensional grid computes (i32). The order lets
+// concurrent programs share rows and columns, which then stay in L2: programs go through `group`
+// rows of tiles column by column. The matrix has tile_rows by tile_columns tiles, fewer than 2^31.
 struct TilePlace {
   Scalar row, column;
 };
 TilePlace grouped_tiles(const Scalar& program, const Scalar& tile_rows, const Scalar& tile_columns, int64_t group,
                         Loc loc = Here::current());
 
-// Whether the bits of a are less than (at most, ...) those of b as unsigned numbers; i8, i16, i32, i64.
+// Unsigned comparisons: return true if a < b (<=, >, >=), with the bits read as unsigned numbers;
+// i8, i16, i32, i64.
 Tile ult(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ule(const Tile& a, TileArg b, Loc loc = Here::current());
 Tile ugt(const Tile& a, TileArg b, Loc loc = Here::current());
@@ -31,22 +32,23 @@ Scalar ule(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 Scalar ugt(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 Scalar uge(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// The upper half of the product of unsigned numbers: one multiplication of i32, four of i64.
+// Returns the upper half of the product of unsigned numbers. It costs one multiplication for i32,
+// four for i64.
 Tile umulhi(const Tile& a, TileArg b, Loc loc = Here::current());
 Scalar umulhi(const Scalar& a, ScalarArg b, Loc loc = Here::current());
 
-// Whether any (all) elements of an i1 tile are true.
+// Return true if any (all) elements of an i1 tile are true.
 Scalar any(const Tile& x, Loc loc = Here::current());
 Tile any(const Tile& x, int axis, Loc loc = Here::current());
 Scalar all(const Tile& x, Loc loc = Here::current());
 Tile all(const Tile& x, int axis, Loc loc = Here::current());
 
-// Sum divided by the number of elements of the tile (padding included), rounded once.
+// Returns the sum divided by the tile's number of elements (padding included), rounded once.
 Scalar mean(const Tile& x, Loc loc = Here::current());
 Tile mean(const Tile& x, int axis, Loc loc = Here::current());
 
-// sum(a * b) over all elements, or along an axis. Products and additions may be one fma each, also where rounding is
-// otherwise exact.
+// Returns sum(a * b) over all elements, or along an axis. A multiplication and an addition may
+// become one fma, also under exact_rounding.
 Scalar sum_products(const Tile& a, const Tile& b, Loc loc = Here::current());
 Tile sum_products(const Tile& a, const Tile& b, int axis, Loc loc = Here::current());
 
@@ -55,10 +57,11 @@ Tile silu(const Tile& x, Loc loc = Here::current());       // x * sigmoid(x)
 Tile gelu_tanh(const Tile& x, Loc loc = Here::current());  // x/2 * (1 + tanh(sqrt(2/pi) * (x + 0.044715 x^3)))
 Tile gelu_erf(const Tile& x, Loc loc = Here::current());   // x/2 * (1 + erf(x / sqrt(2)))
 
-// Softmax over all elements, or along an axis; f32. Pad with -infinity: such elements get 0.
+// Returns the softmax over all elements, or along an axis; f32. Pad with -infinity: such elements
+// become 0.
 Tile softmax(const Tile& x, Loc loc = Here::current());
 Tile softmax(const Tile& x, int axis, Loc loc = Here::current());
-// log(sum(exp(x))) without overflow; f32.
+// Returns log(sum(exp(x))) without overflow; f32.
 Scalar log_sum_exp(const Tile& x, Loc loc = Here::current());
 Tile log_sum_exp(const Tile& x, int axis, Loc loc = Here::current());
 

@@ -1,8 +1,8 @@
-// Memory through pointers (gather, scatter), atomics, hints and device-side printing. Dense access goes through
-// View::partition, which vectorises better.
+// Memory access through pointers (gather, scatter), atomics, promises and device-side printing. Use
+// View::partition for dense access, which vectorises better.
 //
-// A mask is an i1 tile (or scalar) that broadcasts to the pointers' shape. Masked-off elements are neither read nor
-// written; they load as `other` (0 when absent).
+// A mask is an i1 tile or scalar that broadcasts to the pointers' shape. Elements whose mask is
+// false are neither read nor written. They load as `other`, or as 0 without it.
 #ifndef LIGERDSL_DSL_MEMORY_H_
 #define LIGERDSL_DSL_MEMORY_H_
 
@@ -25,9 +25,10 @@ void store(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::curren
 void store(const Ptr& p, ScalarArg value, Loc loc = Here::current());
 void store(const Ptr& p, ScalarArg value, ScalarArg mask, Loc loc = Here::current());
 
-// Atomic updates, relaxed, visible to the whole device; they return the old values. add: i32, i64, f16, bf16, f32;
-// max, min (NaN if either is NaN), xchg: i32, i64, f32. The order of float additions, and so the last bits of the sum,
-// differs between runs.
+// Relaxed atomic updates, visible to the whole device. They return the old values. atomic_add takes
+// i32, i64, f16, bf16 and f32. atomic_max, atomic_min (NaN if either is NaN) and atomic_xchg take
+// i32, i64 and f32. The order of float additions differs between runs, and so do the last bits of
+// the sum.
 #define LIGERDSL_DECLARE_ATOMIC(fn)                                                  \
   Tile fn(const PtrTile& p, TileArg value, Loc loc = Here::current());               \
   Tile fn(const PtrTile& p, TileArg value, TileArg mask, Loc loc = Here::current()); \
@@ -39,16 +40,18 @@ LIGERDSL_DECLARE_ATOMIC(atomic_max)
 LIGERDSL_DECLARE_ATOMIC(atomic_min)
 LIGERDSL_DECLARE_ATOMIC(atomic_xchg)
 #undef LIGERDSL_DECLARE_ATOMIC
-// What equals `expected` becomes `desired`; i32 and i64. The swap happened where the result equals `expected`.
+// Replaces memory that equals `expected` by `desired`; i32 and i64. The swap happened where the
+// result equals `expected`.
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, Loc loc = Here::current());
 Tile atomic_cas(const PtrTile& p, TileArg expected, TileArg desired, TileArg mask, Loc loc = Here::current());
 Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, Loc loc = Here::current());
 Scalar atomic_cas(const Ptr& p, ScalarArg expected, ScalarArg desired, ScalarArg mask, Loc loc = Here::current());
 
-// Promises to the compiler; a broken promise is undefined behaviour on the device. LIGERDSL_VALIDATE=1 and the
-// interpreter check them.
+// Promises to the compiler; a broken promise is undefined behaviour on the device.
+// LIGERDSL_VALIDATE=1 and the interpreter check them.
 void assume(const Scalar& condition, Loc loc = Here::current());
-// The result is x, of which more is known; nothing is known of x itself.
+// Returns x with the promise that it is a multiple of `divisor`. The promise does not apply to the
+// argument x.
 [[nodiscard]] Scalar assume_divisible(const Scalar& x, int64_t divisor, Loc loc = Here::current());
 
 // Prints text and the values (at least one), once per program. For debugging.

@@ -1,16 +1,18 @@
-// Meta-parameters: a plain aggregate whose fields are listed by name, so that tools can show and set them as text.
+// Meta-parameters: a plain aggregate that lists its fields by name, so that tools can show and set
+// them as text.
 //
 //   enum class Casting { llama, gemma, none };
 //   struct RmsNormMeta {
 //     DType type = bf16;
 //     Casting casting = Casting::llama;
 //     int64_t block = 4096;
+//     int rows = 1;
 //     template <class V>
 //     void visit(V&& v) {
 //       v("type", type);
-//       v("casting", casting, {"llama", "gemma", "none"});  // names of the enumerators 0, 1, 2, ...
+//       v("casting", casting, {"llama", "gemma", "none"});  // enumerators 0, 1, 2
 //       v("block", block);
-//       v("rows", rows, choices({1, 2, 4}), Bits::row);  // what a tuner may try, and what another value changes
+//       v("rows", rows, choices({1, 2, 4}), Bits::row);  // a tuner may try 1, 2 and 4
 //     }
 //   };
 #ifndef LIGERDSL_DSL_META_H_
@@ -28,16 +30,16 @@
 
 namespace ligerdsl {
 
-// What another choice of a field changes in the results of a kernel.
+// Change in a kernel's results if a field has another value.
 enum class Bits {
-  fixed,  // it is no choice of a schedule: results are other ones
-  same,   // nothing
-  row,    // the last bits of a row, by the order of its sums
-  batch,  // those of sums over rows too
+  fixed,  // the field is not part of the schedule: other values give other results
+  same,   // none
+  row,    // last bits of a row: another order of summation
+  batch,  // also last bits of sums over rows
 };
 const char* name(Bits bits);  // "same"
 
-// Values that an integer field may take.
+// Accepted values of an integer field.
 struct Choices {
   std::vector<int64_t> values;
 };
@@ -57,7 +59,7 @@ struct MetaField {
   std::string name;
   std::string type;                  // "int", "bool", "number", "dtype" or "enum"
   std::string value;                 // as text
-  std::vector<std::string> choices;  // the values that are accepted, where they can be counted
+  std::vector<std::string> choices;  // accepted values; empty for an unlimited set
   Bits bits = Bits::fixed;
 };
 
@@ -70,7 +72,7 @@ concept Enum = std::is_enum_v<E>;
 
 std::vector<std::string> dtype_names();
 std::string number_text(double value);
-// Throw ligerdsl::Error naming the field, the text and what is accepted.
+// These throw ligerdsl::Error with the field, the text and the accepted values.
 int64_t parse_integer(const std::string& field, const std::string& text, int64_t least, int64_t most);
 double parse_number(const std::string& field, const std::string& text);
 size_t parse_choice(const std::string& field, const std::string& text, const std::vector<std::string>& choices);
@@ -161,7 +163,7 @@ struct MetaWriter {
 
 }  // namespace detail
 
-// The fields of a meta struct with their values.
+// Returns the fields of a meta struct with their values.
 template <class Meta>
 std::vector<MetaField> meta_fields(Meta meta) {
   detail::MetaReader reader;
@@ -169,7 +171,7 @@ std::vector<MetaField> meta_fields(Meta meta) {
   return std::move(reader.fields);
 }
 
-// A meta struct with the given fields set; an unknown field or value throws ligerdsl::Error.
+// Returns `meta` with the given fields set. Throws ligerdsl::Error for an unknown field or value.
 template <class Meta>
 Meta meta_from(const std::string& kernel, const MetaValues& values, Meta meta = {}) {
   detail::require_known_fields(kernel, values, meta_fields(meta));
@@ -177,10 +179,11 @@ Meta meta_from(const std::string& kernel, const MetaValues& values, Meta meta = 
   return meta;
 }
 
-// How a table of tuned kernels names a call: its settings ("x=8192x4096 y=x", in any order), and the fields that are no
-// choice of a schedule.
+// Returns the options by which a table of tuned kernels names a call: the settings ("x=8192x4096
+// y=x", in any order) and the fields with Bits::fixed.
 std::string tuned_options(const std::vector<MetaField>& fields, const std::string& settings);
-// "block=4096 num_warps=8" to its fields. Throws ligerdsl::Error for other text.
+// Returns the fields of a configuration such as "block=4096 num_warps=8". Throws ligerdsl::Error
+// for other text.
 MetaValues tuned_values(const std::string& config);
 
 }  // namespace ligerdsl

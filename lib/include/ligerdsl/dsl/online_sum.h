@@ -1,10 +1,12 @@
-// Online log-sum-exp: (maximum, sum of exponentials) of a row that is read block by block, in base 2, so that one fma
-// and one exp2 make an exponential:
+// Online log-sum-exp: the pair (maximum, sum of exponentials) of a row that is read in blocks. It
+// uses base 2, so that an exponential is one fma and one exp2:
 //
-//   an element x stands for 2^(c x), c = scale_log2;  (m, s): m the largest c x, s = sum of 2^(fma(x, c, -m))
+//   an element x stands for 2^(c x), with c = scale_log2
+//   (m, s): m is the largest c x, and s the sum of 2^(fma(x, c, -m))
 //
-// The fma rounds once, so subtracting the rounded maximum costs no accuracy even where c x is in the thousands; and
-// because every term uses the same m, its rounding cancels in every quotient of such terms. The second pass of a softmax:
+// The fma rounds once, so subtracting the rounded maximum costs no accuracy even if c x is in the
+// thousands. Every term uses the same m, so its rounding cancels in each quotient of terms. The
+// second pass of a softmax is:
 //   fast_exp2(fma(x, c, -finite_maximum(sum.m))) / sum.s
 #ifndef LIGERDSL_DSL_ONLINE_SUM_H_
 #define LIGERDSL_DSL_ONLINE_SUM_H_
@@ -17,44 +19,48 @@
 
 namespace ligerdsl {
 
-// What to subtract from exponents whose maximum is m: 0 for an empty part, whose terms are then 2^-inf = 0, not NaN.
+// Returns the value to subtract from exponents whose maximum is m. It is m, or 0 for an empty part,
+// whose terms are then 2^-inf = 0 instead of NaN.
 Scalar finite_maximum(const Scalar& m, Loc loc = Here::current());
 Tile finite_maximum(const Tile& m, Loc loc = Here::current());
 
 struct OnlineOptions {
-  // c of every block: log2(e) for sums of e^x, (scale * std::numbers::log2e) for those of e^(scale x). A positive
-  // number is multiplied with each lane's maximum; a Scalar (f32), which may be negative or 0, with each element, where
-  // what a load padded with -infinity had better not count.
+  // Factor c of every block: log2(e) for the sum of e^x, scale * std::numbers::log2e for the sum of
+  // e^(scale x). A positive number is multiplied with each lane's maximum. A Scalar (f32), which
+  // may be negative or 0, is multiplied with each element; use `counts` to exclude elements padded
+  // with -infinity.
   ScalarArg scale_log2 = std::numbers::log2e;
-  Tile counts = {};  // i1, as many elements as x in the same order: where one counts; empty: everywhere
+  Tile counts = {};  // i1, elements in the order of x: true if an element counts; empty: all count
 };
 
-// A part of a row. Starts from (-infinity, 0).
+// State of a part of a row. The initial state is (-infinity, 0).
 struct OnlineSum {
   Scalar m, s;  // f32
 };
-// The union of two parts; both empty stays (-infinity, 0).
+// Returns the state of two parts together. The union of two empty parts is (-infinity, 0).
 OnlineSum combine(const OnlineSum& a, const OnlineSum& b, Loc loc = Here::current());
-// Adds the elements of an f32 tile: its maximum first, then one sum.
+// Adds the elements of an f32 tile. Computes the tile's maximum, then one sum.
 OnlineSum accumulate(const OnlineSum& state, const Tile& x, const OnlineOptions& options = {},
                      Loc loc = Here::current());
-// The natural logarithm of the sum of 2^(c x): (m + log2(s)) * ln(2).
+// Returns the natural logarithm of the sum of 2^(c x): (m + log2(s)) * ln(2).
 Scalar log_sum_exp(const OnlineSum& state, Loc loc = Here::current());
 
-// The same by lanes, whose threads meet once, behind the loop. Starts from
-// {k.full(lanes.carried(), -INFINITY, f32), k.zeros(lanes.carried(), f32)}.
+// State with one pair per lane. The lanes exchange their pairs once, after the loop. The initial
+// state is {k.full(lanes.carried(), -INFINITY, f32), k.zeros(lanes.carried(), f32)}.
 struct OnlineSums {
-  Tile m, s;  // f32, of BlockLanes::carried()
+  Tile m, s;  // f32, of shape BlockLanes::carried()
 };
-// Adds a block, an f32 tile of lanes.size() elements in any shape.
+// Adds a block: an f32 tile of lanes.size() elements in any shape.
 OnlineSums accumulate(const OnlineSums& state, const BlockLanes& lanes, const Tile& x,
                       const OnlineOptions& options = {}, Loc loc = Here::current());
-// Adds a block whose terms the caller makes.
-//   largest, of lanes.carried(): the largest c x of each lane, -infinity where nothing counts
-//   terms(base), of lanes.shape(): 2^(c x - base), 0 where an element does not count; base goes with tiles of this shape
+// Adds a block whose terms the caller computes.
+//
+//   largest      tile of lanes.carried(): the largest c x of each lane, -infinity if none counts
+//   terms(base)  tile of lanes.shape(): 2^(c x - base), 0 for an element that does not count.
+//                `base` broadcasts to lanes.shape().
 OnlineSums accumulate_terms(const OnlineSums& state, const BlockLanes& lanes, const Tile& largest,
                             const std::function<Tile(const Tile& base)>& terms, Loc loc = Here::current());
-// All lanes together: threads exchange pairs, once.
+// Returns the state of all lanes together. This is the one exchange between threads.
 OnlineSum combine(const OnlineSums& state, Loc loc = Here::current());
 
 }  // namespace ligerdsl

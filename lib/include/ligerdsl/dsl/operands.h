@@ -1,5 +1,6 @@
-// Argument wrappers: they let numbers and scalars stand where tiles do, and they catch the author's source location,
-// which an operator cannot take as a defaulted parameter: the converting constructor does.
+// Argument wrappers. They accept a number or a scalar in place of a tile, and record the author's
+// source location. An operator cannot take a location as a default argument, so the converting
+// constructor does.
 #ifndef LIGERDSL_DSL_OPERANDS_H_
 #define LIGERDSL_DSL_OPERANDS_H_
 
@@ -13,7 +14,7 @@ namespace detail {
 template <class T>
 concept Arithmetic = std::is_arithmetic_v<T>;
 
-// A host number. It takes the data type of what it meets.
+// A host number. It takes the data type of the other operand.
 struct Number {
   bool is_float = false;
   int64_t integer = 0;
@@ -39,7 +40,7 @@ struct Operand {
 
 }  // namespace detail
 
-// A handle of kind T with the place where it was written.
+// A handle of kind T with the source location of the expression.
 template <class T>
 struct At : detail::Operand {
   At(const T& value, Loc at = Here::current()) : Operand(value, at) {}  // NOLINT: implicit by design

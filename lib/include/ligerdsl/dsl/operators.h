@@ -1,12 +1,12 @@
 // Operators. Rules:
-//  * Two tiles have one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype), raise rank with
-//    .expand_dims(axis).
-//  * A number takes the dtype of the other operand. A scalar of the tile's dtype (or a narrower integer) fills the
-//  tile.
-//  * Integer scalars of different width widen to the wider one.
-//  * / and % of integers round toward zero; / of floats is IEEE division (fast_div is approximate).
-//  * Comparisons give i1. & | ^ ~ and ! work on i1 and integers (! on i1 only); && and || are & and | on i1: both sides
-//    are always evaluated.
+//   * Two tiles need one dtype and one rank; dimensions of 1 broadcast. Convert with .to(dtype),
+//     and raise the rank with .expand_dims(axis).
+//   * A number takes the dtype of the other operand. A scalar of the tile's dtype, or of a narrower
+//     integer type, fills the tile.
+//   * Integer scalars of different width widen to the wider one.
+//   * / and % of integers round toward zero. / of floats is IEEE division; fast_div is approximate.
+//   * Comparisons return i1. & | ^ ~ work on i1 and integers, ! on i1. && and || are & and | on i1:
+//     both sides are always evaluated.
 #ifndef LIGERDSL_DSL_OPERATORS_H_
 #define LIGERDSL_DSL_OPERATORS_H_
 
@@ -14,7 +14,7 @@
 
 namespace ligerdsl {
 
-// One line declares an operator for all kinds of operands.
+// Declares an operator for all kinds of operands.
 #define LIGERDSL_DECLARE_OPERATOR(op)             \
   Tile operator op(At<Tile> a, At<Tile> b);       \
   Tile operator op(At<Tile> a, ScalarArg b);      \
@@ -43,7 +43,8 @@ LIGERDSL_DECLARE_OPERATOR(&&)
 LIGERDSL_DECLARE_OPERATOR(||)
 #undef LIGERDSL_DECLARE_OPERATOR
 
-// a = a op b, where that keeps a's dtype and shape. A handle names a value: others that hold the old one keep it.
+// a = a op b, if that keeps the dtype and shape of a. A handle names a value: copies of the old
+// handle keep the old value.
 #define LIGERDSL_DECLARE_ASSIGNMENT(op)  \
   Tile& operator op(Tile& a, TileArg b); \
   Scalar& operator op(Scalar& a, ScalarArg b);

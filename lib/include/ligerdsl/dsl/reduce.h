@@ -1,10 +1,11 @@
-// Reductions and scans. Each comes in two forms: with an axis (tile -> tile of one rank less; rank >= 2; -1 is the last
-// axis), and without (all elements -> one scalar).
+// Reductions and scans. Each has two forms. With an axis, a tile of rank 2 or more becomes a tile
+// of one rank less; -1 is the last axis. Without an axis, all elements become one scalar.
 //
 //   Scalar total = sum(x);
 //   Tile   rows  = reduce_max(x, 1);
-//   // Several values at once, with the author's combiner: arithmetic on scalars, associative and commutative (up to
-//   // rounding):
+//   // Several values at once, with the author's combiner. It computes on scalars, and is
+//   // associative and commutative up to rounding.
+//
 //   auto [m, s] = reduce({m_tile, s_tile}, [](Scalar m0, Scalar s0, Scalar m1, Scalar s1) {
 //     Scalar m = max(m0, m1);
 //     return carry(m, s0 * exp(m0 - m) + s1 * exp(m1 - m));
@@ -22,7 +23,8 @@
 
 namespace ligerdsl {
 
-// Values carried through loops, branches and combiners; a plain tuple, so structured bindings unpack it.
+// Values carried through loops, branches and combiners. It is a plain tuple, so structured bindings
+// unpack it.
 template <class... T>
 using Carry = std::tuple<T...>;
 
@@ -31,7 +33,8 @@ Carry<T...> carry(T... values) {
   return {std::move(values)...};
 }
 
-// The sum, in the tile's type: numbers of 16 bits are added up in f32 and rounded once; integers wrap.
+// Returns the sum in the tile's type. Floats of 16 bits are accumulated in f32 and rounded once;
+// integers wrap.
 Scalar sum(const Tile& x, Loc loc = Here::current());
 Tile sum(const Tile& x, int axis, Loc loc = Here::current());
 Scalar reduce_max(const Tile& x, Loc loc = Here::current());
@@ -45,27 +48,27 @@ inline Scalar min(const Tile& x, Loc loc = Here::current()) {
   return reduce_min(x, loc);
 }
 
-// Index of the largest (smallest) element, i32; the lowest index on ties; unspecified for NaN. Without an axis: the
-// row-major index.
+// Return the index (i32) of the largest (smallest) element: the lowest index on ties, unspecified
+// for NaN. Without an axis it is the row-major index.
 Scalar argmax(const Tile& x, Loc loc = Here::current());
 Tile argmax(const Tile& x, int axis, Loc loc = Here::current());
 Scalar argmin(const Tile& x, Loc loc = Here::current());
 Tile argmin(const Tile& x, int axis, Loc loc = Here::current());
-// (value, index) in one pass.
+// Return (value, index) in one pass.
 Carry<Scalar, Scalar> max_with_index(const Tile& x, Loc loc = Here::current());
 Carry<Tile, Tile> max_with_index(const Tile& x, int axis, Loc loc = Here::current());
 Carry<Scalar, Scalar> min_with_index(const Tile& x, Loc loc = Here::current());
 Carry<Tile, Tile> min_with_index(const Tile& x, int axis, Loc loc = Here::current());
 
-// Inclusive running sum along an axis, added up as in sum.
+// Returns the inclusive running sum along an axis, accumulated as in sum().
 Tile cumsum(const Tile& x, int axis = 0, bool reverse = false, Loc loc = Here::current());
 
 namespace detail {
 
-// Records a region: receives the region's arguments, returns what it yields.
+// Records a region: takes the region's arguments and returns the values that it yields.
 using RegionBody = std::function<std::vector<Handle>(const std::vector<Handle>&)>;
 
-inline constexpr int kAllAxes = INT32_MAX;  // flatten first, results are scalars
+inline constexpr int kAllAxes = INT32_MAX;  // flattens the tiles first; results are scalars
 
 std::vector<Handle> custom_reduce(std::vector<Handle> tiles, int axis, const RegionBody& combiner, Loc loc);
 std::vector<Handle> custom_scan(std::vector<Handle> tiles, int axis, bool reverse, const RegionBody& combiner, Loc loc);
@@ -105,14 +108,15 @@ RegionBody combiner_body(Combiner& combine) {
 
 }  // namespace detail
 
-// Reduces N tiles of one shape over `axis` with a combiner (a0, ..., b0, ...) -> carry(c0, ...) over scalars.
+// Reduces N tiles of one shape over `axis` with a combiner (a0, ..., b0, ...) -> carry(c0, ...)
+// over scalars.
 template <size_t N, class Combiner>
 std::array<Tile, N> reduce(const Tile (&tiles)[N], int axis, Combiner combine, Loc loc = Here::current()) {
   auto out = detail::custom_reduce(detail::handles(tiles), axis, detail::combiner_body<N>(combine), loc);
   return detail::to_array<Tile, N>(out, std::make_index_sequence<N>());
 }
 
-// The same over all elements.
+// Reduces N tiles of one shape over all elements.
 template <size_t N, class Combiner>
 std::array<Scalar, N> reduce(const Tile (&tiles)[N], Combiner combine, Loc loc = Here::current()) {
   auto out = detail::custom_reduce(detail::handles(tiles), detail::kAllAxes, detail::combiner_body<N>(combine), loc);

@@ -1,11 +1,12 @@
-// A number of programs or elements as data: arithmetic over the rows of a call, which are known when a kernel is
-// launched and not before. A plain number is one too.
+// A number of programs or elements as an expression of the rows of a call, which is evaluated at
+// the launch. A plain number is a Size, too.
 //
 //   const Size rows = Size::rows();
 //   (ceil_div(rows, 4) * 8).at(4096)    // 8192
 //
-// The library's own kernels have grids of rows; an author's launch rule sees the sizes of the call and gives numbers.
-// Numbers are 0 or more. Sums and products stop at INT64_MAX instead of wrapping; every limit refuses that number.
+// Grids of the library's own kernels depend on rows. An author's launch rule knows the sizes of the
+// call and returns numbers. Numbers are 0 or more. `+` and `*` saturate at INT64_MAX instead
+// of wrapping, and every limit rejects that number.
 #ifndef LIGERDSL_DSL_SIZE_H_
 #define LIGERDSL_DSL_SIZE_H_
 
@@ -29,11 +30,11 @@ class Size {
   Size(std::integral auto number) : Size(Kind::number, static_cast<int64_t>(number)) {}  // NOLINT: a number is a size
   static Size rows() { return {Kind::rows, 0}; }
 
-  // With so many rows. Takes no memory.
+  // Returns the value for `rows` rows. Allocates no memory.
   int64_t at(int64_t rows) const;
-  // Of a size that does not depend on rows; throws ligerdsl::Error for another.
+  // Returns the value of a size that does not depend on rows. Throws ligerdsl::Error for another.
   int64_t number() const;
-  // "ceil_div(rows, 4) * 8"
+  // Returns the expression as text: "ceil_div(rows, 4) * 8".
   std::string text() const;
 
   friend Size operator+(const Size& a, const Size& b) { return {Kind::add, a, b}; }
@@ -41,14 +42,14 @@ class Size {
   friend Size ceil_div(const Size& a, const Size& b) { return {Kind::ceil_div, a, b}; }  // throws for b < 1
   friend Size min(const Size& a, const Size& b) { return {Kind::min, a, b}; }
   friend Size max(const Size& a, const Size& b) { return {Kind::max, a, b}; }
-  // `size` where a >= b, else 0.
+  // Returns `size` if a >= b, else 0.
   friend Size where_at_least(const Size& a, const Size& b, const Size& size) {
     return Size(Kind::at_least, a, b) * size;
   }
 
-  // How it is computed: operands before what takes them.
+  // Returns the expression in postfix order: operands precede their operation.
   const std::vector<Node>& nodes() const { return nodes_; }
-  // What a node makes of its two operands.
+  // Returns the result of an operation on its two operands.
   static int64_t combined(Kind kind, int64_t a, int64_t b);
 
   bool operator==(const Size&) const = default;

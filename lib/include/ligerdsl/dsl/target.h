@@ -1,5 +1,5 @@
-// The device that a kernel is recorded for: what KernelBuilder::target() and LaunchArguments::target() give, and what
-// the library's own kernels choose their schedules by.
+// The device that a kernel is recorded for. KernelBuilder::target() and LaunchArguments::target()
+// return it, and the library's own kernels choose their schedules by it.
 #ifndef LIGERDSL_DSL_TARGET_H_
 #define LIGERDSL_DSL_TARGET_H_
 
@@ -12,11 +12,11 @@
 
 namespace ligerdsl {
 
-// Functions that are about SMs give 0 for a CPU.
+// Functions about SMs return 0 for a CPU.
 struct Target : ligerdsl_target_t {
-  static constexpr int warp_threads = 32;  // of every GPU
+  static constexpr int warp_threads = 32;  // threads per warp of every GPU
 
-  // A CPU of which nothing is known.
+  // A CPU without known properties.
   constexpr Target() : ligerdsl_target_t{} {
     std::copy_n("cpu", 4, name);
     max_cluster = 1;
@@ -26,31 +26,32 @@ struct Target : ligerdsl_target_t {
 
   constexpr bool is_gpu() const { return gpu != 0; }
 
-  // CTAs that an SM holds at most, by their threads alone.
+  // Returns the number of CTAs per SM, as limited by the number of threads alone.
   constexpr int ctas_per_sm(int num_warps) const {
     return std::min(max_ctas_per_sm, threads_per_sm / (warp_threads * num_warps));
   }
-  // Threads of an SM that can have as many registers each.
+  // Returns the number of threads per SM if each has `registers` registers.
   constexpr int threads_with(int registers) const { return registers_per_sm / registers; }
-  // Bytes of registers that each of `threads` threads of an SM can have.
+  // Returns the bytes of registers per thread if an SM runs `threads` threads.
   constexpr int64_t register_bytes(int64_t threads) const {
     constexpr int64_t kBytes = 4;
     return std::min<int64_t>(kBytes * registers_per_sm / threads, kBytes * max_registers);
   }
-  // Shared memory of a CTA, in bytes, that leaves room for as many of them per SM; 0 and 1: all that one can have.
+  // Returns the bytes of shared memory per CTA if an SM holds `ctas` CTAs; 0 and 1: all that one
+  // CTA can have.
   constexpr int64_t shared_budget(int ctas) const {
     return std::min(shared_per_cta, shared_per_sm / std::max(1, ctas) - shared_reserved);
   }
-  // What of it resident rows may take.
+  // Returns the part of shared_budget() that resident rows may take, in bytes.
   constexpr int64_t resident_budget(int ctas) const { return shared_budget(ctas) - exchange_bytes; }
-  // Shared memory of an SM, in bytes, for rows that the CTAs of a cluster share.
+  // Returns the bytes of an SM's shared memory for rows that the CTAs of a cluster share.
   constexpr int64_t shared_for_rows() const { return shared_per_sm - shared_not_rows; }
 };
 
-// By name: "cpu", which is this processor, a level of x86-64 ("x86-64-v3"), or a GPU architecture ("sm_90a"), whose
-// usual chip it is. Throws Error for another name.
+// Returns a target by name: "cpu" (this processor), a level of x86-64 ("x86-64-v3"), or a GPU
+// architecture ("sm_90a"), with the properties of its usual chip. Throws Error for another name.
 Target target_named(const std::string& name);
-// What another binary says, which may know fewer fields, or more.
+// Returns the target that another binary passes. Its struct may have fewer fields, or more.
 Target target_from(const ligerdsl_target_t* target, size_t target_bytes);
 
 }  // namespace ligerdsl

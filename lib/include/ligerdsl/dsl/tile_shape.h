@@ -1,4 +1,4 @@
-// Sizes of blocks and CTAs, for launch rules and meta-parameters; numbers on the host.
+// Sizes of blocks and CTAs for launch rules and meta-parameters. All are numbers on the host.
 #ifndef LIGERDSL_DSL_TILE_SHAPE_H_
 #define LIGERDSL_DSL_TILE_SHAPE_H_
 
@@ -11,7 +11,8 @@
 
 namespace ligerdsl {
 
-// A tile dimension >= n: a power of two up to 512, beyond the narrowest c * 2^k with c in {1, 3, 5, 7} and 2^k >= 256.
+// Returns a tile dimension >= n. Up to 512 it is a power of two. Above, it is the smallest c * 2^k
+// with c in {1, 3, 5, 7} and 2^k >= 256.
 inline int64_t tile_width(int64_t n) {
   int64_t best = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
   if (best <= 512) return best;
@@ -26,13 +27,14 @@ inline int64_t floor_power_of_two(int64_t n) {
   return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(std::max<int64_t>(n, 1))));
 }
 
-// Elements of one 16-byte vector.
+// Returns the number of elements of one 16-byte vector.
 inline int64_t vector_width(DType type) {
   return 16 / size_of(type);
 }
 
-// Warps for a tile of `elements` = c * 2^n with about `vectors` 16-byte vectors per thread, and never less than one: c
-// counts registers, so more threads than 2^n elements have vectors for would halve the vectors.
+// Returns the number of warps for a tile of `elements` = c * 2^n with about `vectors` 16-byte
+// vectors per thread, and at least one. The odd factor c counts registers of a thread. More threads
+// than the 2^n elements have vectors would halve the vectors.
 inline int warps_for(int64_t elements, DType type, int64_t vectors, int most = 32) {
   const int64_t whole = std::max<int64_t>(1, (elements & -elements) / vector_width(type));
   const int64_t threads = std::min(whole, floor_power_of_two(elements / (vector_width(type) * vectors)));

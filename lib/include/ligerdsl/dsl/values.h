@@ -1,7 +1,8 @@
-// The handles an author holds: Scalar, Tile, View, Partition, Ptr, PtrTile.
+// The handles that an author uses: Scalar, Tile, View, Partition, Ptr, PtrTile.
 //
-// The C++ type says what kind a value is; its data type and shape are run-time values. A handle is a small copyable
-// reference to one value of the program being recorded. A default-constructed handle is empty; using it is an error.
+// The C++ type is the kind of a value; its data type and shape are run-time values. A handle is a
+// small copyable reference to one value of the recorded program. A default-constructed handle is
+// empty, and using it is an error.
 #ifndef LIGERDSL_DSL_VALUES_H_
 #define LIGERDSL_DSL_VALUES_H_
 
@@ -18,7 +19,7 @@ namespace ligerdsl {
 using Shape = std::vector<int64_t>;
 
 inline constexpr int64_t dyn = INT64_MIN;  // a view dimension or stride known only at launch
-inline constexpr int64_t squeeze = 0;      // in a partition: one element of this dimension, dropped from the tile
+inline constexpr int64_t squeeze = 0;      // in a partition: take one element and drop the dimension
 
 class Partition;
 class Ptr;
@@ -31,7 +32,7 @@ using Indices = std::vector<ScalarArg>;  // written {row, 0}
 namespace detail {
 class Recorder;
 
-// What a handle refers to. Only the library makes these.
+// Reference of a handle to a value. Only the library creates it.
 struct Handle {
   std::shared_ptr<Recorder> recorder;
   uint32_t id = 0;
@@ -88,54 +89,65 @@ enum class Evict : int64_t {
 };
 
 struct LoadOptions {
-  double pad = 0.0;  // what elements outside the view read as: a number that the view's type has
+  double pad = 0.0;  // value of elements outside the view; the view's type must represent it
   Scalar alignment_offset =
-      {};  // what View::alignment_offset gave: tiles begin so many elements earlier along the last axis
+      {};  // result of View::alignment_offset: tiles begin this number of elements earlier along the last axis
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
 };
 
 struct StoreOptions {
-  Scalar alignment_offset = {};  // as of loads
+  Scalar alignment_offset = {};  // as in LoadOptions
   Cache cache = Cache::normal;
   Evict evict = Evict::normal;
-  // Of a product's sums (sm_90 and later): the tile goes from shared memory by tensor copies (cp.async.bulk.tensor), and the program goes
-  // on meanwhile. No other access of the kernel may reach this memory. A remark says where it is not done. Of add(), of f32.
+  // Stores the tile, usually the accumulator of a matmul, from shared memory by TMA
+  // (cp.async.bulk.tensor, sm_90 and later), while the program continues. For add() the tile must
+  // be f32. No other access of the kernel may use this memory. If the store cannot use TMA, a
+  // remark gives the reason.
   bool tensor_copies = false;
 };
 
-// Typed memory: a base pointer with dimensions and strides (in elements). A kernel argument, or a slice of one.
+// Typed memory: a base pointer with dimensions and strides (in elements). A kernel argument, or a
+// slice of one.
 class View : public Value {
  public:
   using Value::Value;
   Scalar dim(int axis, Loc loc = Here::current()) const;     // i64; also of static dimensions
   Scalar stride(int axis, Loc loc = Here::current()) const;  // i64, in elements
-  // For rows that begin anywhere in memory, as those of 50257 columns do: how many elements before the first one of the
-  // row at `index` (of all axes but the last) its blocks had better begin, so that every one begins at a whole vector.
-  // Given as `alignment_offset` to loads and stores, tile b of a row has column b * block + j - alignment offset at j;
-  // columns below 0 are outside of the view as those beyond its end are. It is at most max_alignment_offset(), and 0
-  // where the compiler knows that rows begin at whole vectors or has no use for it: results may not depend on it. Rows
-  // of other tensors may be moved with the same alignment offset; stores profit as well where both rows are equally far
-  // from a vector's begin.
+  // Returns the alignment offset of a row that need not begin at a 16-byte boundary, such as one of
+  // 50257 columns. `index` is the row: one index per axis except the last. If the row's blocks
+  // begin this number of elements earlier, each of them is aligned.
+  //
+  // Pass the result as `alignment_offset` to loads and stores. Element j of tile b is then this
+  // column:
+  //   b * block + j - offset
+  // Columns below 0 are outside the view, as are those after its end. The offset is at most
+  // max_alignment_offset(). It is 0 if the compiler knows that rows are aligned, or does not use
+  // it, so results must not depend on it.
+  //
+  // Rows of other tensors may use the same offset. Their accesses are vectors as well if both rows
+  // are equally far from a 16-byte boundary.
   Scalar alignment_offset(const Indices& index, Loc loc = Here::current()) const;
   Scalar max_alignment_offset(Loc loc = Here::current()) const;
-  // The elements [begin, end) of one dimension as a view of their own, whose index 0 is `begin`: rows whose number and place
-  // only the device knows, such as those of one group in a matrix of many. What the view does not have is left out: begin
-  // counts as 0 where it is less, end as the dimension where it is more, an end before begin as begin. So whatever numbers a
-  // kernel has read, a slice is memory of its view.
+  // Returns a view of the elements [begin, end) of one dimension; its index 0 is `begin`. Use it
+  // for rows whose number and position only the device knows, such as those of one group of a
+  // matrix. Bounds are clamped to the view: begin to at least 0, end to at most the dimension, and
+  // an end before begin to begin. A slice is therefore always memory of its view, whatever numbers
+  // the kernel has read.
   View slice(int axis, const ScalarArg& begin, const ScalarArg& end, Loc loc = Here::current()) const;
-  // Cuts the view into tiles: one entry per dimension, a tile size or `squeeze`. Indices count tiles.
+  // Divides the view into tiles: `tile_shape` has a tile size or `squeeze` per dimension. Indices
+  // count tiles.
   Partition partition(const Shape& tile_shape, Loc loc = Here::current()) const;
-  // One element. Outside the view, load gives `pad` and store does nothing.
+  // Loads or stores one element. Outside the view, load returns `pad` and store does nothing.
   Scalar load(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
   void store(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
   void add(const Indices& index, const ScalarArg& value, const StoreOptions& options = {},
-           Loc loc = Here::current()) const;  // as of a partition
+           Loc loc = Here::current()) const;  // as Partition::add
   Ptr ptr(Loc loc = Here::current()) const;   // the address of element [0, 0, ...]
 };
 
-// A view cut into tiles.
+// A view divided into tiles.
 class Partition {
  public:
   Partition() = default;
@@ -143,21 +155,24 @@ class Partition {
 
   const View& view() const { return view_; }
   const Shape& tile_shape() const { return tile_shape_; }  // with `squeeze` entries
-  Shape shape() const;                                     // of the tiles that load returns
+  Shape shape() const;                                     // shape of the tiles that load returns
 
-  // Elements outside the view read as options.pad and are not written.
+  // Elements outside the view load as options.pad and are not stored.
   Tile load(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
   // A scalar or a number fills the tile.
   void store(const Indices& index, const TileArg& value, const StoreOptions& options = {},
              Loc loc = Here::current()) const;
-  // Memory becomes what it holds plus the value, rounded to its dtype, as if it were loaded, added and stored: no other
-  // program may touch it meanwhile. Tiles of f32 are added by the memory itself on sm_90 and later, which needs no registers
-  // for what was there and no wait for it; there subnormal numbers, of either or of the sum, count as 0.
+  // Adds the value to memory, rounded to its dtype, as a load, an addition and a store would. It is
+  // not atomic: no other program may access the memory meanwhile. On sm_90 and later, memory itself
+  // adds tiles of f32. This needs no registers for the old value and does not wait for it.
+  // Subnormal operands and results then count as 0.
   void add(const Indices& index, const TileArg& value, const StoreOptions& options = {},
            Loc loc = Here::current()) const;
-  // i1: where the tile that load returns lies inside the view; `alignment_offset` as of the load.
+  // Returns an i1 tile: true for elements of the loaded tile that are inside the view. Pass the
+  // load's `alignment_offset`.
   Tile inside(const Indices& index, const Scalar& alignment_offset = {}, Loc loc = Here::current()) const;
-  // The tiles along the last axis, to be read twice; `index` fixes the other axes.
+  // Returns the tiles along the last axis as a row that the kernel reads twice. `index` fixes the
+  // other axes.
   Resident resident(const Indices& index, const LoadOptions& options = {}, Loc loc = Here::current()) const;
 
  private:
@@ -165,20 +180,28 @@ class Partition {
   Shape tile_shape_;
 };
 
-// A row, however wide, that a program reads in two passes: blocks along the last axis of a partition, at fixed indices
-// of the others. Blocks stay on chip between the passes as far as there is room, so that memory is read about once.
+// A resident row: a row of any width that a program reads in two passes. Its blocks are along the
+// last axis of a partition, at fixed indices of the other axes. Blocks stay on chip between the
+// passes as far as they fit, so that memory is read about once.
 //
-// For that, load each block of a pass in one loop from 0 to the number of blocks, in the second loop in the opposite
-// order (what was read last is used first):
+// Load each block in one loop from 0 to the number of blocks. Load it again in a second loop in the
+// opposite order, which uses the most recent block first.
+//
 //   k.for_range(0, n, 1, carry(...), [&](Scalar i, ...) { ... row.load(i) ... });
-//   k.for_range(0, n, 1, [&](Scalar i) { Scalar b = n - 1 - i; ... row.load(b) ... store block b ... });
-// Loops may leave blocks out (both the same ones) and take any order that is computed from the counter. In other loops
-// loads are plain loads. Between a block's first and last load nobody may write it: a kept block would show the old
-// elements. The interpreter names a load that meets new ones.
+//   k.for_range(0, n, 1, [&](Scalar i) {
+//     Scalar b = n - 1 - i;
+//     ... row.load(b) ... store block b ...
+//   });
+//
+// Both loops may omit the same blocks, and may use any order that depends on the counter only.
+// Loads in other loops are plain loads.
+//
+// Do not write a block between its first and last load: a cached block would have the old elements.
+// The interpreter reports a load that finds new ones.
 class Resident {
  public:
   Resident() = default;
-  Scalar blocks(Loc loc = Here::current()) const;  // i32: tiles that cover the last axis, whatever the alignment offset
+  Scalar blocks(Loc loc = Here::current()) const;  // i32: tiles that cover the last axis with any alignment offset
   Tile load(const ScalarArg& block, Loc loc = Here::current()) const;
 
  private:

@@ -1,4 +1,4 @@
-// fused_linear_cross_entropy_backward through the C ABI, from the lse that fused_linear_cross_entropy writes.
+// Tests fused_linear_cross_entropy_backward through the C ABI, from the lse of a forward call.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,7 +11,7 @@ namespace {
 using BackwardDesc = ligerdsl_fused_linear_cross_entropy_backward_desc_t;
 using BackwardArgs = ligerdsl_fused_linear_cross_entropy_backward_args_t;
 
-// A forward call that makes lse alone, and then the gradients.
+// A forward call that computes only lse, then the backward call.
 struct Head : LinearHead {
   Gradients wanted;
 
@@ -110,7 +110,7 @@ struct Head : LinearHead {
     ligerdsl_plan_destroy(plan);
     return bytes;
   }
-  // Room for chunks of few rows.
+  // Limits the workspace to chunks of few rows.
   void limit_workspace(int64_t more) {
     desc.chunk_rows = 1;
     desc.max_workspace_bytes = static_cast<int64_t>(workspace_bytes(n)) + more;
@@ -119,11 +119,11 @@ struct Head : LinearHead {
 
   Values expected() const {
     const Values z = logits();
-    Values d = cross_entropy_oracle(z, labels, c).d_logits;
+    Values d = cross_entropy_reference(z, labels, c).d_logits;
     if (!desc.use_token_scaling) return d;
     CrossEntropyCase losses = c;
     losses.d_entropy.clear();
-    const CrossEntropyResult of_losses = cross_entropy_oracle(z, labels, losses);
+    const CrossEntropyResult of_losses = cross_entropy_reference(z, labels, losses);
     for (int64_t i = 0; i < n; ++i) {
       if (labels[i] == c.ignore_index) continue;
       const double capped = z[i * v + labels[i]], t = c.temperature > 0 ? c.temperature : 1;
@@ -194,7 +194,7 @@ TEST_P(FusedLinearCrossEntropyBackward, Options) {
   }
 }
 
-// Limits that leave room for few rows: d_weight is then made by blocks of the vocabulary.
+// Limits with room for few rows, so that d_weight is computed by blocks of the vocabulary.
 TEST_P(FusedLinearCrossEntropyBackward, ByVocabulary) {
   const int64_t n = 90, v = 405;
   for (Reduce reduction : kReductions) {
@@ -241,7 +241,7 @@ TEST_P(FusedLinearCrossEntropyBackward, GradientsAreIndependent) {
   without_bias.check();
 }
 
-TEST_P(FusedLinearCrossEntropyBackward, TheForwardsGradients) {
+TEST_P(FusedLinearCrossEntropyBackward, MatchesForwardGradients) {
   for (DType type : kFloats) {
     LinearHead forward(29, 40, 500, type, {.reduction = Reduce::none});
     Head backward(29, 40, 500, type, {.reduction = Reduce::none});
@@ -306,7 +306,7 @@ TEST_P(FusedLinearCrossEntropyBackward, InPlace) {
   }
 }
 
-// As often as the upstream gradient changes.
+// A repeated backward call gives the same bits.
 TEST_P(FusedLinearCrossEntropyBackward, TwoRunsAreBitIdentical) {
   for (DType type : kFloats) {
     Head head(29, 40, 500, type);
@@ -341,7 +341,7 @@ TEST_P(FusedLinearCrossEntropyBackward, NoRows) {
   }
 }
 
-// A class that is impossible has no probability and no gradient.
+// An impossible class has no probability and no gradient.
 TEST_P(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
   Head head(6, 8, 20, f32, {.reduction = Reduce::none});
   head.labels = {0, 1, 2, 3, 4, 5};
@@ -350,9 +350,10 @@ TEST_P(FusedLinearCrossEntropyBackward, LogitsOfMinusInfinity) {
   EXPECT_EQ(head.d_bias.get(11), 0.0);
 }
 
-// Logits that are multiplied again are not rounded, and so fit an lse of what was not.
+// Logits that are computed again are not rounded, so they match an lse of logits that were not
+// rounded.
 TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
-  if (on_gpu() && GetParam() == Products::library) GTEST_SKIP() << "products store rounded logits";
+  if (on_gpu() && GetParam() == Products::library) GTEST_SKIP() << "matmuls store rounded logits";
   for (const double scale : {1e2, 1e3, 1e4}) {
     for (const bool by_vocabulary : {false, true}) {
       Head head(90, 24, 405, bf16, {.reduction = Reduce::none}, {.x = !by_vocabulary, .bias = !by_vocabulary});
@@ -360,7 +361,7 @@ TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
       for (double& value : x) value *= scale;
       head.x.fill(x);
       const Values z = head.logits();
-      for (int64_t i = 0; i < head.n; i += 2)  // the label on top
+      for (int64_t i = 0; i < head.n; i += 2)  // the label has the largest logit
         head.labels[i] =
             std::max_element(z.begin() + i * head.v, z.begin() + (i + 1) * head.v) - (z.begin() + i * head.v);
       head.desc.with_accuracy = head.desc.with_predictions = 0;
@@ -370,8 +371,8 @@ TEST_P(FusedLinearCrossEntropyBackward, ConfidentRows) {
   }
 }
 
-// lse is a number of f32: what 1 - p of the label keeps of its digits.
-TEST_P(FusedLinearCrossEntropyBackward, RowsThatAreNearlyCertain) {
+// lse is one f32 number, so it limits the digits of 1 - p of the label.
+TEST_P(FusedLinearCrossEntropyBackward, NearlyCertainRows) {
   Head head(8, 16, 50, f32, {.reduction = Reduce::sum});
   head.upstream({1});
   head.labels.assign(8, 7);
@@ -392,7 +393,7 @@ TEST_P(FusedLinearCrossEntropyBackward, LabelsOutOfRangeAreReportedByRowOfTheBat
     if (wanted.x)
       head.desc.chunk_rows = 2;
     else
-      head.limit_workspace(20000);  // by vocabulary
+      head.limit_workspace(20000);  // by blocks of the vocabulary
     head.labels[77] = 400;
     require(head.execute_backward());
     EXPECT_EQ(ligerdsl_context_check(context(), nullptr), LIGERDSL_INVALID_LABEL);

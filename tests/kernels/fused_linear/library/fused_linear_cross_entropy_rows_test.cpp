@@ -1,4 +1,5 @@
-// Rows of fused_linear_cross_entropy that do not count, or hold what is large or no number, and their labels.
+// Rows of fused_linear_cross_entropy that are ignored or have large or non-finite values, and their
+// labels.
 #include <algorithm>
 #include <cmath>
 
@@ -9,8 +10,8 @@ namespace {
 
 using Head = LinearHead;
 
-// An upstream gradient or a class weight of 0 leaves nothing of a row's gradient.
-TEST_P(FusedLinearCrossEntropy, RowsThatCountForNothing) {
+// A row whose upstream gradient or class weight is 0 has no gradient.
+TEST_P(FusedLinearCrossEntropy, RowsWithoutGradient) {
   for (DType type : {f32, bf16}) {
     Head upstream(13, 12, 40, type, {.reduction = Reduce::none});
     Values g(13, 1.0);
@@ -25,7 +26,8 @@ TEST_P(FusedLinearCrossEntropy, RowsThatCountForNothing) {
   }
 }
 
-// Factors of rows stay numbers that f32 holds: an upstream gradient of 1e-20 where others are e^55 times as likely as the label.
+// The gradient factor of a row stays in f32's range: an upstream gradient of 1e-20, and other
+// classes e^55 times as likely as the label.
 TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
   const int64_t n = 13, h = 12, v = 40, row = 3;
   for (const DType type : {f32, bf16}) {
@@ -33,17 +35,17 @@ TEST_P(FusedLinearCrossEntropy, SmallUpstreamGradientsOfUnlikelyLabels) {
     head.upstream(Values(n, exact(1e-20)));
     head.bias.set(head.labels[row], -55.0);
     head.run();
-    const Values d = cross_entropy_oracle(head.logits(), head.labels, head.c).d_logits;
+    const Values d = cross_entropy_reference(head.logits(), head.labels, head.c).d_logits;
     const Values to_x = product_gradients(d, head.x, head.weight, n, h, v).x, all = head.d_x.values();
     const auto of_row = [&](const Values& of) { return Values(of.begin() + row * h, of.begin() + (row + 1) * h); };
     EXPECT_TRUE(close_normwise(of_row(all), of_row(to_x), type == f32 ? 1e-5 : 1e-2));
   }
 }
 
-// Logits that stand a little and far above the label's, and so far that their exponentials would not be numbers.
+// Logits a little and far above the label's, and so far that their exponentials overflow.
 TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   for (DType type : {f32, bf16}) {
-    // A GPU's stored logits are rounded to 16 bits: their exponentials are worth nothing at 100.
+    // Logits rounded to 16 bits on a GPU are too inexact at a scale of 100.
     if (type == bf16 && on_gpu() && GetParam() == Products::library) continue;
     for (double scale : {30.0, 100.0, 1e4}) {
       for (const bool some : {true, false}) {
@@ -61,8 +63,9 @@ TEST_P(FusedLinearCrossEntropy, LargeLogits) {
   }
 }
 
-// Where no logit is rounded, rows whose largest logits decide everything are right however large these are: in one pass, and
-// where a second product makes the gradient of the weight by vocabulary. Every option that is said to store no logits.
+// If no logit is rounded, rows with one dominant logit are exact whatever its size. This holds in
+// one pass, and if a second matmul computes d_weight by blocks of the vocabulary. Covers all
+// options that store no logits.
 TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
   const int64_t n = 90, v = 405;
   const std::vector<CrossEntropyCase> cases = {
@@ -75,7 +78,7 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
     for (const double scale : on_gpu() ? std::vector{1e4} : std::vector{1e2, 1e4}) {
       for (const bool by_vocabulary : {false, true}) {
         Head head(n, 24, v, bf16, c);
-        if (head.rounds_logits()) GTEST_SKIP() << "products store rounded logits";
+        if (head.rounds_logits()) GTEST_SKIP() << "matmuls store rounded logits";
         head.desc.with_entropy = 1;
         head.least_entropy_gate = 1e-4;
         if (c.softcap > 0) head.desc.with_accuracy = head.desc.with_predictions = 0;  // capped logits tie
@@ -83,7 +86,7 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
         for (double& value : x) value *= scale;
         head.x.fill(x);
         const Values z = head.logits();
-        for (int64_t i = 0; i < n; i += 2)  // the label on top
+        for (int64_t i = 0; i < n; i += 2)  // the label has the largest logit
           head.labels[i] = std::max_element(z.begin() + i * v, z.begin() + (i + 1) * v) - (z.begin() + i * v);
         if (by_vocabulary) {
           head.desc.chunk_rows = 1;
@@ -96,7 +99,7 @@ TEST_P(FusedLinearCrossEntropy, ConfidentRows) {
   }
 }
 
-// The lowest of several largest logits is the prediction, in the same tile of the product and in others.
+// The prediction is the lowest of equal largest logits, in one tile of the matmul or in several.
 TEST_P(FusedLinearCrossEntropy, PredictionsOfTies) {
   Head head(6, 16, 1200, f32);
   head.labels = {3, 77, 500, 500, 900, 1199};
@@ -109,7 +112,7 @@ TEST_P(FusedLinearCrossEntropy, PredictionsOfTies) {
   EXPECT_NEAR(head.accuracy.get(0), 2.0 / 6, 1e-6);
 }
 
-// What is no number in an ignored row stays there.
+// NaN in an ignored row affects no result.
 TEST_P(FusedLinearCrossEntropy, IgnoredRowsMayHoldAnything) {
   for (DType type : {f32, bf16}) {
     Head head(21, 24, 300, type), clean(21, 24, 300, type);
@@ -127,17 +130,17 @@ TEST_P(FusedLinearCrossEntropy, IgnoredRowsMayHoldAnything) {
   }
 }
 
-// Tiles of rows that do not count are not multiplied: at the beginning, in the middle, at the end, where fewer rows are left, and all
-// but one. What is in their rows reaches nothing.
-TEST_P(FusedLinearCrossEntropy, StretchesOfIgnoredRows) {
+// Tiles of ignored rows are skipped: at the beginning, in the middle, at the end, where a tile has
+// fewer rows, and all tiles but one. The values in their rows affect no result.
+TEST_P(FusedLinearCrossEntropy, SegmentsOfIgnoredRows) {
   const int64_t n = 453, v = 300;
-  const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_stretches = {
+  const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
       {{0, 128}}, {{100, 270}}, {{200, n}}, {{384, n}}, {{0, 384}}, {{0, 130}, {255, 452}}, {{0, n}}};
   const std::vector<CrossEntropyCase> cases = {
       {},
       {.smoothing = exact(0.1), .lse_square = exact(1e-3), .weight = class_weights(v), .reduction = Reduce::sum},
       {.softcap = 3, .reduction = Reduce::none}};
-  for (const auto& stretches : all_stretches) {
+  for (const auto& segments : all_segments) {
     for (const CrossEntropyCase& c : cases) {
       for (const DType type : {f32, bf16}) {
         for (const int64_t chunk : {0, 300}) {
@@ -145,7 +148,7 @@ TEST_P(FusedLinearCrossEntropy, StretchesOfIgnoredRows) {
           Head clean(n, 16, v, type, c), other(n, 16, v, type, c);
           for (Head* head : {&clean, &other}) {
             head->desc.chunk_rows = chunk;
-            head->ignore(stretches);
+            head->ignore(segments);
           }
           clean.check();
           other.fill_ignored_rows(chunk == 0 ? std::nan("") : static_cast<double>(INFINITY));
@@ -161,7 +164,8 @@ TEST_P(FusedLinearCrossEntropy, StretchesOfIgnoredRows) {
   }
 }
 
-// A label that is no class counts: its row's gradients are no numbers, though all others of its tile are ignored.
+// A row with an invalid label counts: its gradients are NaN, even if all other rows of its tile are
+// ignored.
 TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAmongIgnoredRows) {
   Head head(300, 12, 40, f32, {.reduction = Reduce::none}, {.bias = false});
   head.ignore({{128, 256}});
@@ -174,7 +178,7 @@ TEST_P(FusedLinearCrossEntropy, LabelsOutOfRangeAmongIgnoredRows) {
   EXPECT_EQ(ligerdsl_context_check(context(), nullptr), LIGERDSL_INVALID_LABEL);
 }
 
-TEST_P(FusedLinearCrossEntropy, LossesAloneOfStretchesOfIgnoredRows) {
+TEST_P(FusedLinearCrossEntropy, LossesOfSegmentsOfIgnoredRows) {
   for (const DType type : {f32, bf16}) {
     for (const int64_t first : {0, 100, 300}) {
       Head head(453, 16, 300, type, {.smoothing = exact(0.1)}, {false, false, false});
@@ -211,8 +215,8 @@ TEST_P(FusedLinearCrossEntropy, NoRows) {
   }
 }
 
-// A logit that is no number makes its row's results none, and no other row's.
-TEST_P(FusedLinearCrossEntropy, LogitsThatAreNoNumbers) {
+// A NaN logit makes the results of its row NaN, and of no other row.
+TEST_P(FusedLinearCrossEntropy, NonFiniteLogits) {
   for (DType type : {f32, bf16}) {
     Head head(7, 24, 300, type, {.reduction = Reduce::none});
     Values x = head.x.values();
@@ -226,7 +230,7 @@ TEST_P(FusedLinearCrossEntropy, LogitsThatAreNoNumbers) {
   }
 }
 
-// Classes that a bias of -inf takes out, the label's among them.
+// A bias of -inf excludes classes, also the label's.
 TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   Head head(9, 24, 300, f32, {.reduction = Reduce::none});
   Values bias = head.bias.values();
@@ -234,7 +238,7 @@ TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   for (int64_t i = 0; i < head.n; ++i) head.labels[i] = 3 * i + (i == 4 ? 0 : 1);
   head.bias.fill(bias);
   head.run();
-  const CrossEntropyResult expected = cross_entropy_oracle(head.logits(), head.labels, head.c);
+  const CrossEntropyResult expected = cross_entropy_reference(head.logits(), head.labels, head.c);
   for (int64_t i = 0; i < head.n; ++i) {
     if (i == 4)
       EXPECT_EQ(head.loss.get(i), INFINITY);
@@ -243,8 +247,8 @@ TEST_P(FusedLinearCrossEntropy, ClassesWithoutProbability) {
   }
 }
 
-// Whatever all logits have in common, gradients have nothing of it: also where the label has no probability, and nothing tells the
-// others' size before they are made.
+// An offset common to all logits does not change gradients. This also holds if the label has no
+// probability, so that no base is known before the matmul.
 TEST_P(FusedLinearCrossEntropy, LabelsWithoutProbabilityAmongSmallLogits) {
   Head near(9, 24, 300, f32, {.reduction = Reduce::none}), far(9, 24, 300, f32, {.reduction = Reduce::none});
   Values bias = near.bias.values();

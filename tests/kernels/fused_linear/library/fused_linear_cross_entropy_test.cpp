@@ -1,5 +1,5 @@
-// fused_linear_cross_entropy through the C ABI: it is kernels and matrix products, so the backend decides only which
-// context it runs on.
+// fused_linear_cross_entropy through the C ABI. It consists of kernels and matmuls, so the backend
+// decides only in which context it runs.
 #include "tests/kernels/fused_linear/library/fused_linear_cross_entropy.h"
 
 #include <cmath>
@@ -113,7 +113,7 @@ TEST_P(FusedLinearCrossEntropy, SmallTensorsInTheTypeOfX) {
   }
 }
 
-// A CPU multiplies by the f32 weight as it is.
+// A CPU multiplies by the f32 weight without rounding it.
 TEST_P(FusedLinearCrossEntropy, WeightInF32) {
   for (DType type : kFloats) {
     for (DType d_weight : {f32, type}) {
@@ -144,10 +144,10 @@ TEST_P(FusedLinearCrossEntropy, TokenScaling) {
     head.desc.chunk_rows = 4;
     head.run();
     const Values z = head.logits();
-    const CrossEntropyResult mean = cross_entropy_oracle(z, head.labels, head.c);
+    const CrossEntropyResult mean = cross_entropy_reference(z, head.labels, head.c);
     CrossEntropyCase each = head.c;
     each.reduction = Reduce::none;
-    CrossEntropyResult rows = cross_entropy_oracle(z, head.labels, each);
+    CrossEntropyResult rows = cross_entropy_reference(z, head.labels, each);
     double valid = 0;
     for (int64_t label : head.labels) valid += label != head.c.ignore_index;
     CrossEntropyResult expected = mean;
@@ -182,10 +182,10 @@ TEST_P(FusedLinearCrossEntropy, Lse) {
       }
     }
   }
-  Head blocks(90, 24, 405);  // of the vocabulary, which read it
+  Head blocks(90, 24, 405);  // of the vocabulary, which read lse
   const size_t kept = blocks.workspace_bytes(90);
   blocks.desc.with_lse = 1;
-  EXPECT_EQ(kept - blocks.workspace_bytes(90), 512) << "90 numbers of the workspace";
+  EXPECT_EQ(kept - blocks.workspace_bytes(90), 512) << "90 f32 values in the workspace";
   blocks.desc.chunk_rows = 1;
   blocks.desc.max_workspace_bytes = static_cast<int64_t>(blocks.workspace_bytes(90)) + 6000;
   blocks.desc.chunk_rows = 0;
@@ -246,7 +246,7 @@ TEST_P(FusedLinearCrossEntropy, TwoRunsAreBitIdentical) {
   }
 }
 
-// The entropies of all rows are kept where the caller has no memory for them.
+// The workspace keeps the entropies of all rows if the caller has no memory for them.
 TEST_P(FusedLinearCrossEntropy, EntropyAndTemperature) {
   for (int64_t chunk : {0, 4}) {
     for (bool wanted : {true, false}) {
@@ -271,7 +271,7 @@ TEST_P(FusedLinearCrossEntropy, EntropyAndTemperature) {
 
 TEST_P(FusedLinearCrossEntropy, OneCall) {
   Head head(12, 10, 50);
-  Desc given = head.desc;  // what the tensors say is left out
+  Desc given = head.desc;  // without the fields that the tensors imply
   given.n_classes = given.n_cols = 0;
   given.dtype = given.label_dtype = given.bias_dtype = given.d_weight_dtype = given.d_bias_dtype = 0;
   given.with_z_loss = given.with_accuracy = given.with_predictions = given.with_d_x = 0;
@@ -279,7 +279,7 @@ TEST_P(FusedLinearCrossEntropy, OneCall) {
   const Args args = head.arguments(transfer);
   require(ligerdsl_fused_linear_cross_entropy(context(), &given, &args, nullptr));
   transfer.back();
-  head.check_against(cross_entropy_oracle(head.logits(), head.labels, head.c));
+  head.check_against(cross_entropy_reference(head.logits(), head.labels, head.c));
 }
 
 TEST_P(FusedLinearCrossEntropy, Misuse) {

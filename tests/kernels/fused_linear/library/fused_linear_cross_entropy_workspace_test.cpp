@@ -1,4 +1,5 @@
-// fused_linear_cross_entropy under limits of memory: what its workspace takes, chunks of rows and blocks of the vocabulary.
+// fused_linear_cross_entropy under memory limits: size of the workspace, chunks of rows, blocks of
+// the vocabulary.
 #include "tests/kernels/fused_linear/library/fused_linear_cross_entropy.h"
 
 namespace ligerdsl::test {
@@ -12,7 +13,7 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   head.desc.chunk_rows = 1;
   const size_t least = head.workspace_bytes(300);
   head.desc.chunk_rows = 0;
-  const size_t lse = 300 * 4;  // where chunks may be chosen
+  const size_t lse = 300 * 4;  // if the library may choose the chunks
   for (size_t limit : {least + lse + 1024, least + lse + 100000, (least + whole) / 2}) {
     head.desc.max_workspace_bytes = static_cast<int64_t>(limit);
     EXPECT_LE(head.workspace_bytes(300), limit);
@@ -27,7 +28,7 @@ TEST_P(FusedLinearCrossEntropy, WorkspaceStaysBelowItsLimit) {
   EXPECT_NE(std::string(ligerdsl_last_error()).find("max_workspace_bytes"), std::string::npos) << ligerdsl_last_error();
 }
 
-// Two numbers of a row and tile of the product, and a few, are all that a loss takes where logits are not stored.
+// Without stored logits a loss takes two values per row and tile of the matmul, and a few more.
 TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   const int64_t n = 300, v = 2000;
   for (const CrossEntropyCase& c : std::vector<CrossEntropyCase>{
@@ -48,8 +49,8 @@ TEST_P(FusedLinearCrossEntropy, LossesAloneKeepNoLogits) {
   }
 }
 
-// Limits that leave no room for a copy of the weight: it is made in blocks, by rows and by vocabulary. On a CPU it is a
-// 16-bit weight that is copied, on a GPU one in f32.
+// Limits without room for a converted weight, which is then converted in blocks, by rows and by
+// blocks of the vocabulary. On a CPU the weight has 16 bits, on a GPU it is f32.
 TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   const int64_t n = 90, h = 64, v = 1405;
   const auto copy = static_cast<size_t>(v * h) * (on_gpu() ? 2 : 4);
@@ -84,7 +85,8 @@ TEST_P(FusedLinearCrossEntropy, CopiesOfTheWeightInBlocks) {
   EXPECT_TRUE(first.d_weight.same_bits(second.d_weight));
 }
 
-// Limits that leave room for few rows: d_weight is then made by blocks of the vocabulary, which are also cut by rows.
+// Limits with room for few rows, so that d_weight is computed by blocks of the vocabulary, which
+// are also divided by rows.
 TEST_P(FusedLinearCrossEntropy, SmallWorkspacesGoByVocabulary) {
   const int64_t v = 405;
   const std::vector<CrossEntropyCase> cases = {{},

@@ -1,6 +1,7 @@
 #include <cmath>
 
-#include "kernels/oracle/divergence.h"
+#include "kernels/divergence/divergence_reference.h"
+#include "kernels/fused_linear/logit_divergence_reference.h"
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/kernels/shapes.h"
 
@@ -10,7 +11,7 @@ namespace {
 using Desc = ligerdsl_fused_linear_jsd_desc_t;
 using Args = ligerdsl_fused_linear_jsd_args_t;
 
-// One problem: data, description, results and what they should be.
+// One problem: data, descriptor, results and expected results.
 struct Pupil {
   int64_t n, h, target_h, v;
   DType type;
@@ -40,7 +41,7 @@ struct Pupil {
     desc.d_weight_dtype = LIGERDSL_F32;
     desc.with_d_x = 1;
     desc.products = products();
-    if (type == f16) set_upstream(1024);  // gradients of a probability over rows need a loss scale
+    if (type == f16) set_upstream(1024);  // gradients divided by the rows need a loss scale
   }
   void set_upstream(double value) {
     upstream = {value};
@@ -100,9 +101,9 @@ struct Pupil {
                            .labels = labels,
                            .ignore_index = desc.ignore_index,
                            .upstream = upstream};
-    return logit_divergence_oracle(product_logits(x, weight, n, h, v),
-                                   product_logits(target_x, target_weight, n, target_h, v), c,
-                                   desc.temperature == 0 ? 1 : desc.temperature);
+    return logit_divergence_reference(product_logits(x, weight, n, h, v),
+                                      product_logits(target_x, target_weight, n, target_h, v), c,
+                                      desc.temperature == 0 ? 1 : desc.temperature);
   }
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
   void check() {
@@ -239,12 +240,12 @@ TEST_P(FusedLinearJsd, NothingCounts) {
   }
 }
 
-// A NaN reaches its row's gradient, the loss and the weight; rows that do not count may hold anything.
+// A NaN affects its row's gradient, the loss and d_weight. Ignored rows may hold anything.
 TEST_P(FusedLinearJsd, NotFinite) {
   for (const bool counts : {true, false}) {
     for (const bool teacher : {true, false}) {
       Pupil pupil(7, 12, 8, 33);
-      pupil.ignoring();  // rows 1 and 4
+      pupil.ignoring();  // ignores rows 1 and 4
       const int64_t row = counts ? 2 : 1;
       (teacher ? pupil.target_x : pupil.x).set(row * (teacher ? 8 : 12) + 3, NAN);
       pupil.run();

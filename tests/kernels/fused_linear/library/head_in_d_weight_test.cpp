@@ -1,4 +1,5 @@
-// Heads under a limit of memory whose exponentials stand where d_weight will be (lib/src/ops/linear_chunks.h).
+// Memory limits under which exponentials are in the memory of d_weight
+// (lib/src/fused_linear/chunks.h).
 #include "tests/kernels/fused_linear/library/linear_head.h"
 
 namespace ligerdsl::test {
@@ -10,7 +11,8 @@ constexpr Gradients kWithoutBias{.x = true, .weight = true, .bias = false};
 class HeadInDWeight : public WithProducts {};
 INSTANTIATE_TEST_SUITE_P(Products, HeadInDWeight, testing::Values(Products::kernels), products_name);
 
-// Bytes beside a chunk's exponentials that a block of `classes` takes, and what its rows take by vocabulary.
+// Returns the bytes for a block of `classes` in addition to the chunk's exponentials, and the bytes
+// of its rows by blocks of the vocabulary.
 int64_t room(int64_t rows, int64_t cols, int64_t classes) {
   return rows * classes * 4 + rows * cols * 4 + rows * 64;
 }
@@ -22,7 +24,7 @@ Head limited(int64_t n, int64_t h, int64_t v, DType type, CrossEntropyCase c, in
   return head;
 }
 
-// All rows at once, and chunks whose first ones are multiplied again.
+// All rows in one chunk, and several chunks, of which all but the last are computed again.
 TEST_P(HeadInDWeight, Options) {
   const int64_t v = 1100;
   const std::vector<CrossEntropyCase> cases = {
@@ -78,13 +80,13 @@ TEST_P(HeadInDWeight, UpstreamGradient) {
   }
 }
 
-// So little memory that few rows' exponentials are kept: what the others add to a block stands in d_weight's, between those
-// exponentials and the blocks that are made, but in the last few.
-TEST_P(HeadInDWeight, RowsAgainInDWeight) {
-  const DType type = on_gpu() ? bf16 : f32;  // products on a CPU are f32
+// Memory for the exponentials of few rows. d of the other rows is in d_weight's memory, between the
+// exponentials and the finished blocks, except for the last few blocks.
+TEST_P(HeadInDWeight, RecomputedRowsInDWeight) {
+  const DType type = on_gpu() ? bf16 : f32;  // matmuls on a CPU are f32
   for (const double smoothing : {0.0, exact(0.1)}) {
     for (const int64_t kept : {16, 40}) {
-      if (on_gpu() && (smoothing == 0 || kept == 16)) continue;  // an emulator takes its time
+      if (on_gpu() && (smoothing == 0 || kept == 16)) continue;  // an emulator is slow
       const int64_t n = 500, h = 64, v = 4100, size = size_of(type);
       const CrossEntropyCase c{.ignore_index = 2, .smoothing = smoothing};
       const int64_t bytes = 128 * 256 * size + kept * (256 + h) * size + 36'000;
@@ -97,8 +99,9 @@ TEST_P(HeadInDWeight, RowsAgainInDWeight) {
   }
 }
 
-// More rows than d_weight holds, and memory for large chunks of the others, whose products are added.
-TEST_P(HeadInDWeight, RowsInFront) {
+// More rows than d_weight can hold, and room for large chunks of the others, whose gradients are
+// added.
+TEST_P(HeadInDWeight, LeadingRows) {
   for (const DType type : {bf16, f32}) {
     for (const double smoothing : {0.0, exact(0.1)}) {
       const int64_t n = 1700, h = 8, v = 600;
@@ -109,14 +112,14 @@ TEST_P(HeadInDWeight, RowsInFront) {
   }
 }
 
-// d_weight whose rows are apart is no place for anything else.
-TEST_P(HeadInDWeight, RowsOfDWeightApart) {
+// A d_weight with padding between its rows holds no exponentials.
+TEST_P(HeadInDWeight, PaddedDWeight) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias, 8);
   head.desc.max_workspace_bytes = room(40, 64, 400);
   head.check();
 }
 
-// Logits that their label's does not tell the size of: exponentials are made again, in blocks too.
+// Logits far from the label's: exponentials are computed again, also in blocks.
 TEST_P(HeadInDWeight, LargeLogits) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias);
   Values x = head.x.values();
@@ -124,14 +127,14 @@ TEST_P(HeadInDWeight, LargeLogits) {
   head.x.fill(x);
   head.desc.max_workspace_bytes = room(40, 64, 400);
   head.run();
-  const CrossEntropyResult expected = cross_entropy_oracle(head.logits(), head.labels, head.c);
+  const CrossEntropyResult expected = cross_entropy_reference(head.logits(), head.labels, head.c);
   EXPECT_TRUE(close_loss(head.loss.values(), expected.loss, 1e-4));
   const auto [d_x, d_weight] = product_gradients(expected.d_logits, head.x, head.weight, 40, 64, 1100);
   EXPECT_TRUE(close_normwise(head.d_x.values(), d_x, 1e-3));
   EXPECT_TRUE(close_normwise(head.d_weight.values(), d_weight, 1e-3));
 }
 
-// An ignored row of no numbers leaves none in the blocks.
+// NaN in an ignored row does not reach the blocks.
 TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   Head head(40, 64, 1100, f32, {}, kWithoutBias);
   Head same(40, 64, 1100, f32, {}, kWithoutBias);
@@ -143,19 +146,20 @@ TEST_P(HeadInDWeight, IgnoredRowsMayHoldAnything) {
   EXPECT_EQ(head.d_weight.values(), same.d_weight.values());
 }
 
-// Tiles of rows that do not count: of rows kept at once, and of chunks whose first ones are multiplied again or added.
-TEST_P(HeadInDWeight, StretchesOfIgnoredRows) {
-  const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_stretches = {
+// Tiles of ignored rows, with one chunk, with rows that are computed again, and with chunks that
+// are added.
+TEST_P(HeadInDWeight, SegmentsOfIgnoredRows) {
+  const std::vector<std::vector<std::pair<int64_t, int64_t>>> all_segments = {
       {{0, 128}}, {{100, 270}}, {{250, 453}}, {{0, 384}}, {{0, 453}}};
-  for (const auto& stretches : all_stretches) {
+  for (const auto& segments : all_segments) {
     for (const DType type : {f32, bf16}) {
-      for (const int64_t h : {32, 512}) {  // rows of exponentials that d_weight holds
+      for (const int64_t h : {32, 512}) {  // rows whose exponentials d_weight can hold
         if (on_gpu() && (type == f32 || h == 512)) continue;
         Head clean = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200)),
              other = limited(453, h, 700, type, {.smoothing = exact(0.1)}, room(453, h, 200));
-        for (Head* head : {&clean, &other}) head->ignore(stretches);
+        for (Head* head : {&clean, &other}) head->ignore(segments);
         clean.check();
-        // Rows that are multiplied again must be numbers.
+        // Rows that are computed again must be finite.
         other.fill_ignored_rows(h == 512 ? std::numeric_limits<double>::quiet_NaN() : 3.0);
         other.run();
         EXPECT_TRUE(other.d_weight.same_bits(clean.d_weight));
@@ -164,9 +168,9 @@ TEST_P(HeadInDWeight, StretchesOfIgnoredRows) {
     }
   }
   if (on_gpu()) return;
-  Head in_front = limited(1700, 8, 600, f32, {}, 1700 * 600 * 4 * 3 / 4);
-  in_front.ignore({{0, 200}, {500, 1000}, {1500, 1700}});
-  in_front.check();
+  Head leading = limited(1700, 8, 600, f32, {}, 1700 * 600 * 4 * 3 / 4);
+  leading.ignore({{0, 200}, {500, 1000}, {1500, 1700}});
+  leading.check();
 }
 
 TEST_P(HeadInDWeight, TwoRunsAreBitIdentical) {

@@ -1,5 +1,5 @@
-// Calls of operations that multiply, through the C ABI: they are kernels and matrix products, so the backend decides only
-// which context they run on.
+// Calls of operations with matmuls through the C ABI. They consist of kernels and matmuls, so the
+// backend decides only in which context they run.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,12 +20,12 @@ inline bool on_gpu() {
   return backend().name() == "cuda";
 }
 
-// The interpreter has no matrix products.
+// Returns true if the backend has matmuls; the interpreter has none.
 inline bool has_products() {
   return on_gpu() || backend().name() == "cpu";
 }
 
-// Who makes the products of the heads that tests describe: a library of the device's maker, or the library's own kernels.
+// Provider of the matmuls of lm_heads: the vendor's library or the library's own kernels.
 enum class Products { library, kernels };
 inline Products& maker_of_products() {
   static Products chosen = Products::library;
@@ -35,11 +35,11 @@ inline int32_t products() {
   return maker_of_products() == Products::library ? LIGERDSL_PRODUCTS_LIBRARY : LIGERDSL_PRODUCTS_KERNELS;
 }
 
-// Every test of a head runs with each maker of products.
+// Runs each test of an lm_head with each provider of matmuls.
 class WithProducts : public testing::TestWithParam<Products> {
  protected:
   void SetUp() override {
-    if (!has_products()) GTEST_SKIP() << "this backend has no matrix products";
+    if (!has_products()) GTEST_SKIP() << "this backend has no matmuls";
     maker_of_products() = GetParam();
   }
 };
@@ -72,7 +72,7 @@ inline ligerdsl_context_t context() {
   return made;
 }
 
-// Host tensors as arguments of one call, on a GPU through copies.
+// Passes host tensors as arguments of one call; on a GPU through copies.
 class Transfer {
  public:
   ~Transfer() {
@@ -128,7 +128,7 @@ class Transfer {
   std::shared_ptr<Storage> scratch_;
 };
 
-// x w^T in float64: rows of h elements by v rows of h elements.
+// Returns x w^T in float64, for rows of h elements and v rows of h elements.
 inline Values product_logits(const Tensor& x, const Tensor& w, int64_t n, int64_t h, int64_t v) {
   const Values xs = x.values(), ws = w.values();
   Values z(n * v);
@@ -140,7 +140,7 @@ inline Values product_logits(const Tensor& x, const Tensor& w, int64_t n, int64_
   return z;
 }
 
-// What d, the gradient of x w^T, makes of x and of w.
+// Gradients of x and w, from d, the gradient of x w^T.
 struct ProductGradients {
   Values x, w;
 };

@@ -1,4 +1,4 @@
-// Problems of fused_linear_cross_entropy and of its backward: data, a call, and what float64 says.
+// Problems of fused_linear_cross_entropy and its backward: data, a call, and float64 results.
 #pragma once
 
 #include <ligerdsl/ligerdsl.h>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/oracle/cross_entropy.h"
+#include "kernels/cross_entropy/cross_entropy_reference.h"
 #include "tests/kernels/fused_linear/library/linear_call.h"
 #include "tests/kernels/shapes.h"
 
@@ -19,7 +19,7 @@ struct Gradients {
   bool x = true, weight = true, bias = true;
 };
 
-// One problem: data, description, results and what they should be.
+// One problem: data, descriptor, results and expected results.
 struct LinearHead {
   using Desc = ligerdsl_fused_linear_cross_entropy_desc_t;
   using Args = ligerdsl_fused_linear_cross_entropy_args_t;
@@ -32,8 +32,8 @@ struct LinearHead {
   int64_t label_stride = 1;
   Tensor x, weight, bias, label_tensor, class_weight, d_loss;
   Tensor loss, z_loss, accuracy, predictions, d_x, d_weight, d_bias, entropy, d_entropy, lse;
-  Values d_weight_before, d_bias_before;  // accumulate
-  double least_entropy_gate = 0;          // of logits that f32 sums do not hold as well as that
+  Values d_weight_before, d_bias_before;  // with accumulate
+  double least_entropy_gate = 0;          // for logits whose f32 accumulators are less exact
 
   LinearHead(int64_t rows, int64_t cols, int64_t classes, DType of = f32, CrossEntropyCase with = {},
              Gradients wanted = {}, int64_t gap = 0)
@@ -92,7 +92,7 @@ struct LinearHead {
     d_loss = Tensor(f32, {static_cast<int64_t>(values.size())}).fill(values);
   }
 
-  // A weight that was trained in f32.
+  // Keeps the weight in f32, as in training with a master weight.
   void keep_weight_in_f32() {
     desc.weight_dtype = LIGERDSL_F32;
     weight = random_rows(f32, v, h, 22, 0, 1.0 / std::sqrt(static_cast<double>(h)));
@@ -103,9 +103,9 @@ struct LinearHead {
     d_weight = Tensor(to, {v, h});
   }
 
-  // Rows that do not count, one stretch after the other: [first, end).
-  void ignore(const std::vector<std::pair<int64_t, int64_t>>& stretches) {
-    for (const auto& [first, end] : stretches)
+  // Ignores segments [first, end) of rows.
+  void ignore(const std::vector<std::pair<int64_t, int64_t>>& segments) {
+    for (const auto& [first, end] : segments)
       for (int64_t i = first; i < end; ++i) labels[i] = c.ignore_index;
   }
   void fill_ignored_rows(double value) {
@@ -113,7 +113,8 @@ struct LinearHead {
       for (int64_t j = 0; labels[i] == c.ignore_index && j < h; ++j) x.set(i * h + j, value);
   }
 
-  // Losses, class weights and the upstream gradient in the type of x; those that are given in numbers it has.
+  // Gives losses, class weights and the upstream gradient the dtype of x, with values it can
+  // represent.
   void keep_small_tensors_in_type() {
     desc.loss_dtype = desc.class_weight_dtype = desc.d_loss_dtype = code_of(type);
     loss = Tensor(type, loss.shape());
@@ -146,7 +147,7 @@ struct LinearHead {
     return args;
   }
 
-  // The status of execute; the plan must succeed.
+  // Returns the status of execute; creating the plan must succeed.
   ligerdsl_status_t execute() {
     ligerdsl_plan_t plan = nullptr;
     require(ligerdsl_fused_linear_cross_entropy_plan(context(), &desc, &plan));
@@ -176,26 +177,26 @@ struct LinearHead {
   }
 
   bool with_gradient() const { return desc.with_d_x || desc.d_weight_dtype || desc.d_bias_dtype; }
-  // Whether logits are stored between the steps.
+  // Returns true if logits are stored between the steps.
   bool stores_logits() const {
     if (maker_of_products() == Products::library || (on_gpu() && type == f16)) return true;
     return with_gradient() && (desc.with_d_entropy || (c.smoothing > 0 && c.softcap > 0));
   }
-  // Whether that rounds them; or what they are made of was rounded.
+  // Returns true if storing rounds logits, or if they come from a rounded weight.
   bool rounds_logits() const {
     return on_gpu() && type != f32 && (stores_logits() || desc.weight_dtype == LIGERDSL_F32);
   }
 
   double gate() const { return type == f32 ? 1e-5 : type == f16 ? 1e-3 : 6e-3; }
-  // Logits that were rounded to 16 bits are 0.01 off at 5: a temperature below one and the logarithm of the
-  // entropy make more of it.
+  // Logits rounded to 16 bits have an error of 0.01 at 5. A temperature below one and the logarithm
+  // of the entropy increase it.
   double loss_gate() const {
     if (desc.loss_dtype != 0) return gate();
     if (!rounds_logits()) return kGateLoss;
     return desc.temperature != 0 || desc.with_entropy ? 1e-2 : 2e-3;
   }
 
-  // Every gradient against d, the gradient of the logits.
+  // Compares all gradients with those from d, the gradient of the logits.
   void check_gradients(const Values& d) const {
     auto [to_x, to_weight] = product_gradients(d, x, weight, n, h, v);
     Values to_bias = d_bias_before;
@@ -221,7 +222,7 @@ struct LinearHead {
     const Tensor x_before = x.clone();
     run();
     EXPECT_TRUE(x.same_bits(x_before));
-    check_against(cross_entropy_oracle(logits(), labels, c));
+    check_against(cross_entropy_reference(logits(), labels, c));
   }
   void check_against(const CrossEntropyResult& expected) {
     EXPECT_TRUE(close_loss(loss.values(), expected.loss, loss_gate())) << "loss";

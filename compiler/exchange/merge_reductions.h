@@ -1,0 +1,12 @@
+// Independent reductions of a block share one exchange.
+#pragma once
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace ligerdsl::compiler {
+
+/// Merges tile.reduce ops of one block, layout and axis that do not depend on each other into one
+/// variadic reduction, so that they cost one trip through shared memory and one barrier.
+void mergeReductions(mlir::func::FuncOp func);
+
+}  // namespace ligerdsl::compiler

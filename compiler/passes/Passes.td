@@ -1,0 +1,190 @@
+// Passes on func.func. tile-expand-adds and tile-unroll-loops run for every target, then those of the GPU
+// pipeline in their order.
+#ifndef LIGERDSL_PASSES
+#define LIGERDSL_PASSES
+
+include "mlir/Pass/PassBase.td"
+
+def TileExpandAddsPass : Pass<"tile-expand-adds", "::mlir::func::FuncOp"> {
+  let summary = "Add to memory by a load and a store";
+  let description = [{
+    Stores that add to memory become a load, an addition and a store. If `memoryAdds`, the
+    target adds tiles of f32 to memory itself.
+  }];
+  let options = [
+    Option<"memoryAdds", "memory-adds", "bool", /*default=*/"false", "The target adds tiles of f32 to memory">
+  ];
+}
+
+def TileUnrollLoopsPass : Pass<"tile-unroll-loops", "::mlir::func::FuncOp"> {
+  let summary = "Repeat the bodies of loops that ask for it";
+  let description = [{
+    Copies the bodies of loops that ask for it n times.
+  }];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::scf::SCFDialect"];
+}
+
+def TileSetEvictionPolicyPass : Pass<"tile-set-eviction-policy", "::mlir::func::FuncOp"> {
+  let summary = "Let loads leave L2 last";
+  let description = [{
+    In kernels that write as much as they read, loads leave L2 last.
+  }];
+}
+
+def TileAssignLayoutsPass : Pass<"tile-assign-layouts", "::mlir::func::FuncOp"> {
+  let summary = "Give every tile a linear layout";
+  let description = [{
+    Gives every tile a #tgpu.layout and inserts tgpu.convert_layout between different layouts.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+  let options = [
+    Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
+    Option<"numCtas", "num-ctas", "int", /*default=*/"1", "CTAs per cluster">,
+    Option<"archName", "arch", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture">
+  ];
+}
+
+def TgpuCutStoresPass : Pass<"tgpu-cut-stores", "::mlir::func::FuncOp"> {
+  let summary = "Store accumulators in segments";
+  let description = [{
+    In loops, stores an accumulator that needs another layout in segments.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+  let options = [
+    Option<"tensorStores", "tensor-stores", "bool", /*default=*/"true", "The target has TMA copies to global memory">
+  ];
+}
+
+def TileKeepResidentsPass : Pass<"tile-keep-residents", "::mlir::func::FuncOp"> {
+  let summary = "Keep resident rows in shared memory between two passes";
+  let description = [{
+    Caches rows that two loops read in shared memory, filled by asynchronous copies. A CTA has
+    `sharedBytes`; exchanges between threads keep what they need, and at least
+    `exchangeBytes`.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+  let options = [
+    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Shared memory of a CTA">,
+    Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of it that stay free for exchanges">,
+    Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
+    Option<"numCtas", "num-ctas", "int", /*default=*/"1", "CTAs per cluster">
+  ];
+}
+
+def TilePrefetchLoadsPass : Pass<"tile-prefetch-loads", "::mlir::func::FuncOp"> {
+  let summary = "Issue the loads of pipelined loops iterations ahead";
+  let description = [{
+    Loops of num_stages >= 2 load tiles some iterations ahead, into registers or into shared
+    memory, of which exchanges keep their part as above.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+  let options = [
+    Option<"numStages", "num-stages", "int", /*default=*/"1", "Stages of loops that name none">,
+    Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
+    Option<"numCtas", "num-ctas", "int", /*default=*/"1", "CTAs per cluster">,
+    Option<"ctasPerSm", "ctas-per-sm", "int", /*default=*/"1", "CTAs that share an SM">,
+    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"0", "Shared memory of a CTA">,
+    Option<"leastForExchanges", "exchange-bytes", "int64_t", /*default=*/"0", "Bytes of it that stay free for exchanges">,
+    Option<"archName", "arch", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture">
+  ];
+}
+
+def TgpuSplitDotsPass : Pass<"tgpu-split-dots", "::mlir::func::FuncOp"> {
+  let summary = "Split dots with operands in a ring along k";
+  let description = [{
+    Dots with operands in shared memory read them in steps along k.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+}
+
+def TgpuDeferReductionsPass : Pass<"tgpu-defer-reductions", "::mlir::func::FuncOp"> {
+  let summary = "Carry reductions thread by thread through loops";
+  let description = [{
+    A reduction that a loop only accumulates is computed per thread, and across threads after
+    the loop.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+}
+
+def TgpuDecomposeReducePass : Pass<"tgpu-decompose-reduce", "::mlir::func::FuncOp"> {
+  let summary = "Split reductions and scans into in-warp pieces";
+  let description = [{
+    Splits tile.reduce and tile.scan into in-warp pieces and layout conversions.
+  }];
+  let dependentDialects = ["::ligerdsl::compiler::tgpu::TgpuDialect"];
+}
+
+def TgpuLowerGathersPass : Pass<"tgpu-lower-gathers", "::mlir::func::FuncOp"> {
+  let summary = "Gathers and shuffles between warps go through shared memory";
+  let description = [{
+    Tile.gather, and tile.shuffle_xor between warps, go through shared memory.
+  }];
+}
+
+def TgpuLowerConversionsPass : Pass<"tgpu-lower-conversions", "::mlir::func::FuncOp"> {
+  let summary = "Move tiles between layouts through shared memory";
+  let description = [{
+    Conversions that leave a thread go through shared memory.
+  }];
+}
+
+def TgpuAllocateSharedPass : Pass<"tgpu-allocate-shared", "::mlir::func::FuncOp"> {
+  let summary = "Place shared-memory buffers";
+  let description = [{
+    Gives every shared buffer its offset; the function gets `tgpu.shared_bytes`. If a CTA
+    would need more than `sharedBytes`, rings share memory with buffers that are not alive at
+    the same time. By default they never do.
+  }];
+  let options = [
+    Option<"sharedBytes", "shared-bytes", "int64_t", /*default=*/"std::numeric_limits<int64_t>::max()", "Shared memory per CTA above which rings share memory">
+  ];
+}
+
+def TgpuInsertBarriersPass : Pass<"tgpu-insert-barriers", "::mlir::func::FuncOp"> {
+  let summary = "Separate conflicting accesses of different threads";
+  let description = [{
+    A tgpu.barrier between accesses of different threads to the same memory.
+  }];
+}
+
+def TgpuHoistBeforeBarriersPass : Pass<"tgpu-hoist-before-barriers", "::mlir::func::FuncOp"> {
+  let summary = "Finish before barriers what frees registers there";
+  let description = [{
+    Moves ops before a barrier if their operands are complete there and that frees registers.
+  }];
+}
+
+def TgpuRecomputeAfterBarriersPass : Pass<"tgpu-recompute-after-barriers", "::mlir::func::FuncOp"> {
+  let summary = "Keep narrow tiles across barriers and widen them again";
+  let description = [{
+    If registers are short, narrow tiles stay in registers across barriers, and what was
+    computed from them is computed again.
+  }];
+  let options = [
+    Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
+    Option<"ctasPerSm", "ctas-per-sm", "int", /*default=*/"1", "CTAs that share an SM">,
+    Option<"archName", "arch", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture">
+  ];
+}
+
+def TgpuOverlapLaunchesPass : Pass<"tgpu-overlap-launches", "::mlir::func::FuncOp"> {
+  let summary = "Wait for earlier grids before the first access to global memory";
+  let description = [{
+    The kernel waits for the grids before it at its first access to global memory, and lets
+    the next one start. While it waits, it prefetches the first tiles of each program to L2.
+  }];
+  let options = [
+    Option<"numWarps", "num-warps", "int", /*default=*/"4", "Warps per CTA">,
+    Option<"numCtas", "num-ctas", "int", /*default=*/"1", "CTAs per cluster">,
+    Option<"archName", "arch", "std::string", /*default=*/"\"sm_90a\"", "GPU architecture">
+  ];
+}
+
+def TgpuPrintLayoutsPass : Pass<"tgpu-print-layouts", "::mlir::func::FuncOp"> {
+  let summary = "Print every layout as text";
+  let description = [{
+    Prints every layout of the function as text to the error stream.
+  }];
+}
+
+#endif

@@ -1,0 +1,35 @@
+// Dots of a pipelined loop that become wgmma, with operands in the slots of the loop's ring.
+#pragma once
+
+#include "compiler/dialect/tgpu.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+namespace ligerdsl::compiler {
+
+class WgmmaDots {
+ public:
+  /// Collects the dots of the loop's body that wgmma can compute (reasonNotInSlots).
+  WgmmaDots(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot, bool roundsF32);
+
+  size_t count() const { return dots.size(); }
+  bool empty() const { return dots.empty(); }
+  tile::DotOp last() const { return dots.back(); }
+  /// Returns true if wgmmas may stay in flight while those of the next iteration start. No op of
+  /// the loop may read an accumulator, and no operand may be in registers.
+  bool mayOverlap() const;
+  /// Replaces the dots by wgmmas. Their operands are tgpu.ring_read by now, or permutes of one. The
+  /// wait for a wgmma comes before the first reader of its accumulator, so that it overlaps with
+  /// the ops in between. With `overlap` it comes in the next iteration, and once more after the
+  /// loop.
+  void replace(mlir::scf::ForOp loop, bool overlap);
+
+ private:
+  bool onlyAddsUp(tile::DotOp dot) const;
+  mlir::Operation* firstReader(tgpu::WgmmaOp wgmma) const;
+  void awaitReaders(llvm::ArrayRef<tgpu::WgmmaOp> started) const;
+
+  llvm::SmallVector<tile::DotOp> dots;
+  bool readsRegisters = false;  // true if a dot has an operand in registers
+};
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,55 @@
+// The loop of a dynamic persistent kernel, in which a CTA runs one program after the other
+// (KernelBuilder::dynamic_persistent; tile.independent on scf.while).
+#pragma once
+
+#include <optional>
+
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/IR/Builders.h"
+
+namespace ligerdsl::compiler {
+
+/// Inputs of a tile's indices.
+struct IndexOrigin {
+  bool program = false;  // the program number along axis 0, of the grid or of such a loop
+  bool memory = false;
+};
+IndexOrigin originOf(mlir::ValueRange indices);
+
+/// The loop, and an op in it that some of the programs reach.
+class ProgramLoop {
+ public:
+  /// Returns nothing if the op is not in such a loop, or if an op other than a branch encloses it
+  /// there.
+  static std::optional<ProgramLoop> around(mlir::Operation* op);
+
+  mlir::Operation* getOperation() { return loop; }
+
+  /// Returns true if the value is defined outside of the loop.
+  bool isOutside(mlir::Value value);
+
+  /// Values that this CTA's next program will have in place of `values`. They are computed before
+  /// `at`, which is in the block of the loop's op. `reached` (i1) is true if the next program gets
+  /// there. Otherwise the values are 0.
+  struct Next {
+    mlir::Value reached;
+    llvm::SmallVector<mlir::Value> values;
+  };
+  /// Returns nothing if a value depends on more than arithmetic and memory that the kernel does not
+  /// write.
+  std::optional<Next> next(mlir::ValueRange values, mlir::Operation* at);
+
+  /// Adds scalars that the loop carries from program to program. `first` are their initial values.
+  llvm::SmallVector<mlir::Value> receive(mlir::ValueRange first);
+  /// Sets the scalars for the next program: `reached` in programs that reach the op, `otherwise` in
+  /// the others. Call it once, after receive().
+  void leave(mlir::ValueRange reached, mlir::ValueRange otherwise);
+
+ private:
+  ProgramLoop(mlir::scf::WhileOp loop, mlir::Operation* op) : loop(loop), op(op) {}
+
+  mlir::scf::WhileOp loop;
+  mlir::Operation* op;
+};
+
+}  // namespace ligerdsl::compiler

@@ -1,0 +1,232 @@
+#include "compiler/resident/resident_row.h"
+
+#include "compiler/analysis/memory_access.h"
+#include "compiler/remarks.h"
+#include "compiler/resident/program_loop.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
+#include "mlir/Interfaces/LoopLikeInterface.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+
+namespace ligerdsl::compiler {
+namespace {
+
+std::optional<int64_t> constantOf(Value value) {
+  APInt number;
+  if (!matchPattern(value, m_ConstantInt(&number))) return std::nullopt;
+  return number.getSExtValue();
+}
+
+// Returns the number of iterations of a loop from 0 to a constant with step 1.
+std::optional<int64_t> positionsOf(scf::ForOp loop) {
+  auto begin = constantOf(loop.getLowerBound()), end = constantOf(loop.getUpperBound()),
+       step = constantOf(loop.getStep());
+  if (begin != 0 || step != 1 || !end) return std::nullopt;
+  return end;
+}
+
+Value withoutExtension(Value value) {
+  auto extension = value.getDefiningOp<arith::ExtSIOp>();
+  return extension ? extension.getIn() : value;
+}
+
+// Returns true for a program number of 32 bits or more, which cannot be negative.
+bool isProgramNumber(Value value) {
+  while (isa_and_nonnull<arith::ExtSIOp, arith::TruncIOp>(value.getDefiningOp())) {
+    if (value.getType().getIntOrFloatBitWidth() < 32) return false;
+    value = value.getDefiningOp()->getOperand(0);
+  }
+  if (value.getDefiningOp<tile::ProgramIdOp>()) return true;
+  auto argument = dyn_cast<BlockArgument>(value);
+  auto loop = argument ? dyn_cast<scf::WhileOp>(argument.getOwner()->getParentOp()) : scf::WhileOp();
+  return loop && loop->hasAttr(tile::kIndependentAttr) && argument.getArgNumber() == 0;
+}
+
+// Rule A. Blocks follow each other along the last axis. Empty if the rule holds.
+std::string reasonNotAligned(tile::LoadTileOp load) {
+  tile::ViewType view = load.getView().getType();
+  ArrayRef<int64_t> shape = load.getTileShape();
+  const int64_t group = ResidentRow::kGroupBytes;
+  if (load.getView().getDefiningOp()) return "it is part of a slice; take the row from the view itself";
+  if (view.isDynamicDim(shape.size() - 1)) return "its width is not known; give the view's last dimension as a number";
+  if (view.getStrides().back() != 1) return "its elements are not contiguous; the last stride of the view must be 1";
+  if (shape.back() * view.getElementBytes() % group != 0)
+    return "a block of " + std::to_string(shape.back() * view.getElementBytes()) + " bytes is no multiple of " +
+           std::to_string(group);
+  if (load.getAlignmentOffset()) {
+    if (tile::alignmentOffsetAligns(load.getAlignmentOffset(), load.getView(), load.getIndices(), shape)) return "";
+    return "the alignment offset is another row's";
+  }
+  if (!llvm::all_of(shape.drop_back(), [](int64_t size) { return size <= 1; }))
+    return "a block has elements of several rows";
+  if (tile::rowsMayBeginInsideVectors(view))
+    return "rows may be unaligned: the address (aligned to " + std::to_string(view.getAlignment()) +
+           " bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset)";
+  return "";
+}
+
+}  // namespace
+
+std::optional<ResidentRow> ResidentRow::of(ArrayRef<tile::LoadTileOp> all, std::string& why) {
+  SmallVector<tile::LoadTileOp> loads;
+  for (tile::LoadTileOp load : all)
+    if (isa<scf::ForOp>(load->getParentOp())) loads.push_back(load);
+  if (loads.empty() || loads.size() > 2) {
+    why = std::to_string(loads.size()) +
+          " loops load its blocks; a resident row needs two, or one if it is the same for all programs";
+    return std::nullopt;
+  }
+  if (why = reasonNotAligned(loads[0]); !why.empty()) return std::nullopt;
+  ResidentRow row;
+  row.firstLoad = loads[0];
+  row.first = cast<scf::ForOp>(row.firstLoad->getParentOp());
+  row.findPromises();
+  bool kept = false;
+  if (loads.size() == 1) {
+    kept = row.isTheSameForAllPrograms();
+  } else {
+    row.secondLoad = loads[1];
+    kept = row.loopsMatch() && row.sameBlocks() && !row.writer(/*before=*/true);
+  }
+  why = row.reason;
+  return kept ? std::optional(row) : std::nullopt;
+}
+
+// Rule S.
+bool ResidentRow::isTheSameForAllPrograms() {
+  std::optional<ProgramLoop> programs = ProgramLoop::around(first);
+  std::optional<int64_t> count = positionsOf(first);
+  reason =
+      "one loop reads it, so it would have to be the same row for all programs of a loop over programs "
+      "(dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident()";
+  if (!programs || !count || *count < 1) return false;
+  positions = *count;
+  // A program's promise does not cover copies that start before the first program.
+  promised.reset();
+  return llvm::all_of(firstLoad.getIndices(), [&](Value index) { return collect(index); }) &&
+         llvm::all_of(outerValues(), [&](Value value) { return programs->isOutside(value); }) &&
+         !writer(/*before=*/false);
+}
+
+bool ResidentRow::loopsMatch() {
+  second = cast<scf::ForOp>(secondLoad->getParentOp());
+  reason = "its two loops do not follow each other in one block";
+  if (first == second || first->getBlock() != second->getBlock() || !first->isBeforeInBlock(second)) return false;
+  reason = "a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may";
+  if (first->getParentOfType<LoopLikeOpInterface>() && !ProgramLoop::around(first)) return false;
+  reason = "its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1";
+  std::optional<int64_t> count = positionsOf(first);
+  if (!count || *count < 2 || positionsOf(second) != count) return false;
+  positions = *count;
+  reason = "the two loops load it by different tiles, pads or alignment offsets";
+  return firstLoad.getView() == secondLoad.getView() && firstLoad.getTileShape() == secondLoad.getTileShape() &&
+         firstLoad.getPadAttr() == secondLoad.getPadAttr() &&
+         firstLoad.getAlignmentOffset() == secondLoad.getAlignmentOffset();
+}
+
+// All indices except the last are one value from outside of the loops. The last obeys rule M.
+bool ResidentRow::sameBlocks() {
+  auto indices = firstLoad.getIndices(), mirrored = secondLoad.getIndices();
+  reason = "its row or alignment offset is computed inside of the loops";
+  if (firstLoad.getAlignmentOffset() && !first.isDefinedOutsideOfLoop(firstLoad.getAlignmentOffset())) return false;
+  for (auto [a, b] : llvm::zip_equal(indices.drop_back(), mirrored.drop_back()))
+    if (!mirrors(a, b) || !first.isDefinedOutsideOfLoop(a)) return false;
+  reason =
+      "the second loop does not read the blocks in the opposite order of the first; where that has i, take "
+      "blocks - 1 - i";
+  return mirrors(indices.back(), mirrored.back()) && collect(indices.back());
+}
+
+bool ResidentRow::fillsBlocks() {
+  ArrayRef<int64_t> size = firstLoad.getView().getType().getShape();
+  Value index = withoutExtension(firstLoad.getIndices().back());
+  return !firstLoad.getAlignmentOffset() && (index == first.getInductionVar() || isReversedCounter(index, first)) &&
+         positions * firstLoad.getTileShape().back() <= size.back();
+}
+
+void ResidentRow::findPromises() {
+  auto isAssumed = [&](Operation* condition) {
+    return llvm::any_of(condition->getUsers(), [&](Operation* user) {
+      Operation* here = user->getBlock()->findAncestorOpInBlock(*first);
+      return isa<tile::AssumeOp>(user) && here && user->isBeforeInBlock(here);
+    });
+  };
+  auto indices = firstLoad.getIndices().drop_back();
+  promised.resize(indices.size());
+  for (auto [axis, index] : llvm::enumerate(indices)) {
+    auto says = [&, axis = axis, index = index](Operation* user) {
+      auto compare = dyn_cast<arith::CmpIOp>(user);
+      if (!compare || compare.getLhs() != index || !isAssumed(compare)) return false;
+      auto dim = compare.getRhs().getDefiningOp<tile::DimOp>();
+      const bool least = compare.getPredicate() == arith::CmpIPredicate::ult ||
+                         (compare.getPredicate() == arith::CmpIPredicate::slt && isProgramNumber(index));
+      return least && dim && dim.getView() == firstLoad.getView() && dim.getAxis() == axis;
+    };
+    promised[axis] = llvm::any_of(index.getUsers(), says);
+  }
+}
+
+bool ResidentRow::mirrors(Value a, Value b) {
+  if (a == first.getInductionVar()) return isReversedCounter(b, second);
+  // A value from outside of both loops, or a pair compared before. A difference there would already
+  // have returned false.
+  if (a == b || !compared.insert({a, b}).second) return true;
+  Operation *left = a.getDefiningOp(), *right = b.getDefiningOp();
+  if (!left || !right || left->getName() != right->getName() || left->getNumRegions() || !isPure(left) ||
+      left->getAttrDictionary() != right->getAttrDictionary() || a.getType() != b.getType() ||
+      left->getNumOperands() != right->getNumOperands() ||
+      cast<OpResult>(a).getResultNumber() != cast<OpResult>(b).getResultNumber())
+    return false;
+  return llvm::all_of(llvm::zip_equal(left->getOperands(), right->getOperands()),
+                      [&](auto pair) { return mirrors(std::get<0>(pair), std::get<1>(pair)); });
+}
+
+bool ResidentRow::isReversedCounter(Value value, scf::ForOp loop) {
+  auto difference = value.getDefiningOp<arith::SubIOp>();
+  return difference && constantOf(difference.getLhs()) == positions - 1 &&
+         difference.getRhs() == loop.getInductionVar();
+}
+
+// Rules W and S: returns an op that may write the row, before the end of the first loop or
+// anywhere; null if there is none.
+Operation* ResidentRow::writer(bool before) {
+  MemoryAccess row = memoryAccess(firstLoad);
+  Operation* found = nullptr;
+  first->getParentOfType<func::FuncOp>().walk<WalkOrder::PreOrder>([&](Operation* op) {
+    Operation* here = first->getBlock()->findAncestorOpInBlock(*op);
+    if (before && here && first->isBeforeInBlock(here)) return WalkResult::interrupt();
+    if (!found && mayWriteTo(op, row)) found = op;
+    return WalkResult::advance();
+  });
+  if (found)
+    reason = "the store at " + placeOf(found) + " may write it" + (before ? " before the second loop" : "") +
+             "; promise that the arguments do not overlap (no_alias)";
+  return found;
+}
+
+// Collects the body's ops that compute `value` from the first loop's counter, in order.
+bool ResidentRow::collect(Value value) {
+  if (value == first.getInductionVar() || first.isDefinedOutsideOfLoop(value)) return true;
+  Operation* op = value.getDefiningOp();
+  if (!op || op->getNumRegions() || !isPure(op)) return false;
+  if (slice.contains(op)) return true;
+  if (!llvm::all_of(op->getOperands(), [&](Value operand) { return collect(operand); })) return false;
+  slice.insert(op);
+  return true;
+}
+
+llvm::SetVector<Value> ResidentRow::outerValues() {
+  llvm::SetVector<Value> values;
+  auto add = [&](Value value) {
+    if (first.isDefinedOutsideOfLoop(value)) values.insert(value);
+  };
+  for (Operation* op : slice) llvm::for_each(op->getOperands(), add);
+  llvm::for_each(firstLoad.getIndices(), add);
+  if (firstLoad.getAlignmentOffset()) add(firstLoad.getAlignmentOffset());
+  return values;
+}
+
+}  // namespace ligerdsl::compiler

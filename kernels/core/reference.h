@@ -1,0 +1,85 @@
+// Float64 references of operations. `kernels/<family>/X_reference.cpp` defines one for each operation of the C ABI:
+//
+//     LIGERDSL_REFERENCE(rms_norm_forward) {
+//       const auto r = rms_norm_reference(call["x"], call["weight"], ...);
+//       return {{"y", {r.y}}, {"rstd", {r.rstd}}};
+//     }
+//
+// The build finds these definitions (generate_references.py) and makes the table of find_reference().
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/core/reference_values.h"
+#include "ligerdsl/dtype.h"
+
+namespace ligerdsl::reference {
+
+// Values of one output, and how to measure errors against them.
+struct Expectation {
+  Values values;
+  // True for sums over rows: the error is the norm of all differences, relative to the norm of all values.
+  bool over_rows = false;
+  // Type that the terms of a sum, or values on the way to the result, are rounded to.
+  DType rounding = DType::f32;
+  // Least norm that errors over rows are relative to: the norm of the absolute terms, where terms cancel.
+  double norm = 0;
+};
+
+inline constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+
+using Expected = std::map<std::string, Expectation>;  // by output
+
+// One call of an operation: its tensors before the call, and the numbers of its description and arguments.
+class ReferenceCall {
+ public:
+  virtual ~ReferenceCall() = default;
+
+  // Returns true if the call has this tensor: optional ones may be absent.
+  virtual bool has(const std::string& tensor) const = 0;
+  // Returns all elements; empty if the call does not have the tensor.
+  virtual const Values& operator[](const std::string& tensor) const = 0;
+  // Returns one row of a tensor of `cols` columns, without reading the others.
+  virtual Values row(const std::string& tensor, int64_t row, int64_t cols) const = 0;
+  virtual DType type(const std::string& tensor) const = 0;
+  // Returns the names of all tensors; those of a list of tensors are "NAME[0]", "NAME[1]" ...
+  virtual std::vector<std::string> tensors() const = 0;
+
+  // Return a number of the description or among the arguments, or `missing` if the operation has none of this name.
+  virtual double number(const std::string& name, double missing) const = 0;
+  virtual int64_t integer(const std::string& name, int64_t missing) const = 0;
+  // Returns the size that a letter of the tensors' shapes names.
+  virtual int64_t size(const std::string& letter) const = 0;
+  // Returns the number that `type` stores for a value.
+  virtual double round_to(DType type, double value) const = 0;
+
+  double number(const std::string& name) const { return number(name, 0); }
+  int64_t integer(const std::string& name) const { return integer(name, 0); }
+  int option(const std::string& name, int missing = 0) const { return static_cast<int>(integer(name, missing)); }
+  bool flag(const std::string& name) const { return number(name, 0) != 0; }
+  std::vector<int64_t> integers(const std::string& tensor) const;
+  // Returns the expectation of a sum over rows. The previous values are added if the flag `accumulate` is set. `terms`
+  // is the type that the terms are rounded to.
+  Expectation over_rows(const std::string& tensor, Values sums, DType terms = DType::f32,
+                        const std::string& accumulate = "accumulate") const;
+};
+
+using Reference = Expected(const ReferenceCall&);
+
+// Returns the reference of an operation, or null.
+Reference* find_reference(std::string_view operation);
+// Returns the names of all operations that have a reference.
+std::vector<std::string_view> referenced_operations();
+
+// Returns rows of `cols` columns, each multiplied by its factor or by the only one; `factors` empty: unchanged.
+Values scaled_rows(Values rows, const Values& factors, int64_t cols);
+
+}  // namespace ligerdsl::reference
+
+// Begins the reference of an operation, in namespace ligerdsl::reference: a function of `call`.
+#define LIGERDSL_REFERENCE(operation) Expected reference_of_##operation([[maybe_unused]] const ReferenceCall& call)

@@ -1,0 +1,29 @@
+// Cases of `ligerdsl bench` without a named kernel: sets of shapes, and layers of published models.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace ligerdsl::cli {
+
+struct BenchCase {
+  std::string kernel;
+  std::vector<std::string> settings;
+  bool operator==(const BenchCase&) const = default;
+};
+
+struct BenchScale {
+  bool cpu = false;
+  // Numbers of rows. Each case except flat arrays is measured with every one of them. Empty: the
+  // set's own, for models 8,192 on a GPU and 1,024 on a CPU.
+  std::vector<int64_t> rows = {};
+};
+
+// Returns "standard", "paper", "widths" and the names of the models.
+std::vector<std::string> bench_set_names();
+
+// Returns the cases of a set. Throws Failure (kUsage) with the known names.
+std::vector<BenchCase> bench_cases(const std::string& set, const BenchScale& scale);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,56 @@
+// Results of an earlier `ligerdsl bench --json`, with which `bench --vs` compares.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "lib/cli/bench/bench_measure.h"
+#include "lib/text/output.h"
+
+namespace ligerdsl::cli {
+
+// Returns the conditions, other than the library and its kernels, on which times depend, as members
+// of a run's JSON.
+Json bench_conditions(const runtime::DeviceDescription& about, bool cold);
+
+// Comparison of a case with the same case of the earlier run.
+struct Comparison {
+  double ratio;      // median now / median then
+  bool slower;       // by more than the tolerance, and not by noise
+  bool significant;  // the spreads do not overlap, or the ratio is beyond kNeverNoise either way
+};
+
+class EarlierBench {
+ public:
+  // A ratio of medians above this counts as significant, whatever the spread.
+  static constexpr double kNeverNoise = 1.5;
+
+  // Throws Failure (kUsage) for a file that cannot be read or that is not what `bench --json`
+  // writes.
+  explicit EarlierBench(const std::string& path);
+
+  bool has(const std::string& kernel, const std::string& title) const { return times_.count({kernel, title}) != 0; }
+  // Throws Failure (kNotComparable) with both values if a condition of the file differs now.
+  void require_comparable(const Json& conditions) const;
+  // Returns nothing for a case that the earlier run did not measure. A case is slower if two things
+  // hold:
+  // - its median is more than `tolerance` (0.05: 5 %) above the earlier one,
+  // - its 20 % quantile is above the earlier 80 % quantile, or the ratio is above kNeverNoise.
+  std::optional<Comparison> compare(const Outcome& outcome, double tolerance) const;
+  const std::string& about() const { return about_; }  // device, build, date, timing hazards
+  size_t size() const { return times_.size(); }
+
+ private:
+  struct Time {
+    double median_ms, q20_ms, q80_ms;
+  };
+  void read(const Json& earlier);
+
+  std::string path_;
+  std::map<std::pair<std::string, std::string>, Time> times_;  // by kernel and settings
+  std::string about_;
+  Json conditions_;
+};
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,49 @@
+// Measures one case of `ligerdsl bench`: time with cold caches, host time, memory, and copies to
+// compare with.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+
+#include "lib/cli/bench/bench_cases.h"
+#include "lib/cli/kernels/authors.h"
+#include "lib/src/context.h"
+#include "lib/text/output.h"
+#include "runtime/device/measure.h"
+
+namespace ligerdsl::cli {
+
+struct Outcome {
+  std::string kernel, title, resources;
+  double bytes = 0;
+  double beyond_inputs = -1;  // bytes of outputs and workspace; -1: unknown
+  double workspace = 0;
+  double flops = 0;                   // set if arithmetic, not memory, bounds the time
+  double host_us = 0, launch_us = 0;  // GPU: host time of one execute; of its launches alone
+  runtime::Measurement time;
+  double same_copy_gbps = 0;  // of a copy of the same bytes, on a CPU measured alternately with the case
+};
+
+// Returns the size of the copy that is the ceiling; it exceeds the caches.
+int64_t large_copy_bytes(const runtime::Device& device);
+// Returns the size of a copy that moves `bytes` bytes, once read and once written.
+int64_t same_size_copy_bytes(double bytes);
+
+// Options and inputs of a measurement.
+struct BenchRun {
+  runtime::MeasureOptions options;
+  std::map<std::string, Array> inputs;  // --in
+  std::function<void()> between;        // called between repetitions; an exception ends the measurement
+};
+
+// Measure an operation of the library, or a kernel of --load.
+Outcome measure_op(const lib::ContextRef& context, const BenchCase& which, const BenchRun& run);
+Outcome measure_author(const lib::ContextRef& context, const AnyKernel& kernel, const BenchCase& which,
+                       const BenchRun& run);
+
+// Measures the host time of one execute with a warm plan, including the checks, and of the same
+// launches without the library.
+void measure_host(const Globals& globals, const BenchCase& which, const BenchRun& run, Outcome* outcome);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,16 @@
+// For `ligerdsl explain`: resources of a kernel's machine code, the number of its CTAs per SM, and
+// what limits it.
+#pragma once
+
+#include <vector>
+
+#include "lib/cli/kernels/compiled_kernel.h"
+#include "lib/text/output.h"
+
+namespace ligerdsl::cli {
+
+Json explained_kernel(const CompiledKernel& kernel);
+
+void print_kernel(const Json& kernel);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,55 @@
+// A configuration that replaces the heuristic's, for operations and kernels of --load.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/cli/kernels/authors.h"
+#include "lib/src/context.h"
+#include "lib/src/kernel_configs.h"
+
+namespace ligerdsl::cli {
+
+// While it lives, kernels of the context are configured with these values.
+class GivenConfig final : public lib::KernelConfigs {
+ public:
+  GivenConfig(lib::Context& context, MetaValues values)
+      : context_(context), before_(context.kernel_configs()), values_(std::move(values)) {
+    context_.set_kernel_configs(this);
+  }
+  ~GivenConfig() { context_.set_kernel_configs(before_); }
+  GivenConfig(const GivenConfig&) = delete;
+  GivenConfig& operator=(const GivenConfig&) = delete;
+
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>&) override { return values_; }
+
+ private:
+  lib::Context& context_;
+  lib::KernelConfigs* before_;
+  MetaValues values_;
+};
+
+// Stores the questions of a plan and uses the heuristic's answers.
+class KeptQuestions final : public lib::KernelConfigs {
+ public:
+  using Question = std::shared_ptr<const lib::ConfigQuestion>;
+  MetaValues changed(const Question& asked) override {
+    questions_.push_back(asked);
+    return {};
+  }
+  // Returns the questions in order.
+  const std::vector<Question>& all() const { return questions_; }
+
+ private:
+  std::vector<Question> questions_;
+};
+
+// Returns the settings of a kernel of --load with this configuration; its meta-parameters are
+// settings.
+std::vector<std::string> with_config(std::vector<std::string> settings, const MetaValues& config);
+
+// Calls load_kernels() with this configuration.
+void load_kernels(const AuthorKernels& authors, const std::string& kernel, const std::vector<std::string>& settings,
+                  const MetaValues& config, const lib::ContextRef& context);
+
+}  // namespace ligerdsl::cli

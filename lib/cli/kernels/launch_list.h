@@ -1,0 +1,91 @@
+// Lists what a call would launch, by running it with kernels and matmuls that record launches
+// instead of executing them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/cli/kernels/recording_context.h"
+#include "runtime/kernel/matmul.h"
+
+namespace ligerdsl::cli {
+
+struct LaunchList {
+  struct Launch {
+    int kernel;  // index in the context's recorded kernels; -1: a library's matmul
+    runtime::Product product;
+    runtime::Grid grid;
+  };
+  bool open = false;  // launches are recorded, not executed
+  std::vector<Launch> launches;
+};
+
+// Records launches while the list is open, otherwise launches the wrapped kernel.
+class ListedKernel final : public runtime::LoadedKernel {
+ public:
+  ListedKernel(std::shared_ptr<runtime::LoadedKernel> other, int number, LaunchList* list)
+      : other_(std::move(other)), number_(number), list_(list) {
+    artifact_ = other_->artifact();
+    resources_ = other_->resources();
+  }
+  void launch(const uint64_t* slots, const runtime::Grid& grid, runtime::Stream stream) override {
+    if (!list_->open) return other_->launch(slots, grid, stream);
+    list_->launches.push_back({number_, {}, grid});
+  }
+  runtime::Grid largest_grid() const override { return other_->largest_grid(); }
+
+ private:
+  std::shared_ptr<runtime::LoadedKernel> other_;
+  int number_;
+  LaunchList* list_;
+};
+
+class ListedMatmul final : public runtime::Matmul {
+ public:
+  // `other` is null for a GPU that is not present.
+  ListedMatmul(std::shared_ptr<runtime::Matmul> other, LaunchList* list) : other_(std::move(other)), list_(list) {}
+  size_t workspace_bytes() const override {
+    return other_ ? other_->workspace_bytes() : runtime::kCublasLtWorkspaceBytes;
+  }
+  void prepare(runtime::Product product, const runtime::Matrix& a, const runtime::Matrix& b,
+               const runtime::Matrix& c) override {
+    if (other_) other_->prepare(product, a, b, c);
+  }
+
+ protected:
+  void run(runtime::Product product, const Sizes&, const runtime::Matrix& a, const runtime::Matrix& b, float beta,
+           const runtime::Matrix& c, void* workspace, runtime::Stream stream) override {
+    if (list_->open)
+      list_->launches.push_back({-1, product, {}});
+    else if (other_)
+      other_->multiply(product, a, b, beta, c, workspace, stream);
+    else
+      runtime::fail(runtime::Status::internal_error, "a product of a device that is not here");
+  }
+
+ private:
+  std::shared_ptr<runtime::Matmul> other_;
+  LaunchList* list_;
+};
+
+// A context of type Base with such a list.
+template <class Base>
+class Listing final : public Base {
+ public:
+  using Base::Base;
+  std::shared_ptr<runtime::LoadedKernel> load(const std::string& program,
+                                              const program::CompileOptions& options) override {
+    auto kernel = Base::load(program, options);
+    return std::make_shared<ListedKernel>(std::move(kernel), static_cast<int>(Base::recorded.size()) - 1, &list);
+  }
+  std::shared_ptr<runtime::Matmul> matmul() override {
+    const bool away = Base::machine().is_gpu() && Base::device().is_cpu();
+    return std::make_shared<ListedMatmul>(away ? nullptr : Base::matmul(), &list);
+  }
+
+  LaunchList list;
+};
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,32 @@
+// One call of an operation: what `run` and `check` have in common.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/cli/kernels/check.h"
+#include "lib/instance/npy.h"
+#include "lib/src/context.h"
+
+namespace ligerdsl::cli {
+
+struct RunOutput {
+  std::string name;
+  DType type;
+  std::vector<int64_t> shape;
+  std::string bytes;
+  Difference difference;                     // of a checked call
+  interpreter::AccessLog::Extent unwritten;  // of a checked kernel of --load
+};
+
+// Runs an operation once and returns its outputs. `check`: compares them with the operation's float64 reference.
+std::vector<RunOutput> run_op(const lib::ContextRef& context, const std::string& operation,
+                              const std::vector<std::string>& settings, const std::map<std::string, Array>& inputs,
+                              bool check);
+
+// Returns "" if a checked output is right.
+std::string fault_of(const RunOutput& output);
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,52 @@
+// Charts of a tuning report, as SVG inside an HTML page. Texts and axes take the page's colours.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/tune/summary.h"
+
+namespace ligerdsl::cli {
+
+inline constexpr const char* kBestColour = "#2f7ed8";     // winners, best so far
+inline constexpr const char* kTrialColour = "#8a8f98";    // measured trials, the heuristic, copies
+inline constexpr const char* kFailureColour = "#d9534f";  // failed trials
+
+// Performance of a task's configurations on one problem.
+struct RooflinePoint {
+  const tune::TaskSummary* task;
+  std::string problem;
+  double bytes = 0, copy_us = 0, heuristic_us = 0, winner_us = 0;
+};
+
+struct DrawnChart {
+  std::string label;
+  int height;
+  std::vector<std::string> series;
+};
+
+// Each function adds a chart. One gnuplot draws all of them.
+class ReportCharts {
+ public:
+  // Adds the best time so far over configurations tried. Returns the chart's number.
+  size_t add_progress(const tune::TaskSummary& task);
+  // Adds the best time so far over seconds of searching.
+  size_t add_progress_in_time(const tune::TaskSummary& task);
+  // Adds the times by value of each field, one row per value.
+  size_t add_effects(const tune::TaskSummary& task);
+  // Adds GB/s over bytes of a call. `ceiling` is the GB/s of a large copy, 0 if unknown.
+  size_t add_roofline(const std::vector<RooflinePoint>& points, double ceiling);
+
+  // Returns the charts by number. `symbols` gets the SVG definitions that they use, once for the
+  // page. Throws what drawn_by_gnuplot throws.
+  std::vector<std::string> drawn(std::string* symbols, int stop) const;
+
+ private:
+  // `series` names the plots in order.
+  size_t begin(const std::string& label, int height, std::vector<std::string> series);
+
+  std::vector<DrawnChart> charts_;
+  std::string commands_;
+};
+
+}  // namespace ligerdsl::cli

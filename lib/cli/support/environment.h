@@ -1,0 +1,42 @@
+// Devices and the compiler that the command's options name.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/src/context.h"
+#include "lib/text/output.h"
+#include "runtime/compile/compiler_library.h"
+
+namespace ligerdsl::cli {
+
+// Opens LIGERDSL_COMPILER, or the library that is installed with the command. Throws Failure.
+std::shared_ptr<runtime::CompilerLibrary> open_compiler();
+
+// Returns the device that --device names. Throws Failure (kUsage).
+runtime::DeviceConfig device_config(const std::string& device);
+
+// Returns --device and --threads, with the compiler opened.
+runtime::DeviceConfig device_config(const Globals& globals);
+
+// Returns the options of the environment.
+lib::ContextOptions context_options();
+
+// Opens the context of --device. Throws Failure (kNoDevice or kUsage).
+lib::ContextRef open_context(const Globals& globals);
+
+// Returns a CPU for plans that are not run. Opens its compiler only if there are tables of tuned
+// kernels, which may name CPUs.
+runtime::DeviceConfig unused_cpu(const Globals& globals);
+
+// Returns the target of --device. Opens the device only if it is a GPU.
+Target target_of(const Globals& globals);
+
+// Returns the names that --target accepts.
+std::vector<std::string> target_names();
+
+// Returns the compile options for "cpu", "sm_90a" ..., without the device.
+program::CompileOptions options_for_target(const std::string& target);
+
+}  // namespace ligerdsl::cli

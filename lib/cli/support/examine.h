@@ -1,0 +1,43 @@
+// Checks of `ligerdsl doctor` other than devices: the disk cache, and libraries and programs that
+// are found at run time.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "runtime/compile/compiler_library.h"
+
+namespace ligerdsl::cli {
+
+struct Finding {
+  enum class State : uint8_t { works, absent, off };
+
+  std::string subject;
+  State state;
+  std::string text;    // what was found, or the error
+  bool needed = true;  // the library does not work without it
+  std::string remedy;  // what to do; empty if it works
+};
+
+// Returns the finding of a check that throws if its subject does not work.
+Finding try_out(const std::string& subject, bool needed, const std::function<std::string()>& look);
+
+// Checks the cache as the library uses it: opens it, creates it if needed, and writes, reads and
+// removes a file of an entry's size.
+Finding examine_cache();
+
+// Checks the program that LIGERDSL_COMPILE=process starts.
+Finding examine_compile_worker(const runtime::CompilerLibrary& compiler);
+
+// Check the libraries that multiply matrices.
+Finding examine_cblas();
+Finding examine_cublaslt();
+
+// Returns the program's path in PATH, or "".
+std::string find_program(const std::string& name);
+
+// Checks programs in PATH that commands use: ptxas, cuobjdump, gnuplot.
+std::vector<Finding> examine_programs();
+
+}  // namespace ligerdsl::cli

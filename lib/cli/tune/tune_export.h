@@ -1,0 +1,62 @@
+// Updates a table for `tune --export`: writes entries of winners, removes refuted ones, and reports
+// why others are not written.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "lib/cli/tune/tune_search.h"
+#include "lib/cli/tune/tune_tasks.h"
+#include "lib/text/output.h"
+#include "lib/tune/table_file.h"
+
+namespace ligerdsl::cli {
+
+class TableExport {
+ public:
+  // `path` is a table, standard output (is_standard_output), or empty for no export. Throws
+  // runtime::Error for a file that is not a table or cannot be written.
+  explicit TableExport(std::string path);
+
+  bool is_printed() const { return printed_; }
+  // While another process has locked the table, the wait ends when this descriptor becomes
+  // readable.
+  void stop_waiting_at(int descriptor) { stop_ = descriptor; }
+  // Returns the configuration that the table has for a task, or "".
+  std::string entry_of(const TuneTask& task, const Json& device) const;
+  // Writes the result of a search into the table at once. A failed write is reported once and tried
+  // again with the next result.
+  void add(const TuneTask& task, const TuneWinner& won);
+  // Prints the table, or prints what was written. Returns false if a write failed.
+  bool finish(const Globals& globals);
+  Json json() const;  // null without --export
+
+ private:
+  // Result of a search that is not in the table yet.
+  struct Result {
+    std::string key;
+    std::string was;            // configuration in the table when the search began
+    std::optional<Json> entry;  // none if the heuristic won
+    std::string refuted, reason;
+  };
+  using Reasons = std::vector<std::pair<std::string, std::string>>;  // keys and reasons
+  struct Outcome {
+    std::vector<std::string> written;
+    Reasons removed, not_written;
+  };
+  static void apply(const Result& result, tune::TableEntries* entries, Outcome* outcome);
+  bool write();
+  void say(const Globals& globals) const;
+
+  std::string path_;
+  bool printed_;
+  int stop_ = -1;
+  std::vector<Result> left_;
+  Outcome outcome_;
+  size_t entries_ = 0;   // number of entries in the table
+  std::string failure_;  // error of the last write
+};
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,44 @@
+// Settings "config.NAME=VALUE", which override the heuristic's choices of a kernel's schedule
+// (kernels/core/config.h).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/instance/settings.h"
+#include "lib/src/kernel_configs.h"
+
+namespace ligerdsl::cli {
+
+class ConfigSettings final : public lib::KernelConfigs {
+ public:
+  // Takes the setting and returns true if its name begins with "config.".
+  bool take(const Setting& setting);
+
+  // Returns true if a setting chooses the field.
+  bool gives(const std::string& field) const { return given_.count(field) > 0; }
+
+  // Throws Failure (kUsage) for a name that the kernel does not have, and for a value that is not
+  // one of its choices.
+  MetaValues changed(const std::shared_ptr<const lib::ConfigQuestion>& question) override;
+
+  // Source of the values that settings override; null: the heuristic.
+  void set_base(lib::KernelConfigs* base) { base_ = base; }
+
+  // Kernels for which plans asked, with their values.
+  struct Kernel {
+    std::string name;
+    std::vector<MetaField> fields;
+  };
+  const std::vector<Kernel>& kernels() const { return kernels_; }
+  void forget_kernels() { kernels_.clear(); }
+  // Throws Failure (kUsage) if settings were given but no kernel of the operation has a schedule.
+  void require_taken(const std::string& operation) const;
+
+ private:
+  MetaValues given_;
+  lib::KernelConfigs* base_ = nullptr;
+  std::vector<Kernel> kernels_;
+};
+
+}  // namespace ligerdsl::cli

@@ -1,0 +1,38 @@
+// NumPy's .npy files: reads versions 1.0 to 3.0 in C order and little endian, writes 1.0. bf16 is
+// stored as uint16 ("<u2").
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "ligerdsl/dtype.h"
+
+namespace ligerdsl::cli {
+
+struct Array {
+  std::string descr;  // "<f4", "<f8", "<f2", "<u2", "<i2", "<i4", "<i8", "|i1", "|b1"
+  std::vector<int64_t> shape;
+  std::string bytes;   // elements in C order
+  std::string source;  // file name, for errors
+};
+
+// Throws Failure with the file's name and what is wrong.
+Array read_npy(const std::string& path);
+// Reads a stream that ends with the array. Throws NpyError (npy_header.h).
+Array parse_npy(std::istream& in);
+void write_npy(const std::string& path, const Array& array);
+
+// Returns the number of elements. Throws Failure if it exceeds any memory.
+int64_t elements(const std::vector<int64_t>& shape);
+
+// Converts by value. Throws Failure if the types do not fit, or for an integer that the new dtype
+// cannot hold.
+std::string convert(const Array& array, DType to);
+std::vector<double> to_doubles(const std::string& bytes, DType type);
+Array from_memory(const std::string& bytes, DType type, std::vector<int64_t> shape);
+// Appends the bytes of one number of a dtype.
+void append(std::string* bytes, DType type, double value);
+
+}  // namespace ligerdsl::cli

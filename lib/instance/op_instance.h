@@ -1,0 +1,156 @@
+// One operation with settings and tensors, as `run`, `bench` and `compile` make it from
+// "rms_norm_forward dtype=bf16 N=16384 H=8192".
+//
+// A setting is name=value. The name is one of
+// - a field of the description (n_cols, dtype, eps, in_place ...),
+// - a numeric argument (lr, step ...),
+// - a size: a letter of the tensors' shapes (N, H ...),
+// - config.NAME: a choice of the kernel's schedule.
+// Other fields and sizes have defaults.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/instance/kernel_config.h"
+#include "lib/instance/npy.h"
+#include "lib/instance/settings.h"
+#include "lib/src/context.h"
+#include "lib/src/op_info.h"
+#include "lib/src/plan.h"
+
+namespace ligerdsl::cli {
+
+// Returns the operation of this name. Throws Failure (kUsage) with the known names and those of
+// `also`.
+const lib::OpInfo& find_op(const std::string& name, const std::vector<std::string>& also = {});
+
+// Returns the names of the operation's settings, except config.NAME.
+std::vector<std::string> setting_names(const lib::OpInfo& info);
+
+// Returns true for a tensor of bounds of groups or sequences: sorted numbers from 0 to the number
+// of rows.
+bool is_bounds(const std::string& tensor);
+
+class OpInstance {
+ public:
+  // Throws Failure (kUsage) for a setting that the operation does not have.
+  OpInstance(const lib::OpInfo& info, const std::vector<std::string>& settings);
+
+  struct Slot {
+    std::string name;
+    const lib::TensorInfo* info;  // null: a tensor of the list
+    DType dtype;
+    std::vector<int64_t> shape;
+    int same_as = -1;  // in place: the slot whose memory this one shares
+    void* data = nullptr;
+    ligerdsl_tensor_t tensor{};
+  };
+
+  const lib::OpInfo& info() const { return info_; }
+  const void* desc() const { return desc_; }
+  std::vector<Slot>& slots() { return slots_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+  Slot* find(const std::string& name);
+  const Slot* find(const std::string& name) const { return const_cast<OpInstance*>(this)->find(name); }
+  // Return a field of the description or a numeric argument, or `missing` if the operation has none
+  // of this name.
+  double number(const std::string& name, double missing) const;
+  int64_t integer(const std::string& name, int64_t missing) const;  // exact for 64-bit integers
+  // Returns the size that a letter stands for.
+  int64_t size(const std::string& letter) const;
+
+  // Makes the operation's plan with the schedule that the settings choose.
+  std::unique_ptr<lib::Plan> plan(const lib::ContextRef& context);
+  // Returns the kernels of the last plan that have a schedule, and their configurations.
+  const ConfigSettings& config() const { return config_; }
+
+  // Gives a slot the shape of an array that will be written to it, and updates the sizes of other
+  // slots. Call it before allocate(). Throws Failure (kUsage) if settings or another array
+  // conflict.
+  void take_shape(const std::string& name, const Array& array);
+
+  // Gives tensors consecutive aligned addresses that must not be dereferenced, for a call that is
+  // never run. Call it before allocate().
+  void place_tensors(const lib::Plan& plan);
+  // Returns the index of the plan's schedule that such a call uses (OpPlan::schedule). Call it
+  // before allocate().
+  size_t schedule(const lib::Plan& plan);
+  static std::byte* address_of_workspace() { return reinterpret_cast<std::byte*>(uintptr_t{1} << 60); }
+
+  // Returns the bytes of device memory that allocate() and `workspaces` workspaces of the plan
+  // would take. Call it before allocate().
+  double bytes_to_allocate(const lib::Plan& plan, int workspaces, size_t guard);
+  // Allocates device memory. Fills inputs with numbers of a fixed seed, and outputs with a pattern
+  // that kernels do not write. Fills `guard` bytes before and after each tensor, a multiple of 256,
+  // for broken_guard().
+  void allocate(const lib::ContextRef& context, size_t guard = 0);
+  // Returns the first tensor with a changed guard byte, or "".
+  std::string broken_guard() const;
+  void write(Slot& slot, const std::string& bytes);
+  std::string read(const Slot& slot) const;
+  std::string read(const Slot& slot, size_t first) const;  // bytes
+
+  // Returns the call, bound to a plan and with its workspace size, but without a workspace. Valid
+  // as long as this object.
+  lib::Call bound(const lib::Plan& plan);
+  // Makes call() ready for Plan::execute and allocates the workspace. Valid as long as this object.
+  void prepare(const lib::Plan& plan);
+  lib::Call& call() { return call_; }
+
+  // Returns the bytes that the operation must move: inputs read once, outputs written once.
+  double bytes_moved() const;
+  // Returns the bytes that a call needs in addition to its inputs: outputs that are not in place,
+  // and the workspace.
+  double bytes_beyond_inputs() const;
+  // Returns the floating-point operations of an operation that multiplies matrices, 0 for others.
+  double flops() const;
+  // Returns the given settings and all sizes: "dtype=bf16 N=16384 H=8192".
+  std::string title() const;
+
+  ~OpInstance();
+  OpInstance(const OpInstance&) = delete;
+  OpInstance& operator=(const OpInstance&) = delete;
+
+ private:
+  void apply_defaults();
+  void apply(const Setting& setting);
+  bool set_field(const Setting& setting);
+  bool set_value(const Setting& setting);
+  void choose_size(int symbol, int64_t size, const std::string& from);
+  void finish_sizes();
+  void make_slots();
+  void describe_tensors(const lib::ContextRef& context);
+  bool reads(const Slot& slot) const;
+  bool writes(const Slot& slot) const;
+  std::vector<int64_t> shape_of(const lib::TensorInfo& tensor) const;
+  const char* rows_of_bounds(const std::string& tensor) const;  // letter of the number of rows
+  std::string random_bytes(const Slot& slot) const;             // first period of the slot's bytes
+  void fill_random(const Slot& slot, size_t bytes) const;
+
+  const lib::OpInfo& info_;
+  alignas(8) std::byte desc_[lib::kMaxStruct];
+  alignas(8) std::byte args_[lib::kMaxStruct];
+  // A size that a setting or an array gives, and which one; -1: none does.
+  struct Chosen {
+    int64_t size = -1;
+    std::string from;
+  };
+  std::vector<Chosen> chosen_;  // by symbol
+  std::vector<int64_t> sizes_;  // by symbol: chosen, derived or default
+  bool queries_chosen_ = false;
+  std::set<std::string> longest_chosen_;          // max_seqlen_* fields that settings give
+  int64_t list_length_ = 1, list_elements_ = -1;  // -1: default
+  std::vector<Slot> slots_;
+  std::vector<ligerdsl_tensor_t> list_;
+  std::vector<std::string> settings_;
+  ConfigSettings config_;
+  lib::ContextRef context_;
+  std::vector<void*> memory_;
+  size_t guard_ = 0;
+  lib::Call call_{};
+};
+
+}  // namespace ligerdsl::cli

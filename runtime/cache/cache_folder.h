@@ -1,0 +1,124 @@
+// The folder of the disk cache. Opens it safely, lists it, and removes only the cache's own files.
+//
+// Rule 1: files are reached relative to the descriptor of the opened folder, by names without a
+// slash, with O_NOFOLLOW. Nothing follows a symbolic link or enters a folder.
+//
+// Rule 2: a file is removed only if it is the cache's own. It is then a regular file of this user
+// with one link, has a name of the pattern below, and begins as an entry of this name does. A
+// temporary file has its own pattern, and is empty or begins as an entry does. The lock of an entry
+// (entry_lock.h) is a temporary file.
+//
+// Rule 3: an entry is written to a temporary file, synced, and renamed. A process that is killed
+// meanwhile leaves the temporary file. The first trim() more than an hour later removes it.
+//
+// Any number of processes may store, read and trim at the same time. An entry that one of them
+// removes is a miss for the others.
+#pragma once
+
+#include <cstdint>
+#include <ctime>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cache/cache_entry.h"
+
+namespace ligerdsl::runtime {
+
+inline constexpr time_t kTemporaryLifetime = 3600;  // s
+
+struct CacheUsage {
+  int64_t entries = 0;
+  int64_t bytes = 0;
+};
+
+enum class CacheFault : uint8_t {
+  none,
+  switched_off,
+  unnamed,
+  not_created,
+  missing,
+  not_opened,
+  not_a_folder,  // a symbolic link, or a file
+  foreign_owner,
+  others_may_write,
+};
+
+// Identifies a file, so that a replacement under the same name is noticed. Zero: no file.
+struct FileStamp {
+  uint64_t number = 0;  // inode number
+  int64_t changed_ns = 0;
+  bool operator==(const FileStamp&) const = default;
+};
+
+// Returns the name of the file that is locked while an entry is made.
+std::string lock_name(const std::string& entry);
+
+struct CacheFile {
+  std::string name;
+  bool temporary = false;
+  int64_t bytes = 0;
+  time_t used = 0;  // modification time, which is the last use (disk_cache.h)
+};
+
+struct TrimRequest {
+  int64_t max_bytes = 0;     // limit in bytes; nothing is removed while entries are within it
+  int64_t target_bytes = 0;  // above the limit, the least recently used are removed down to this
+  std::string keep;          // name of an entry to keep
+  bool dry_run = false;      // only report what would be removed
+};
+
+struct TrimResult {
+  CacheUsage removed, left;
+  int64_t temporaries = 0;  // removed temporary files
+  int error = 0;            // errno of the first removal that failed
+};
+
+class CacheFolder {
+ public:
+  // Opens the folder. With `create`, creates it and its parents (0700).
+  CacheFolder(const std::string& path, bool create);
+  // Represents a folder that is not used.
+  explicit CacheFolder(const std::string& path) : path_(path), fault_(CacheFault::switched_off) {}
+  ~CacheFolder();
+  CacheFolder(const CacheFolder&) = delete;
+  CacheFolder& operator=(const CacheFolder&) = delete;
+
+  bool is_open() const { return fd_ >= 0; }
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+  CacheFault fault() const { return fault_; }
+  const std::string& why() const { return why_; }  // reason in words; empty while the folder is open
+
+  // Returns the files that are entries or temporary files by name and kind. `others` receives the
+  // names of all other files.
+  std::vector<CacheFile> list(std::vector<std::string>* others = nullptr) const;
+  CacheUsage usage() const;
+  FileStamp stamp(const std::string& name) const;
+
+  // Returns the head of a listed entry. Checks the digest only with `digest`. A file that is not an
+  // entry of the cache is `foreign`.
+  EntryHead inspect(const CacheFile& file, bool digest) const;
+
+  // Removes entries as requested, and temporary files older than an hour.
+  TrimResult trim(const TrimRequest& request) const;
+  // Does the same, unless another process or thread is trimming.
+  void trim_unless_busy(const TrimRequest& request) const;
+
+  // Writes, syncs and renames a file. Returns 0 or an errno; a failure leaves no temporary file.
+  int store(const std::string& name, std::string_view head, std::string_view payload) const;
+
+  // Writes a file of the size of a typical entry, reads it and removes it. Returns 0 or an errno.
+  int probe() const;
+
+ private:
+  std::string open(bool create);  // sets fd_ or fault_; returns the reason of a failure
+  bool owns(const CacheFile& file) const;
+  int remove(const CacheFile& file, bool dry_run) const;
+
+  std::string path_, why_;
+  CacheFault fault_ = CacheFault::none;
+  int fd_ = -1;
+};
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,73 @@
+#include "runtime/cache/entry_lock.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <thread>
+
+#include "runtime/environment/log.h"
+
+namespace ligerdsl::runtime {
+namespace {
+
+// Waits begin with short pauses, because small kernels compile in about 10 ms.
+constexpr std::chrono::milliseconds kFirstPause{1}, kLongestPause{20};
+
+}  // namespace
+
+EntryLock::EntryLock(const CacheFolder& folder, const std::string& entry, const FileStamp& seen,
+                     std::chrono::milliseconds longest)
+    : folder_(folder), entry_(entry), file_(lock_name(entry)), seen_(seen), deadline_(Clock::now() + longest) {
+  while (attempt() == Attempt::again) {
+  }
+}
+
+EntryLock::~EntryLock() {
+  if (!held()) return;
+  unlinkat(folder_.fd(), file_.c_str(), 0);
+  unlock();
+}
+
+// Unlocks before closing: a child that another thread forked shares the lock and would keep it.
+void EntryLock::unlock() {
+  (void)flock(fd_, LOCK_UN);
+  close(fd_);
+  fd_ = -1;
+}
+
+bool EntryLock::removed_by_its_owner() const {
+  struct stat info {};
+  return fstat(fd_, &info) == 0 && info.st_nlink == 0;
+}
+
+EntryLock::Attempt EntryLock::attempt() {
+  fd_ = openat(folder_.fd(), file_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+  if (!held()) return Attempt::done;
+  std::chrono::milliseconds pause = kFirstPause;
+  while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    const bool busy = errno == EWOULDBLOCK;
+    if (errno == EINTR) continue;
+    if (busy && !waited_) log(LogLevel::debug, "another process makes " + entry_ + ": waiting for it");
+    waited_ |= busy;
+    const bool late = Clock::now() >= deadline_;
+    if (busy && late)
+      log(LogLevel::info, "another process has not finished " + entry_ + " in time; this one makes it too");
+    if (!busy || late || entry_changed()) {
+      close(fd_);
+      fd_ = -1;
+      return Attempt::done;
+    }
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, kLongestPause);
+  }
+  if (!removed_by_its_owner()) return Attempt::done;
+  unlock();
+  // Its owner has stored the entry, or could not make it.
+  return entry_changed() ? Attempt::done : Attempt::again;
+}
+
+}  // namespace ligerdsl::runtime

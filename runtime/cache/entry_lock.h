@@ -1,0 +1,45 @@
+// A lock between processes on one entry of the disk cache while it is made.
+//
+// The lock is a flock() on a file next to the entry, ".ligerdsl-KEY.art.lock". The owner removes
+// the file before it unlocks. If a process dies, the system unlocks; the next process uses the
+// remaining file, or trim() removes it with the other temporary files. A folder without support for
+// locks costs an extra compile, never a wait.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "runtime/cache/cache_folder.h"
+
+namespace ligerdsl::runtime {
+
+class EntryLock {
+ public:
+  // Waits until this process owns the lock, until the entry is no longer the file `seen`, or for
+  // `longest`.
+  EntryLock(const CacheFolder& folder, const std::string& entry, const FileStamp& seen,
+            std::chrono::milliseconds longest);
+  ~EntryLock();
+  EntryLock(const EntryLock&) = delete;
+  EntryLock& operator=(const EntryLock&) = delete;
+
+  bool held() const { return fd_ >= 0; }
+  bool waited() const { return waited_; }
+  bool entry_changed() const { return folder_.stamp(entry_) != seen_; }
+
+ private:
+  enum class Attempt { done, again };
+  Attempt attempt();
+  bool removed_by_its_owner() const;
+  void unlock();
+
+  using Clock = std::chrono::steady_clock;
+  const CacheFolder& folder_;
+  std::string entry_, file_;
+  FileStamp seen_;
+  Clock::time_point deadline_;
+  int fd_ = -1;
+  bool waited_ = false;
+};
+
+}  // namespace ligerdsl::runtime

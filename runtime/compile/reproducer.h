@@ -1,0 +1,22 @@
+// A file with a program on which the compiler failed, for a bug report.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace ligerdsl::runtime {
+
+// Writes the bytes of a program and its options to a file in LIGERDSL_REPRODUCER_DIR, else TMPDIR
+// or /tmp. The file is named by their digest. Returns its path, or "" if it could not be written.
+std::string write_reproducer(std::string_view program, std::string_view options);
+
+struct Reproducer {
+  std::string program, options, build_id;
+};
+
+// Reads a reproducer. Throws INVALID_PROGRAM if the file cannot be read or is no reproducer.
+Reproducer read_reproducer(const std::string& path);
+
+inline constexpr std::string_view kReproducerSuffix = ".reproducer";
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,48 @@
+// Measures the time of work on a device: cold caches, median and spread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "runtime/device/device.h"
+
+namespace ligerdsl::runtime {
+
+struct MeasureOptions {
+  int32_t warmup = 3;  // runs before the first sample
+  int32_t min_samples = 11;
+  int32_t max_samples = 201;
+  double budget_ms = 300;  // sampling stops after min_samples if this time was measured, or ten times as much passed
+  bool cold = true;        // GPU: overwrite more than the L2 before every sample; CPU: more than the last-level cache
+};
+
+struct Measurement {
+  double median_ms = 0, q20_ms = 0, q80_ms = 0, min_ms = 0;
+  std::vector<double> samples_ms;  // in the order measured
+};
+
+// `work` queues one repetition on the given stream. GPU times are measured with events around it.
+using Work = std::function<void(Stream)>;
+Measurement measure(Device& device, const Work& work, const MeasureOptions& options = {});
+
+// Measures several works alternately, so that other load on a shared machine affects all of them.
+// The budget applies to the first.
+std::vector<Measurement> measure_in_turns(Device& device, const std::vector<Work>& works,
+                                          const MeasureOptions& options = {});
+
+// Returns work that copies `bytes` between two buffers that it owns (CPU: with all threads).
+// copy_gbps counts bytes read and written.
+Work copy_work(Device& device, int64_t bytes);
+inline double copy_gbps(int64_t bytes, const Measurement& time) {
+  return 2.0 * static_cast<double>(bytes) / (time.median_ms * 1e6);
+}
+
+// Returns the bandwidth of such a copy, as the upper bound for a measurement of the same run.
+double copy_bandwidth_gbps(Device& device, int64_t bytes);
+
+// Returns the host time of `work` per call in microseconds: the median over batches. The stream is
+// drained between batches.
+double host_time_us(Device& device, Stream stream, int32_t calls, const std::function<void()>& work);
+
+}  // namespace ligerdsl::runtime

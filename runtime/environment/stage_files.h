@@ -1,0 +1,68 @@
+// Files of a kernel's stages. LIGERDSL_DUMP writes them; LIGERDSL_OVERRIDE_DIR reads the edited
+// ones.
+//
+// Each variant of a kernel has a folder <entry>-<key>. The number of a file is the position of its
+// stage in the pipeline.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "program/options.h"
+#include "runtime/system/status.h"
+
+namespace ligerdsl::runtime {
+
+struct Stage {
+  const char* name;      // as in CompileOptions::emit and LIGERDSL_DUMP
+  const char* gpu_file;  // null: GPUs have no such stage
+  const char* cpu_file;  // null: CPUs have no such stage
+
+  const char* file(program::Target target) const { return target == program::Target::nvptx ? gpu_file : cpu_file; }
+};
+
+// Returns the stages in the order of their numbers.
+std::span<const Stage> stages();
+const Stage& stage(std::string_view name);  // `name` must be one of them
+
+// Returns the key of a kernel's variant: a digest of the program and all options. It is the same in
+// every build of the library.
+std::string variant_key(std::string_view program, const program::CompileOptions& options);
+
+// Returns the name of a variant's folder.
+std::string variant_folder(const std::string& entry, std::string_view program, const program::CompileOptions& options);
+
+// Edited stages of one variant in LIGERDSL_OVERRIDE_DIR. Of several files only the latest stage
+// counts. The folder is searched once per loaded kernel.
+struct EditedStages {
+  struct File {
+    std::string path, content;
+    explicit operator bool() const { return !path.empty(); }
+  };
+  std::string folder;  // folder of the variant
+  File tile;           // tile IR
+  File ptx;            // GPU
+  File code;           // machine code: a cubin, or a CPU's object
+
+  bool any() const { return tile || ptx || code; }
+
+  // Finds the edited stages. Throws INVALID_ARGUMENT for a file that is empty or cannot be read,
+  // and for two folders of one variant. Does nothing without LIGERDSL_OVERRIDE_DIR.
+  static EditedStages find(std::string_view program, const program::CompileOptions& options);
+};
+
+// Returns the result of `use`. If it fails, the error names the edited file that it uses, and an
+// internal error becomes COMPILE_FAILED.
+template <class Use>
+auto naming(const EditedStages::File& file, Use use) {
+  if (!file) return use();
+  try {
+    return use();
+  } catch (const Error& error) {
+    const bool blamed = error.status() == Status::internal_error;
+    fail(blamed ? Status::compile_failed : error.status(), "\"" + file.path + "\" (edited): " + error.what());
+  }
+}
+
+}  // namespace ligerdsl::runtime

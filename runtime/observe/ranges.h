@@ -1,0 +1,57 @@
+// Reports ranges of time of the library's work to listeners: a profiler (nvtx.h) and LIGERDSL_TRACE
+// (trace_file.h).
+//
+// Without a listener nothing is reported. Listeners are found before plans and kernels are created,
+// so a call without listeners does not even check.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "program/artifact.h"
+
+namespace ligerdsl::runtime {
+
+enum class RangeKind : uint8_t { plan, record, compile, load, execute, launch };
+inline constexpr const char* kRangeKinds[] = {"plan", "record", "compile", "load", "execute", "launch"};
+
+// Searches for listeners once per process. After it returns they are known, whichever thread
+// searched.
+void find_range_listeners();
+
+inline std::atomic<bool> ranges_enabled{false};
+inline bool ranges_wanted() {
+  return ranges_enabled.load(std::memory_order_relaxed);
+}
+// Returns true if spans are reported, which only LIGERDSL_TRACE records.
+bool spans_wanted();
+
+// A range such as "execute rms_norm_forward n_cols=4096" for the lifetime of the object. Never
+// fails; what cannot be reported is lost.
+class Range {
+ public:
+  Range(RangeKind kind, std::string_view name, std::optional<int64_t> payload = std::nullopt);
+  ~Range();
+  Range(const Range&) = delete;
+
+ private:
+  static constexpr size_t kMessage = 256;  // bytes; longer names are truncated
+
+  RangeKind kind_;
+  bool told_, pushed_ = false;
+  std::optional<int64_t> payload_;
+  int64_t begin_ns_ = 0;
+  char message_[kMessage];
+};
+
+// Report finished phases and passes of this thread.
+void report_spans(const std::vector<program::Span>& spans) noexcept;
+void report_span(std::string_view name, int64_t begin_ns, int64_t end_ns) noexcept;
+
+// Returns the time of CLOCK_MONOTONIC.
+int64_t now_ns();
+
+}  // namespace ligerdsl::runtime

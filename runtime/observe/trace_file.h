@@ -1,0 +1,49 @@
+// LIGERDSL_TRACE: a file in the JSON format of Chrome's trace events, for chrome://tracing and
+// ui.perfetto.dev.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ligerdsl::runtime {
+
+struct TraceEvent {
+  std::string_view name;
+  const char* category;
+  std::string_view detail;  // empty: none
+  int64_t begin_ns, duration_ns;
+  std::optional<int64_t> payload;
+};
+
+// Appends events to a file. Between any two of them the file is a complete JSON text. Threads and
+// processes may share it: each event has its process and thread. If the file cannot be written, one
+// warning is logged and tracing stops.
+//
+// Tracing never fails or delays the traced work. Without memory, or while another process keeps the
+// file locked, events are lost. The next written event reports their number. No mutex is held, so a
+// fork does not wait for the disk.
+class TraceFile {
+ public:
+  explicit TraceFile(const std::string& path);
+  TraceFile(const TraceFile&) = delete;
+  // Adds events of this thread.
+  void add(std::span<const TraceEvent> events) noexcept;
+  // Counts events that could not be created.
+  void lose(size_t events, const char* why) noexcept;
+
+ private:
+  const char* write(const std::string& text);
+  std::string append(int fd, const std::string& text) const;
+  const char* stop(const std::string& why);
+
+  const std::string path_;
+  std::atomic<bool> stopped_{false};
+  std::atomic<bool> patient_{true};  // the last lock was acquired, so the next is worth a wait
+  std::atomic<int64_t> lost_{0};     // events lost since the last write
+};
+
+}  // namespace ligerdsl::runtime

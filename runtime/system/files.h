@@ -1,0 +1,67 @@
+// Descriptors and paths: complete reads and writes, folders with their parents, and the part of a
+// path at which an operation failed.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace ligerdsl::runtime {
+
+// Returns the text of an errno: "Permission denied". Unlike strerror, it is the same in every
+// locale and thread-safe.
+std::string error_text(int error);
+
+class File {
+ public:
+  explicit File(int fd) : fd_(fd) {}
+  ~File();
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int get() const { return fd_; }
+  bool good() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+// While it lives, signals of writes by this thread are blocked. A write to a pipe without a reader,
+// or beyond the limit on file sizes, then fails with EPIPE or EFBIG. The signal would end the host.
+class WriteSignalsHeld {
+ public:
+  WriteSignalsHeld();
+  ~WriteSignalsHeld();  // leaves errno as it is
+  WriteSignalsHeld(const WriteSignalsHeld&) = delete;
+
+ private:
+  sigset_t ours_, before_;
+};
+
+// Return false at the end of the file, or with errno set. write_all blocks the signals of writes.
+bool read_all(int fd, char* to, size_t size);
+bool write_all(int fd, std::string_view bytes);
+
+// Returns the content of a regular file of at most `most` bytes. Otherwise returns null with a
+// problem ("\"/a/file\": Is a directory"). Never waits for a writer of a pipe.
+std::optional<std::string> read_file(const std::string& path, size_t most, std::string* problem);
+
+// The error of an operation on a path, and the part of the path at which it failed.
+struct PathFailure {
+  int error = 0;     // errno; 0: no failure
+  std::string part;  // "/home/me/.cache" of "/home/me/.cache/ligerdsl"
+
+  explicit operator bool() const { return error != 0; }
+  std::string text() const;  // "\"/home/me/.cache\": Permission denied"
+};
+
+// Creates a folder and its parents (mkdir -p). Existing folders stay unchanged.
+PathFailure make_directories(const std::string& path, mode_t mode);
+
+// Returns the place of a failure of an operation on `path` with `error`: the first part of the path
+// that is no folder, else the path itself.
+PathFailure locate_failure(const std::string& path, int error);
+
+}  // namespace ligerdsl::runtime

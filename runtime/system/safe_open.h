@@ -1,0 +1,55 @@
+// Opens files for writing in folders where other users may write, too, such as /tmp.
+//
+// Rule 1: a symbolic link anywhere on the path is followed only if it belongs to this user or to
+// root. A link of another user could point to a file that only this user may write.
+//
+// Rule 2: in a sticky folder that others may write, an existing file must belong to this user. Its
+// owner could change the content, or block us with a pipe.
+//
+// Rule 3: in a folder that others may write, an existing file must have one name. A second name (a
+// hard link) may be that of a file elsewhere that only this user may write.
+//
+// The walk opens one folder of the path at a time, so the checked file is the opened file. Links
+// below /proc belong to the operating system (/dev/stdout, /proc/self/fd/5) and are followed.
+#pragma once
+
+#include <sys/types.h>
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "runtime/system/files.h"
+
+namespace ligerdsl::runtime {
+
+// The folder of a path after all links, and the name in it. A file with this name may exist or not.
+struct Place {
+  Place(int folder_fd, std::string the_name, bool is_kernels_link)
+      : folder(folder_fd), name(std::move(the_name)), kernels_link(is_kernels_link) {}
+
+  File folder;  // O_PATH: for openat() and renameat()
+  std::string name;
+  bool kernels_link;  // the name is a link of /proc, which only open() resolves
+
+  // Returns why rule 2 forbids replacing an existing file there, or "".
+  std::string foreign_file() const;
+};
+
+// Returns null with a problem ("\"/tmp/x\": it is a symbolic link of another user") if a rule
+// forbids the path or a folder is missing.
+std::unique_ptr<Place> find_place(const std::string& path, std::string* problem);
+
+// Calls open(path, flags, mode) under these rules. O_CLOEXEC and O_NOCTTY are always set, and
+// O_TRUNC takes effect only after the checks. Returns -1 with a problem on failure.
+int open_to_write(const std::string& path, int flags, mode_t mode, std::string* problem);
+
+// Opens a folder under rule 1, and creates it with its parents if it is missing (mkdir -p). Returns
+// -1 with a problem on failure.
+int open_folder(const std::string& path, mode_t mode, std::string* problem);
+
+// Replaces a file atomically: a reader of the path finds the old or the new content. A link at the
+// path is replaced. `folder` is a descriptor. Returns false with errno set on failure.
+bool replace_file(int folder, const std::string& name, std::string_view content, mode_t mode);
+
+}  // namespace ligerdsl::runtime

@@ -1,0 +1,30 @@
+// Starts a program and reads its output. Arguments are a vector, never a shell command.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace ligerdsl::runtime {
+
+struct ProcessLimits {
+  size_t output_bytes = size_t{256} << 20;  // limit of the stored output; the rest is read and dropped
+  int stop = -1;                            // descriptor that kills the program when it becomes readable; -1: none
+};
+
+struct ProcessResult {
+  std::string output;    // standard output and standard error, in the order written
+  bool cut = false;      // the output exceeded the limit
+  bool stopped = false;  // killed because of ProcessLimits::stop
+  bool succeeded = false;
+  std::string end;  // "exit status 3", "killed by SIGSEGV"
+};
+
+// Runs arguments[0] until it ends. The program is looked up in PATH unless the name has a slash.
+// Its standard input is empty. Throws Error (NOT_SUPPORTED) if it cannot be started.
+ProcessResult run_process(const std::vector<std::string>& arguments, const ProcessLimits& limits = {});
+
+// Returns the arguments as a line that a POSIX shell parses back to them; for messages.
+std::string command_line(const std::vector<std::string>& arguments);
+
+}  // namespace ligerdsl::runtime

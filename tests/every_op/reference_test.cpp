@@ -1,0 +1,26 @@
+// Every operation of the table has a float64 reference, and every reference names an operation.
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "kernels/core/reference.h"
+#include "lib/src/op_info.h"
+
+namespace ligerdsl::test {
+namespace {
+
+TEST(EveryOp, HasAFloat64Reference) {
+  std::set<std::string> operations, references;
+  for (const lib::OpInfo* info : lib::op_table()) operations.insert(info->name);
+  for (const std::string_view name : reference::referenced_operations()) references.insert(std::string(name));
+  EXPECT_EQ(operations, references);
+}
+
+TEST(References, UnknownOperationHasNone) {
+  EXPECT_EQ(reference::find_reference("no_such_operation"), nullptr);
+}
+
+}  // namespace
+}  // namespace ligerdsl::test
