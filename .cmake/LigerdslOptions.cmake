@@ -9,22 +9,24 @@ if(CCACHE_PROGRAM)
 endif()
 find_program(LLD_PROGRAM NAMES ld.lld ld.lld-22 PATHS /usr/lib/llvm-22/bin)
 
-# Every target of ours links this: warnings, include roots, sanitizers.
+# All targets of the project link this: warnings, include folders, sanitizers.
 add_library(ligerdsl_options INTERFACE)
 target_compile_options(ligerdsl_options INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
 target_include_directories(ligerdsl_options INTERFACE
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/dsl>
   $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/lib/include>)
 
-# The standard library's headers take most of a file's time: each target parses them once.
+# Parsing the standard library's headers takes most of a file's compile time, so each target parses
+# them once.
 function(ligerdsl_precompiles target)
   target_precompile_headers(${target} PRIVATE <algorithm> <array> <cstdint> <functional> <map> <memory> <optional> <set> <span> <string>
                             <string_view> <utility> <variant> <vector> ${ARGN})
 endfunction()
 
-# Binaries do not depend on the folder of the checkout: __FILE__ and std::source_location give "kernels/softmax/softmax.cpp". Recorded
-# programs hold these paths, so they are part of cache keys and of PTX line information. ccache passes paths below the
-# checkout on as relative ones; without it they are absolute.
+# Makes binaries independent of the folder of the checkout: __FILE__ and std::source_location give
+# "kernels/softmax/softmax.cpp". Recorded programs contain these paths, so they are part of cache
+# keys and of PTX line information. ccache passes paths below the checkout as relative paths;
+# without ccache they are absolute.
 set(_prefix_maps -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/= -fmacro-prefix-map=${PROJECT_BINARY_DIR}/=)
 file(RELATIVE_PATH _source_from_build ${PROJECT_BINARY_DIR} ${PROJECT_SOURCE_DIR})
 if(_source_from_build)
@@ -33,27 +35,31 @@ if(_source_from_build)
 endif()
 add_compile_options(${_prefix_maps})
 
-# GCC 12 warns of overlapping and endless copies in std::string's operator+ where there are none (GCC bug 105651).
+# GCC 12 warns of overlapping and endless copies in std::string's operator+ that do not exist (GCC
+# bug 105651).
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_GREATER_EQUAL 12
    AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>
                       $<$<COMPILE_LANGUAGE:CXX>:-Wno-stringop-overflow>)
 endif()
 
-# Hardening. Sanitizers check more, and exclude _FORTIFY_SOURCE, which needs an optimised build.
+# Hardening. With sanitizers it is off: they check more, and exclude _FORTIFY_SOURCE, which needs an
+# optimised build.
 if(NOT LIGERDSL_SANITIZE)
   add_compile_options(-fstack-protector-strong $<$<CONFIG:Release>:-U_FORTIFY_SOURCE> $<$<CONFIG:Release>:-D_FORTIFY_SOURCE=2>)
   add_link_options(LINKER:-z,relro LINKER:-z,now)
 endif()
 
 if(LIGERDSL_SANITIZE)
-  # The undefined-behaviour sanitizer would report and go on, which no test notices. Reports need line tables only.
+  # Without -fno-sanitize-recover, undefined behaviour is reported but fails no test. Line tables
+  # are enough for reports.
   add_compile_options(-fsanitize=${LIGERDSL_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${LIGERDSL_SANITIZE})
 endif()
 
-# The build id joins every cache key and must agree between libligerdsl and libligerdsl-compiler: a hash of all sources of the
-# binaries and of how they are compiled, so that a changed compiler or kernel never meets an old cache entry.
+# The build id is part of every cache key and must be equal in libligerdsl and libligerdsl-compiler.
+# It is a hash of the sources of the binaries and of the compile flags, so a changed compiler or
+# kernel never uses an old cache entry.
 include(build_sources)
 ligerdsl_build_patterns(${PROJECT_SOURCE_DIR} _id_patterns)
 file(GLOB_RECURSE _id_sources CONFIGURE_DEPENDS ${_id_patterns})
@@ -72,7 +78,8 @@ add_library(ligerdsl_build_id INTERFACE)
 add_dependencies(ligerdsl_build_id ligerdsl_build_id_header)
 target_include_directories(ligerdsl_build_id INTERFACE ${_generated})
 
-# The commit that the binaries are of, beside the build id: asked in every build, written where it changed. No cache key holds it.
+# The commit of the binaries. Every build asks git, and writes the header only if it changed. No
+# cache key contains it.
 add_custom_target(ligerdsl_commit_header BYPRODUCTS ${_generated}/ligerdsl_commit.h
   COMMAND ${CMAKE_COMMAND} -DOUT=${_generated}/ligerdsl_commit.h -DROOT=${PROJECT_SOURCE_DIR}
           -P ${PROJECT_SOURCE_DIR}/.cmake/commit.cmake

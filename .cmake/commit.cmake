@@ -1,10 +1,11 @@
-# Writes ${OUT} with LIGERDSL_COMMIT: " commit HASH clean", "... dirty" where a file that goes into the binaries is not the
-# commit's, or " commit unknown": without git, in an unpacked archive, or where git does not trust the folder's owner.
+# Writes ${OUT} with LIGERDSL_COMMIT: " commit HASH clean", or "... dirty" if a source of the
+# binaries differs from the commit. It is " commit unknown" without git, in an unpacked archive, or
+# if git does not trust the folder's owner.
 include(${CMAKE_CURRENT_LIST_DIR}/build_sources.cmake)
 set(git ${CMAKE_COMMAND} -E env --unset=GIT_DIR --unset=GIT_WORK_TREE --unset=GIT_INDEX_FILE
         git --no-optional-locks -C ${ROOT})
 
-# True, and what git says, when it says something of a checkout whose top folder is ROOT.
+# Runs git with the arguments. Sets `result` to TRUE and `text` to its output if it succeeds.
 function(ask result text)
   execute_process(COMMAND ${git} ${ARGN} RESULT_VARIABLE code OUTPUT_VARIABLE said ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(${text} "${said}" PARENT_SCOPE)

@@ -7,10 +7,12 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-InFlightDiagnostic missed(Location at, StringRef pass) {
-  InFlightDiagnostic remark = emitRemark(at);
-  remark << "[" << pass << "] ";
-  return remark;
+MissedRemark::MissedRemark(Location at, RemarkId id) : diagnostic(emitRemark(at)), id(id) {
+  diagnostic << "[" << pass_of(id) << "] ";
+}
+
+MissedRemark::~MissedRemark() {
+  if (diagnostic.getUnderlyingDiagnostic()) diagnostic << " [" << id_of(id) << "]";
 }
 
 std::string placeOf(Location at) {
@@ -26,11 +28,13 @@ program::Remark toRemark(Diagnostic& diagnostic) {
     remark.column = place.getColumn();
   }
   StringRef text = remark.text;
-  if (text.consume_front("[")) {
-    auto [pass, rest] = text.split("] ");
-    remark.pass = pass.str();
-    remark.text = rest.str();
-  }
+  if (!text.consume_front("[") || !text.consume_back("]")) return remark;
+  const auto [pass, rest] = text.split("] ");
+  const auto [said, id] = rest.rsplit(" [");
+  if (!program::find_remark(id)) return remark;
+  remark.pass = pass.str();
+  remark.id = id.str();
+  remark.text = said.str();
   return remark;
 }
 

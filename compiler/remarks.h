@@ -1,23 +1,51 @@
 // Remarks: what a program asked for and did not get.
 //
 // A pass that does not do something calls missed() with what was asked, why it was not done and
-// what to change, at the author's file and line. Remarks are MLIR diagnostics. Tests read them with
-// -verify-diagnostics, compile() collects them in the artifact, and they are never part of an
-// error's text.
+// what to change, at the author's file and line. program/remarks.def declares every remark. Remarks
+// are MLIR diagnostics. Tests read them with -verify-diagnostics, compile() collects them in the
+// artifact, and they are never part of an error's text.
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/Operation.h"
-#include "program/artifact.h"
+#include "program/remarks.h"
 
 namespace ligerdsl::compiler {
 
-/// missed(op, "tile-prefetch-loads") << "what was asked: why not; what to change".
-mlir::InFlightDiagnostic missed(mlir::Location at, llvm::StringRef pass);
-inline mlir::InFlightDiagnostic missed(mlir::Operation* op, llvm::StringRef pass) {
-  return missed(op->getLoc(), pass);
+using program::RemarkId;
+
+/// A remark whose text is not complete. The destructor appends the id and reports the remark.
+class MissedRemark {
+ public:
+  MissedRemark(mlir::Location at, RemarkId id);
+  MissedRemark(MissedRemark&&) = default;
+  ~MissedRemark();
+
+  template <typename Part>
+  MissedRemark& operator<<(Part&& part) & {
+    diagnostic << std::forward<Part>(part);
+    return *this;
+  }
+  template <typename Part>
+  MissedRemark&& operator<<(Part&& part) && {
+    return std::move(*this << std::forward<Part>(part));
+  }
+
+ private:
+  mlir::InFlightDiagnostic diagnostic;  // inactive after a move
+  RemarkId id;
+};
+
+/// missed(op, RemarkId::load_not_staged) << "what was asked: why not; what to change". Reports
+/// "[tile-prefetch-loads] text [load-not-staged]".
+inline MissedRemark missed(mlir::Location at, RemarkId id) {
+  return {at, id};
+}
+inline MissedRemark missed(mlir::Operation* op, RemarkId id) {
+  return {op->getLoc(), id};
 }
 
 /// "kernel.cpp:12", for remarks that name a second place.

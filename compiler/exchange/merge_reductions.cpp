@@ -117,7 +117,7 @@ void mergeInBlock(Block& block) {
       auto slice = movableSlice(reductions[i], reductions[j]);
       if (!slice) continue;
       if (Operation* between = obstacle(reductions[i], *slice)) {
-        missed(reductions[j], "tgpu-decompose-reduce")
+        missed(reductions[j], RemarkId::reductions_not_merged)
             << "two reductions need an exchange each: this one's input is loaded after the write at "
             << placeOf(between) << ", the first is at " << placeOf(reductions[i]) << "; load it before that write";
         continue;

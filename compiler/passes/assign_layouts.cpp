@@ -26,15 +26,14 @@
 #include "compiler/analysis/layout_preference.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/thread_registers.h"
+#include "compiler/analysis/wgmma_choice.h"
 #include "compiler/dialect/layout_attr.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/exchange/atomic_results.h"
 #include "compiler/layout/conversion.h"
 #include "compiler/layout/dot_layout.h"
-#include "compiler/layout/swizzle.h"
 #include "compiler/passes/passes.h"
 #include "compiler/remarks.h"
-#include "llvm/Support/FormatVariadic.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Interfaces/LoopLikeInterface.h"
 #include "program/gpu_arch.h"
@@ -64,105 +63,6 @@ void rematerializeCreators(func::FuncOp func) {
     for (OpOperand& use : llvm::make_early_inc_range(op->getUses()))
       if (!op->hasOneUse()) use.set(builder.clone(*op)->getResult(0));
   }
-}
-
-// The instruction that computes a dot, and the layouts of its tiles.
-struct DotPlan {
-  DotLayouts layouts;
-  std::string reasonNoMma;  // empty if tensor cores compute it
-};
-
-DotShape shapeOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
-  auto a = cast<RankedTensorType>(dot.getA().getType()), b = cast<RankedTensorType>(dot.getB().getType());
-  return {a.getDimSize(0), b.getDimSize(1), a.getDimSize(1), threads.warps, threads.ctas, part, dot.getFactorBytes()};
-}
-
-DotPlan planOf(tile::DotOp dot, const Threads& threads, WarpPart part) {
-  const DotShape shape = shapeOf(dot, threads, part);
-  if (dot.isIeeeF32()) return {threadLayouts(shape), "they multiply f16, bf16, fp8, i8 and tf32, not IEEE f32"};
-  if (std::optional<DotLayouts> fragments = mmaLayouts(shape)) return {*fragments, ""};
-  return {threadLayouts(shape), llvm::formatv("m = {0}, n = {1} and k = {2} must be multiples of {3}, {4} and {5}",
-                                              shape.m, shape.n, shape.k, kMmaM, kMmaN, mmaK(shape.bytes))
-                                    .str()};
-}
-
-// Returns true if the dot's loop loads the operand ahead. It is then in swizzled rows of shared
-// memory, which wgmma reads. `permuted`, if given, says whether it must be permuted.
-bool isLoadedAhead(tile::DotOp dot, Value source, std::optional<bool> permuted = std::nullopt) {
-  if (auto conversion = source.getDefiningOp<tgpu::ConvertLayoutOp>()) source = conversion.getSource();
-  auto permute = source.getDefiningOp<tile::PermuteOp>();
-  if (permuted && *permuted != static_cast<bool>(permute)) return false;
-  if (permute) source = permute.getSource();
-  auto load = source.getDefiningOp<tile::LoadTileOp>();
-  if (!load || load->getParentOp() != dot->getParentOp()) return false;
-  const auto type = cast<RankedTensorType>(load.getType());
-  if (Swizzle::widest(type.getDimSize(0), type.getDimSize(1) * sharedElementBytes(type.getElementType())) == 0)
-    return false;
-  auto loop = dyn_cast<scf::ForOp>(load->getParentOp());
-  auto stages = loop ? loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr) : IntegerAttr();
-  return stages && stages.getInt() >= 2;
-}
-
-// wgmma reads 8-bit and 32-bit operands with k along the rows. Here both must be in shared memory.
-std::string reasonNoRowWgmma(tile::DotOp dot) {
-  const char* type = dot.isFp8() ? "fp8" : dot.isInt8() ? "i8" : "tf32";
-  const int64_t depth = cast<RankedTensorType>(dot.getA().getType()).getDimSize(1);
-  const int64_t step = kMmaBytes * 8 / dot.getFactorType().getIntOrFloatBitWidth();
-  if (depth % step != 0) return llvm::formatv("k = {0}; {1} needs a multiple of {2}", depth, type, step).str();
-  if (!isLoadedAhead(dot, dot.getA(), false) || !isLoadedAhead(dot, dot.getB(), true))
-    return llvm::formatv(
-               "its {0} operands are not both tiles that a pipelined loop loads with k along their rows, of a multiple "
-               "of 32 bytes: A as [m, k], B as [n, k], permuted{1}",
-               type, dot.isFp8() ? "; they are converted to f16" : "")
-        .str();
-  if (dot.getTf32() && !dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr))
-    return "neither wgmma nor the loop's copies to shared memory round f32 to tf32; use tensor_copies = true, which "
-           "does";
-  return "";
-}
-
-// Returns true if the tile differs between iterations of the loop that loads it.
-bool variesInLoop(Value source) {
-  if (auto conversion = source.getDefiningOp<tgpu::ConvertLayoutOp>()) source = conversion.getSource();
-  if (auto permute = source.getDefiningOp<tile::PermuteOp>()) source = permute.getSource();
-  auto load = source.getDefiningOp<tile::LoadTileOp>();
-  auto loop = load ? dyn_cast<scf::ForOp>(load->getParentOp()) : scf::ForOp();
-  return loop && !llvm::all_of(load.getIndices(), [&](Value index) { return loop.isDefinedOutsideOfLoop(index); });
-}
-
-// Returns true if the CTAs of a cluster can share the dot's operands: TMA copies bring both in each
-// iteration.
-bool canBeShared(tile::DotOp dot) {
-  if (!dot->getParentOp()->hasAttr(tile::kTensorCopiesAttr)) return false;
-  return llvm::all_of(ValueRange{dot.getA(), dot.getB()},
-                      [&](Value operand) { return isLoadedAhead(dot, operand) && variesInLoop(operand); });
-}
-
-bool isReadFromSlots(tile::DotOp dot, const Threads& threads) {
-  if (threads.ctas > 1 && !canBeShared(dot)) return false;
-  if (dot.takesRowsOnly()) return reasonNoRowWgmma(dot).empty();
-  return isLoadedAhead(dot, dot.getB());
-}
-
-// Reason why wgmma does not compute the dot; empty if it does.
-std::string reasonNoWgmma(tile::DotOp dot, const Threads& threads) {
-  const DotShape shape = shapeOf(dot, threads, WarpPart::group);
-  if (threads.ctas > 1 && !canBeShared(dot))
-    return "num_ctas = " + std::to_string(threads.ctas) +
-           ", and a cluster needs both operands by TMA copies, in each iteration of a loop with tensor_copies";
-  if (dot.isInt8() && shape.n <= kMostWgmmaN && !fitsWgmmaColumns(shape))
-    return "n = " + std::to_string(shape.n) + "; i8 needs a multiple of 16 above 32";
-  if (!fitsWgmma(shape))
-    return llvm::formatv(
-               "m = {0} and n = {1} with {2} warps{6}; it needs a multiple of 4 warps, m a multiple of {3} per warp, "
-               "n of at most {4} and at most {5} accumulator elements per thread",
-               shape.m, shape.n, threads.warps * threads.ctas, kMmaM, kMostWgmmaN, kMostWgmmaSums,
-               threads.ctas > 1 ? " of a cluster, in which m is a power of two" : "")
-        .str();
-  if (dot.takesRowsOnly()) return reasonNoRowWgmma(dot);
-  if (!isReadFromSlots(dot, threads))
-    return "B is not a tile that a pipelined loop loads, with rows of a multiple of 32 bytes";
-  return "";
 }
 
 // Returns true if an operand is loaded with k across its rows: B unless it is permuted, and A if it
@@ -204,7 +104,7 @@ bool separateStores(const LayoutClasses& classes, const Threads& threads) {
       if (!type || !type.getElementType().isIntOrFloat() || repeatsWith(dot, store)) continue;
       const int64_t bytes = llvm::divideCeil(type.getElementTypeBitWidth(), 8);
       const int64_t vector = tile::kVectorBytes / bytes, elements = type.getNumElements();
-      const bool adds = store.getAdds() && planOf(dot, threads, WarpPart::square).reasonNoMma.empty();
+      const bool adds = store.getAdds() && reasonNoTensorCores(dot, threads).empty();
       const bool gains = adds || (bytes <= kNarrowBytes && elements * bytes <= kMostBytes * threads.ctas);
       if (gains && accessShape(store).vector >= vector && elements % (threads.count() * vector) == 0)
         stores.insert(store);
@@ -304,8 +204,8 @@ class Assigner {
   llvm::SmallDenseSet<int> accumulatorsForWgmma() const {
     llvm::SmallDenseSet<int> fit, others;
     for (tile::DotOp dot : all.dots) {
-      const bool possible = wgmma && !dot.isIeeeF32() && fitsWgmma(shapeOf(dot, threads, WarpPart::group));
-      if (!possible || isReadFromSlots(dot, threads)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
+      const bool possible = wgmma && couldUseWgmma(dot, threads);
+      if (!possible || readsSlots(dot, threads)) (possible ? fit : others).insert(all.classOf(dot.getResult()));
     }
     for (int number : others) fit.erase(number);
     return fit;
@@ -316,13 +216,13 @@ class Assigner {
     const llvm::SmallDenseSet<int> rows = accumulatorsOfWholeRows(), groups = accumulatorsForWgmma();
     for (tile::DotOp dot : all.dots) {
       const int number = all.classOf(dot.getResult());
-      const DotPlan plan = planOf(dot, threads,
-                                  groups.contains(number) ? WarpPart::group
-                                  : rows.contains(number) ? WarpPart::rows
-                                                          : WarpPart::square);
-      all.classes[all.classOf(dot.getA())].layout = plan.layouts.a;
-      all.classes[all.classOf(dot.getB())].layout = plan.layouts.b;
-      all.classes[all.classOf(dot.getResult())].layout = plan.layouts.sums;
+      const DotLayouts layouts = layoutsOf(dot, threads,
+                                           groups.contains(number) ? WarpPart::group
+                                           : rows.contains(number) ? WarpPart::rows
+                                                                   : WarpPart::square);
+      all.classes[all.classOf(dot.getA())].layout = layouts.a;
+      all.classes[all.classOf(dot.getB())].layout = layouts.b;
+      all.classes[all.classOf(dot.getResult())].layout = layouts.sums;
     }
     for (tile::DotOp dot : all.dots) propagateFrom(all.classOf(dot.getResult()));
   }
@@ -439,10 +339,6 @@ void matchShapeOp(Operation* op) {
   convertResult(op, 0, whole(op->getResult(0)), result);
 }
 
-InFlightDiagnostic remark(Operation* op) {
-  return missed(op, "tile-assign-layouts");
-}
-
 // Emits a remark if facts or the layout allow less than 16-byte accesses to the tile.
 void remarkNarrowAccess(Operation* op) {
   Value tile = isa<tile::LoadTileOp>(op) ? op->getResult(0) : op->getOperand(0);
@@ -456,11 +352,12 @@ void remarkNarrowAccess(Operation* op) {
   if (wanted <= 1) return;
   const AccessShape proved = accessShape(op);
   if (proved.vector < wanted) {
-    remark(op) << "accesses of " << proved.vector * bytes << " bytes, not " << wanted * bytes << ": " << whyNarrow(op);
+    missed(op, RemarkId::narrow_access) << "accesses of " << proved.vector * bytes << " bytes, not " << wanted * bytes
+                                        << ": " << whyNarrow(op);
   } else if (int64_t held = layout.contiguous(proved.fastDim); held < wanted) {
-    remark(op) << "accesses of " << held * bytes << " bytes, not " << wanted * bytes
-               << ": the layout of its uses gives each thread " << held
-               << " contiguous elements; use tiles along the same dimension";
+    missed(op, RemarkId::narrow_layout) << "accesses of " << held * bytes << " bytes, not " << wanted * bytes
+                                        << ": the layout of its uses gives each thread " << held
+                                        << " contiguous elements; use tiles along the same dimension";
   }
 }
 
@@ -478,9 +375,10 @@ void remarkConversion(tgpu::ConvertLayoutOp op) {
     return;
   auto type = cast<RankedTensorType>(op.getResult().getType());
   const int64_t bytes = type.getNumElements() * std::max<int64_t>(1, type.getElementTypeBitWidth() / 8);
-  remark(op) << "change of layout in a loop: each iteration moves " << bytes
-             << " bytes through shared memory; do it outside of the loop, or load the tile in the shape in which it is "
-                "used";
+  missed(op, RemarkId::layout_change_in_loop)
+      << "change of layout in a loop: each iteration moves " << bytes
+      << " bytes through shared memory; do it outside of the loop, or load the tile in the shape in which it is "
+         "used";
 }
 
 void remarkMisses(func::FuncOp func) {
@@ -515,7 +413,7 @@ class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignL
     const bool stores = separateStores(found, {numWarps, numCtas});
     if (stores && failed(separated.build(getOperation()))) return signalPassFailure();
     LayoutClasses& classes = stores ? separated : found;
-    for (tile::DotOp dot : classes.dots) remarkDot(dot, arch->wgmma);
+    for (tile::DotOp dot : classes.dots) remarkDot(dot);
     Assigner(classes, {numWarps, numCtas}, arch->wgmma).run();
     for (const LayoutClass& tiles : classes.classes)
       for (Value value : tiles.values) setType(value, *tiles.layout);
@@ -546,16 +444,12 @@ class TileAssignLayoutsPass : public impl::TileAssignLayoutsPassBase<TileAssignL
     return failure(status.wasInterrupted());
   }
 
-  void remarkDot(tile::DotOp dot, bool wgmma) {
-    const Threads threads{numWarps, numCtas};
-    if (const std::string why = planOf(dot, threads, WarpPart::square).reasonNoMma; !why.empty()) {
-      remark(dot) << "tensor cores: not used: " << why;
-      return;
-    }
-    if (const std::string why = wgmma ? reasonNoWgmma(dot, threads) : ""; !why.empty())
-      remark(dot) << "wgmma: not used: " << why;
-    if (dot.isInt8() && (hasKAcrossRows(dot.getA(), false) || hasKAcrossRows(dot.getB(), true)))
-      remark(dot) << "an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows";
+  void remarkDot(tile::DotOp dot) {
+    if (const std::string why = reasonNoTensorCores(dot, {numWarps, numCtas}); !why.empty())
+      missed(dot, RemarkId::tensor_cores_not_used) << "tensor cores: not used: " << why;
+    else if (dot.isInt8() && (hasKAcrossRows(dot.getA(), false) || hasKAcrossRows(dot.getB(), true)))
+      missed(dot, RemarkId::i8_read_by_bytes)
+          << "an i8 operand is read byte by byte: it is not contiguous along k; store it with k along its rows";
   }
 };
 

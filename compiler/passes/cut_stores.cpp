@@ -66,7 +66,7 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
     const int64_t parts = partsOf(whole);
     if (const auto stretch = parts == 1 ? std::optional(sums) : stretchOf(sums, whole.getDimSize(1) / parts)) {
       if (store.getCache() == tile::CacheHint::streaming)
-        missed(store, "tgpu-cut-stores")
+        missed(store, RemarkId::store_hint_ignored)
             << "cache = streaming: not done: TMA copies have no such hint; use evict = first";
       storeByTensorCopies(store, source, {parts, *stretch});
       if (conversion) conversion.erase();
@@ -74,7 +74,7 @@ bool madeByTensorCopies(tile::StoreTileOp store, bool hasThem) {
     }
     why = "it is too large for shared memory, and is no accumulator that can be split";
   }
-  missed(store, "tgpu-cut-stores") << "tensor_copies = true: not done: " << why;
+  missed(store, RemarkId::no_tensor_store) << "tensor_copies = true: not done: " << why;
   store.setTensorCopies(false);
   return false;
 }

@@ -96,7 +96,7 @@ struct Cause {
   }
   void remark() const {
     if (certain || !earlier || earlier == later) return;
-    missed(later, "tgpu-insert-barriers")
+    missed(later, RemarkId::barrier_between_arguments)
         << "a barrier of the CTA is needed before this: it may use the same memory as the access at "
         << placeOf(earlier) << ", through another argument; promise that the arguments do not overlap (no_alias)";
   }

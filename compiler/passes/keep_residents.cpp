@@ -57,8 +57,8 @@ namespace {
 
 constexpr int64_t kBarrierBytes = 8, kAlignment = 16;  // kAlignment: of a buffer
 
-InFlightDiagnostic notKept(Operation* op) {
-  return missed(op, "tile-keep-residents");
+MissedRemark notCached(Operation* op) {
+  return missed(op, RemarkId::resident_row_not_cached) << "resident row: not cached: ";
 }
 
 // Replaces the loads of one row by reads of a ring.
@@ -77,20 +77,20 @@ class RowKeeper {
 
   void remarkUnfit() {
     if (!isDivisible()) {
-      notKept(row.firstLoad) << "resident row: not cached: a block of " << row.blockBytes()
-                             << " bytes cannot be divided into parts of 16 bytes for " << ctas
-                             << " CTAs; use larger blocks or a smaller cluster";
+      notCached(row.firstLoad) << "a block of " << row.blockBytes()
+                               << " bytes cannot be divided into parts of 16 bytes for " << ctas
+                               << " CTAs; use larger blocks or a smaller cluster";
       return;
     }
     if (!holdsSegments()) {
-      notKept(row.firstLoad) << "resident row: not cached: the layouts of its uses do not give each CTA of the cluster "
-                                "one segment of a block; use it with tiles of its own shape, or without a "
-                                "cluster";
+      notCached(row.firstLoad) << "the layouts of its uses do not give each CTA of the cluster "
+                                  "one segment of a block; use it with tiles of its own shape, or without a "
+                                  "cluster";
       return;
     }
-    notKept(row.firstLoad) << "resident row: not cached: " << leastSlots() << " blocks of " << row.blockBytes() / ctas
-                           << " bytes must fit, and it has " << room()
-                           << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
+    notCached(row.firstLoad) << leastSlots() << " blocks of " << row.blockBytes() / ctas
+                             << " bytes must fit, and it has " << room()
+                             << "; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm";
   }
 
   // Bytes of shared memory per CTA.
@@ -98,12 +98,14 @@ class RowKeeper {
 
   void keep() {
     if (slots < row.positions)
-      notKept(row.firstLoad) << "resident row: cached in part: " << slots << " of " << row.positions
-                             << " blocks fit in " << room() << "; the others are read again";
+      missed(row.firstLoad, RemarkId::resident_row_cached_in_part)
+          << "resident row: cached in part: " << slots << " of " << row.positions << " blocks fit in " << room()
+          << "; the others are read again";
     Operation* begin = earliest();
     if (row.firstLoad.getCache() != tile::CacheHint::normal)
-      notKept(row.firstLoad) << "the cache hint of a resident row is ignored: bulk copies bypass L1; omit it, or load "
-                                "the row without resident()";
+      missed(row.firstLoad, RemarkId::resident_hint_ignored)
+          << "the cache hint of a resident row is ignored: bulk copies bypass L1; omit it, or load "
+             "the row without resident()";
     OpBuilder outside(programs ? programs->getOperation() : begin);
     auto type = tgpu::RingType::get(outside.getContext(), slots, tgpu::RingFill::bulk, Type(slotType()));
     ring = tgpu::RingOp::create(outside, loc, type, DenseI64ArrayAttr());
@@ -229,8 +231,9 @@ class RowKeeper {
     if (next)
       ofNext.map(values, next->values);
     else
-      notKept(row.firstLoad) << "the next program's row is not read ahead: its index depends on more than arithmetic "
-                                "and memory that the kernel does not write; compute it from the program id";
+      missed(row.firstLoad, RemarkId::next_row_not_ahead)
+          << "the next program's row is not read ahead: its index depends on more than arithmetic "
+             "and memory that the kernel does not write; compute it from the program id";
 
     auto replace = [&](tile::LoadTileOp load, Value position, int64_t from, int64_t count) {
       OpBuilder builder(load);
@@ -408,7 +411,7 @@ class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepRes
       if (std::optional<ResidentRow> row = ResidentRow::of(loads, why))
         rows.push_back(*row);
       else
-        notKept(loads.front()) << "resident row: not cached: " << why;
+        notCached(loads.front()) << why;
     }
     if (rows.empty()) return;
     const int64_t exchanges = std::max(exchangeBytes(getOperation()), int64_t{leastForExchanges}),
@@ -420,8 +423,9 @@ class TileKeepResidentsPass : public impl::TileKeepResidentsPassBase<TileKeepRes
     for (ResidentRow& row : rows) {
       if (!row.isStationary()) continue;
       if (needed > budget) {
-        notKept(row.firstLoad) << "row of all programs: not cached: with the others it needs " << needed
-                               << " bytes of shared memory in each CTA, and there are " << budget;
+        missed(row.firstLoad, RemarkId::program_row_not_cached)
+            << "row of all programs: not cached: with the others it needs " << needed
+            << " bytes of shared memory in each CTA, and there are " << budget;
         continue;
       }
       RowKeeper keeper(row, left, exchanges, threads(), numCtas);

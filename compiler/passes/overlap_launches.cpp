@@ -125,8 +125,9 @@ void prefetchWhileWaiting(tgpu::GridWaitOp wait, int64_t leastBytes) {
     if (!load || !isWorthPrefetching(load, leastBytes) || !isTheProgramsOwn(load.getIndices())) continue;
     const std::optional<SmallVector<Value>> operands = front.values(load->getOperands());  // view and indices
     if (!operands) {
-      missed(load, "tgpu-overlap-launches") << "not prefetched while the previous kernel ends: its index comes from "
-                                               "memory; compute it from the program id";
+      missed(load, RemarkId::not_prefetched_before_launch)
+          << "not prefetched while the previous kernel ends: its index comes from "
+             "memory; compute it from the program id";
       continue;
     }
     if (!waiting) {

@@ -51,12 +51,14 @@
 // they share an index that differs between iterations. Then the store is at iv, the load at iv + n
 // step.
 //
-// A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark.
+// A load that does not qualify, and a loop that gets fewer stages than it asked for, is a remark. So
+// is each dot of tensor cores that wgmma does not compute (analysis/wgmma_choice.h).
 #include "compiler/analysis/exchange_bytes.h"
 #include "compiler/analysis/memory_access.h"
 #include "compiler/analysis/shared_buffer.h"
 #include "compiler/analysis/shared_lifetime.h"
 #include "compiler/analysis/thread_registers.h"
+#include "compiler/analysis/wgmma_choice.h"
 #include "compiler/dialect/tgpu.h"
 #include "compiler/passes/passes.h"
 #include "compiler/pipeline/dot_operand_staging.h"
@@ -77,12 +79,18 @@ namespace ligerdsl::compiler {
 
 namespace {
 
+using Dots = llvm::SmallPtrSet<Operation*, 4>;
+
+void remarkNoWgmma(tile::DotOp dot, const std::string& why) {
+  if (!why.empty()) missed(dot, RemarkId::wgmma_not_used) << "wgmma: not used: " << why;
+}
+
 class LoopPrefetcher {
  public:
   // `threads` per CTA, `ctas` per cluster, `registers` in bytes per thread. `sharedBytes` per CTA,
-  // of which exchanges get at least `leastForExchanges`.
+  // of which exchanges get at least `leastForExchanges`. Dots of `reported` have a remark already.
   LoopPrefetcher(scf::ForOp loop, int64_t stages, int64_t threads, int64_t ctas, int64_t registers,
-                 const program::GpuArch& arch, int64_t sharedBytes, int64_t leastForExchanges)
+                 const program::GpuArch& arch, int64_t sharedBytes, int64_t leastForExchanges, const Dots& reported)
       : at{loop, stages, ""},
         loop(loop),
         stages(stages),
@@ -96,6 +104,7 @@ class LoopPrefetcher {
         leastForExchanges(leastForExchanges),
         tuning(arch.tuning),
         wgmma(arch.wgmma),
+        reported(reported),
         operands(at, loads, threads, ctas) {}
 
   /// Returns true if an error was reported.
@@ -117,7 +126,7 @@ class LoopPrefetcher {
           stationary.push_back(load);
           break;
         case Reach::none:
-          remark(load) << "not loaded ahead: " << at.reasonNotAhead;
+          remark(load, RemarkId::load_not_ahead) << "not loaded ahead: " << at.reasonNotAhead;
           break;
       }
     }
@@ -137,17 +146,18 @@ class LoopPrefetcher {
     ample &= operands.empty();
     if (depth > 0 && (ample || !fits)) {
       if (depth < stages - 1)
-        remark(loop) << "loads are issued " << depth << " iterations ahead, not " << stages - 1
-                     << ": more would take more than " << carriedBudget
-                     << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
+        remark(loop, RemarkId::fewer_stages_in_registers)
+            << "loads are issued " << depth << " iterations ahead, not " << stages - 1 << ": more would take more than "
+            << carriedBudget << " bytes of registers per thread; use smaller tiles, more warps or fewer stages";
       remarkMmaSync(loop);
       remarkNoTensorCopies("its tiles are in registers");
       carryLoads();
     } else if (fits) {
       if (fittingStages < stages)
-        remark(loop) << "loads are issued " << fittingStages - 1 << " iterations ahead, not " << stages - 1
-                     << ": shared memory holds the tiles of " << fittingStages
-                     << " iterations; use smaller tiles or fewer stages";
+        remark(loop, RemarkId::fewer_stages_in_shared_memory)
+            << "loads are issued " << fittingStages - 1 << " iterations ahead, not " << stages - 1
+            << ": shared memory holds the tiles of " << fittingStages
+            << " iterations; use smaller tiles or fewer stages";
       std::optional<OuterLoopPipeline> pipeline = outerPipeline();
       Operation* before = loop->getParentOp();
       const bool byTensor = comeByTensorCopies(pipeline ? &*pipeline : nullptr);
@@ -191,14 +201,14 @@ class LoopPrefetcher {
 
   //===-- Remarks --===//
 
-  InFlightDiagnostic remark(Operation* op) { return at.remark(op); }
+  MissedRemark remark(Operation* op, RemarkId id) { return at.remark(op, id); }
 
   bool isAskedByAuthor() { return loop->hasAttr(tile::kNumStagesAttr); }
 
   void remarkAtomic(Operation* atomic) {
     if (isAskedByAuthor() || !loop.getBody()->getOps<tile::LoadTileOp>().empty())
-      remark(loop) << "no load is issued ahead: the atomic at " << placeOf(atomic)
-                   << " may announce what a later iteration reads; take it out of the loop";
+      remark(loop, RemarkId::atomic_in_loop) << "no load is issued ahead: the atomic at " << placeOf(atomic)
+                                             << " may announce what a later iteration reads; take it out of the loop";
   }
 
   // Each load that did not qualify has its own remark. Blocks of resident rows are copied ahead
@@ -206,26 +216,28 @@ class LoopPrefetcher {
   void remarkNothingToLoad() {
     Block& body = *loop.getBody();
     if (isAskedByAuthor() && body.getOps<tile::LoadTileOp>().empty() && body.getOps<tgpu::RingReadOp>().empty())
-      remark(loop) << "without effect: the loop's body loads no tile of a partition; loads in inner loops and "
-                      "branches, and gathers, are not issued ahead";
+      remark(loop, RemarkId::nothing_to_load_ahead)
+          << "without effect: the loop's body loads no tile of a partition; loads in inner loops and "
+             "branches, and gathers, are not issued ahead";
   }
 
   bool asksForTensorCopies() { return loop->hasAttr(tile::kTensorCopiesAttr); }
 
   void remarkNoTensorCopies(const std::string& why) {
-    if (asksForTensorCopies()) remark(loop) << "tensor_copies = true: not done: " << why;
+    if (asksForTensorCopies()) remark(loop, RemarkId::no_tensor_copies) << "tensor_copies = true: not done: " << why;
   }
 
   void remarkNoRoom(int64_t bytes, int64_t carried) {
-    remark(loop) << "tiles of the next iteration are only prefetched to L2: in registers they take " << bytes
-                 << " bytes per thread, and " << std::max<int64_t>(0, carriedBudget - carried)
-                 << " are left; use smaller tiles or more warps";
+    remark(loop, RemarkId::only_prefetched_to_l2)
+        << "tiles of the next iteration are only prefetched to L2: in registers they take " << bytes
+        << " bytes per thread, and " << std::max<int64_t>(0, carriedBudget - carried)
+        << " are left; use smaller tiles or more warps";
     for (tile::LoadTileOp load : loads) {
       std::string why = operands.reasonNotStaged(load);
       if (why.empty())
         why = "two iterations take " + std::to_string(2 * tileBytes(load)) + " bytes of shared memory or more, and " +
               std::to_string(sharedRoom) + " are left";
-      remark(load) << "not staged in shared memory: " << why;
+      remark(load, RemarkId::load_not_staged) << "not staged in shared memory: " << why;
     }
   }
 
@@ -300,22 +312,20 @@ class LoopPrefetcher {
     }
   }
 
-  // Emits a remark on each dot that has the layouts of wgmma although its B is not in swizzled
-  // slots.
+  // Emits a remark on each dot that has the layouts of wgmma although its operands are not in
+  // swizzled slots. Other copies than TMA copies do not round, and those make every dot a wgmma.
   void remarkMmaSync(scf::ForOp loop) {
     if (!wgmma) return;
-    for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
-      Value operand = dot.getB();
+    const auto source = [](Value operand) -> Operation* {
       if (auto conversion = operand.getDefiningOp<tgpu::ConvertLayoutOp>()) operand = conversion.getSource();
       if (auto permute = operand.getDefiningOp<tile::PermuteOp>()) operand = permute.getSource();
-      if (!hasWgmmaLayouts(dot) || !isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(operand.getDefiningOp()))
-        continue;
-      const bool waits = dot.getTf32() && isa<tgpu::RingReadOp>(operand.getDefiningOp());
-      remark(dot) << "wgmma: not used: "
-                  << (waits
-                          ? "only TMA copies to shared memory round its f32 operands to tf32; use tensor_copies = true"
-                          : "B is not in shared memory");
-    }
+      return operand.getDefiningOp();
+    };
+    const auto inSlot = [&](Value operand) { return isa_and_nonnull<tgpu::RingReadOp>(source(operand)); };
+    for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>())
+      if (!reported.contains(dot) && hasWgmmaLayouts(dot) &&
+          isa_and_nonnull<tile::LoadTileOp, tgpu::RingReadOp>(source(dot.getB())))
+        remarkNoWgmma(dot, reasonNotInSlots(dot, inSlot, /*roundsF32=*/false));
   }
 
   //===-- In shared memory --===//
@@ -488,7 +498,8 @@ class LoopPrefetcher {
       }
     }
     if (!pipeline)
-      remark(loop) << "loads are not issued ahead from one iteration of the loop around it to the next: " << why;
+      remark(loop, RemarkId::not_ahead_across_outer_loop)
+          << "loads are not issued ahead from one iteration of the loop around it to the next: " << why;
     return pipeline;
   }
 
@@ -545,6 +556,7 @@ class LoopPrefetcher {
   SmallVector<tile::LoadTileOp> loads;       // issued ahead
   SmallVector<tile::LoadTileOp> stationary;  // equal in every iteration
   bool wgmma;                                // the target has it
+  const Dots& reported;                      // dots that wgmma cannot compute in any loop
   DotOperandStaging operands;                // among `loads` and `stationary`
 };
 
@@ -557,13 +569,14 @@ class TilePrefetchLoadsPass : public impl::TilePrefetchLoadsPassBase<TilePrefetc
     if (!arch) return signalPassFailure();
     const int64_t threads = program::kWarpThreads * int64_t{numWarps};
     const int64_t registers = arch->register_bytes(threads * ctasPerSm);
+    const Dots reported = arch->wgmma ? remarkDots() : Dots();
     SmallVector<scf::ForOp> loops;
     getOperation().walk([&](scf::ForOp loop) { loops.push_back(loop); });
     for (size_t i = 0; i < loops.size(); ++i) {
       scf::ForOp loop = loops[i];
       auto own = loop->getAttrOfType<IntegerAttr>(tile::kNumStagesAttr);
       LoopPrefetcher prefetcher(loop, own ? own.getInt() : int64_t{numStages}, threads, numCtas, registers, *arch,
-                                sharedBytes, leastForExchanges);
+                                sharedBytes, leastForExchanges, reported);
       prefetcher.run();
       if (prefetcher.hasError()) return signalPassFailure();
       for (const LoopCarriedState::Replaced& around : prefetcher.replacedAround())
@@ -571,6 +584,21 @@ class TilePrefetchLoadsPass : public impl::TilePrefetchLoadsPassBase<TilePrefetc
             loops.begin() + i, loops.end(), [&](scf::ForOp other) { return other.getOperation() == around.before; },
             dyn_cast<scf::ForOp>(around.now));
     }
+  }
+
+ private:
+  // Emits a remark on each dot that tensor cores compute, but not wgmma, whatever its loop stages.
+  // Returns these dots.
+  Dots remarkDots() {
+    const Threads threads{numWarps, numCtas};
+    Dots found;
+    getOperation().walk([&](tile::DotOp dot) {
+      if (!reasonNoTensorCores(dot, threads).empty()) return;
+      const std::string why = reasonNoWgmma(dot, threads);
+      remarkNoWgmma(dot, why);
+      if (!why.empty()) found.insert(dot);
+    });
+    return found;
   }
 };
 

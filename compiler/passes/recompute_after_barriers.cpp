@@ -100,7 +100,7 @@ class BarrierSite {
   void run() {
     const int64_t excess = makeRoom(*this, room);
     if (excess > 0)
-      missed(barrier, "tgpu-recompute-after-barriers")
+      missed(barrier, RemarkId::spills_likely)
           << "spills are likely: " << excess + room << " bytes of tiles per thread wait in registers across this "
           << "exchange, and there is room for " << room
           << "; use more warps, smaller tiles or a smaller min_ctas_per_sm";

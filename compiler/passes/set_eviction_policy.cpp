@@ -53,7 +53,7 @@ class TileSetEvictionPolicyPass : public impl::TileSetEvictionPolicyPassBase<Til
       const IndexOrigin origin = originOf(load.getIndices());
       if (!isWritten || !origin.program || isHinted(load)) return;
       if (origin.memory)
-        missed(load, "tile-set-eviction-policy") << "no eviction policy for L2: its index comes from memory";
+        missed(load, RemarkId::no_eviction_policy) << "no eviction policy for L2: its index comes from memory";
       else
         load.setEvict(tile::EvictHint::large);
     });

@@ -60,14 +60,14 @@ class Unroller {
     int64_t ops = 0;
     loop.getBody()->walk([&](Operation*) { ++ops; });
     if (ops > kMostOps / copies) {
-      missed(loop, "tile-unroll-loops") << "not unrolled by " << copies << ": the body has " << ops
-                                        << " operations, and all copies may have " << kMostOps
-                                        << "; unroll less, or use a shorter body";
+      missed(loop, RemarkId::unrolled_body_too_long)
+          << "not unrolled by " << copies << ": the body has " << ops << " operations, and all copies may have "
+          << kMostOps << "; unroll less, or use a shorter body";
       return;
     }
     if (auto step = constantOf(loop.getStep()); step && *step > most() / copies) {
-      missed(loop, "tile-unroll-loops") << "not unrolled by " << copies << ": a step of " << copies << " times "
-                                        << *step << " does not fit the counter";
+      missed(loop, RemarkId::unrolled_step_too_large) << "not unrolled by " << copies << ": a step of " << copies
+                                                      << " times " << *step << " does not fit the counter";
       return;
     }
     const Bounds bounds = findBounds();

@@ -138,14 +138,14 @@ void DotOperandStaging::remark(tgpu::ConvertLayoutOp conversion) {
   std::string why = "it is computed in the loop";
   if (load) why = ctas > 1 ? "every CTA of the cluster needs all of it" : reasonNotStaged(load);
   if (load && why.empty()) why = "it is not loaded ahead";
-  at.remark(conversion) << "a dot operand passes through registers: " << why;
+  at.remark(conversion, RemarkId::dot_operand_in_registers) << "a dot operand passes through registers: " << why;
 }
 
 void DotOperandStaging::giveBack() {
   if (operands.empty()) return;
-  at.remark(at.loop) << "dot operands pass through registers: shared memory does not hold the tiles of two "
-                        "iterations; use smaller "
-                        "tiles";
+  at.remark(at.loop, RemarkId::no_room_for_dot_operands)
+      << "dot operands pass through registers: shared memory does not hold the tiles of two iterations; use smaller "
+         "tiles";
   giveAllBack();
 }
 

@@ -52,9 +52,10 @@ Value LoopRing::number(OpBuilder& builder, int64_t value) {
 void LoopRing::remarkHints(tile::LoadTileOp load) {
   const bool policy = load.getEvict() == tile::EvictHint::first || load.getEvict() == tile::EvictHint::last;
   if (!policy && load.getCache() == tile::CacheHint::normal) return;
-  at.remark(load) << "its " << (policy ? "eviction policy" : "cache hint")
-                  << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or "
-                     "fewer stages, which stay in registers";
+  at.remark(load, RemarkId::load_hint_ignored)
+      << "its " << (policy ? "eviction policy" : "cache hint")
+      << " is ignored: asynchronous copies to shared memory have none; omit it, or use smaller tiles or "
+         "fewer stages, which stay in registers";
 }
 
 Value LoopRing::ringOf(OpBuilder& builder, ArrayRef<tile::LoadTileOp> parts, int64_t slots, bool tensor) {

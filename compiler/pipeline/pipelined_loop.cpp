@@ -1,6 +1,5 @@
 #include "compiler/pipeline/pipelined_loop.h"
 
-#include "compiler/remarks.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -8,10 +7,8 @@ using namespace mlir;
 
 namespace ligerdsl::compiler {
 
-InFlightDiagnostic PipelinedLoop::remark(Operation* op) const {
-  InFlightDiagnostic diagnostic = missed(op, "tile-prefetch-loads");
-  diagnostic << "num_stages = " << stages << ": ";
-  return diagnostic;
+MissedRemark PipelinedLoop::remark(Operation* op, RemarkId id) const {
+  return missed(op, id) << "num_stages = " << stages << ": ";
 }
 
 bool PipelinedLoop::addSlice(Value value, SetVector<Operation*>& slice, bool& follows) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/dialect/tile.h"
+#include "compiler/remarks.h"
 #include "llvm/ADT/SetVector.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/IR/IRMapping.h"
@@ -14,7 +15,8 @@ struct PipelinedLoop {
   int64_t stages;                   // number of stages that the author or the options ask for
   std::string reasonNotAhead = "";  // set by addSlice when it refuses a value
 
-  mlir::InFlightDiagnostic remark(mlir::Operation* op) const;
+  /// Begins a remark with the number of stages.
+  MissedRemark remark(mlir::Operation* op, RemarkId id) const;
 
   /// Collects the body's ops that compute `value`, in order. Returns false if it is not a pure
   /// function of the induction variable.

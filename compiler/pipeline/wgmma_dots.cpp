@@ -1,7 +1,6 @@
 #include "compiler/pipeline/wgmma_dots.h"
 
-#include "compiler/dialect/layout_attr.h"
-#include "compiler/layout/dot_layout.h"
+#include "compiler/analysis/wgmma_choice.h"
 #include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
@@ -41,29 +40,11 @@ Value waited(OpBuilder& builder, Location loc, Value acc, int64_t pending) {
   return tgpu::WgmmaWaitOp::create(builder, loc, acc.getType(), acc, builder.getI32IntegerAttr(pending));
 }
 
-// Returns true if wgmma can read 8-bit and 32-bit operands: both are in slots, with k along the
-// rows.
-bool readsRows(tile::DotOp dot, llvm::function_ref<bool(Value)> inSlot) {
-  const auto permuted = [](Value operand) { return static_cast<bool>(operand.getDefiningOp<tile::PermuteOp>()); };
-  const auto a = cast<RankedTensorType>(dot.getA().getType());
-  const int64_t bytes = a.getDimSize(1) * a.getElementTypeBitWidth() / 8;
-  return bytes % kMmaBytes == 0 && inSlot(dot.getA()) && !permuted(dot.getA()) && permuted(dot.getB());
-}
-
 }  // namespace
-
-bool hasWgmmaLayouts(tile::DotOp dot) {
-  const RankedTensorType a = cast<RankedTensorType>(dot.getA().getType());
-  const LinearLayout sums = layoutOf(dot.getResult());
-  const DotShape shape{sums.shape()[0], sums.shape()[1], a.getDimSize(1),     sums.warps(),
-                       sums.ctas(),     WarpPart::group, dot.getFactorBytes()};
-  return !dot.isIeeeF32() && fitsWgmma(shape) && mmaLayouts(shape)->sums == sums && mmaLayouts(shape)->a == layoutOf(a);
-}
 
 WgmmaDots::WgmmaDots(scf::ForOp loop, llvm::function_ref<bool(Value)> inSlot, bool roundsF32) {
   for (tile::DotOp dot : loop.getBody()->getOps<tile::DotOp>()) {
-    if (!hasWgmmaLayouts(dot) || !inSlot(dot.getB()) || (dot.getTf32() && !roundsF32)) continue;
-    if (dot.takesRowsOnly() && !readsRows(dot, inSlot)) continue;
+    if (!hasWgmmaLayouts(dot) || !reasonNotInSlots(dot, inSlot, roundsF32).empty()) continue;
     dots.push_back(dot);
     readsRegisters |= !inSlot(dot.getA());
   }

@@ -6,14 +6,9 @@
 
 namespace ligerdsl::compiler {
 
-/// Returns true if the dot's tiles have the layouts of wgmma.
-bool hasWgmmaLayouts(tile::DotOp dot);
-
 class WgmmaDots {
  public:
-  /// Collects the dots of the loop's body that wgmma can compute. Their B has to be read from a
-  /// swizzled slot: `inSlot` returns true for such operands. `roundsF32` is true if the copies to
-  /// the slots round f32 to tf32. TMA copies do; wgmma itself does not round.
+  /// Collects the dots of the loop's body that wgmma can compute (reasonNotInSlots).
   WgmmaDots(mlir::scf::ForOp loop, llvm::function_ref<bool(mlir::Value)> inSlot, bool roundsF32);
 
   size_t count() const { return dots.size(); }

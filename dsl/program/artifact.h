@@ -27,14 +27,16 @@ struct Remark {
   uint32_t line = 0, column = 0;
   std::string pass;  // pass that made the remark
   std::string text;
+  std::string id;  // in the table of program/remarks.def; empty for a diagnostic of MLIR itself
 };
 
-// "file:line:column: remark: [pass] text"
+// "file:line:column: remark: [pass] text [id]"
 inline std::string to_string(const Remark& remark) {
   const std::string place = remark.file.empty() ? std::string()
                                                 : remark.file + ":" + std::to_string(remark.line) + ":" +
                                                       std::to_string(remark.column) + ": ";
-  return place + "remark: " + (remark.pass.empty() ? std::string() : "[" + remark.pass + "] ") + remark.text;
+  return place + "remark: " + (remark.pass.empty() ? std::string() : "[" + remark.pass + "] ") + remark.text +
+         (remark.id.empty() ? std::string() : " [" + remark.id + "]");
 }
 
 // Tensor map of a view, for TMA copies. The kernel takes it after its slots, as 128 bytes

@@ -14,7 +14,7 @@
 namespace ligerdsl::program {
 namespace {
 
-constexpr uint32_t kVersion = 5;
+constexpr uint32_t kVersion = 6;
 constexpr uint64_t kCanonicalNan = 0x7ff8000000000000u;
 
 class Writer {
@@ -396,6 +396,7 @@ std::string serialize(const Artifact& artifact) {
     out.u32(remark.column);
     out.text(remark.pass);
     out.text(remark.text);
+    out.text(remark.id);
   });
   out.list(artifact.times, [&](const PhaseTime& time) {
     out.text(time.name);
@@ -428,13 +429,14 @@ Artifact parseArtifact(std::string_view bytes) {
   artifact.ptx_version = in.i32();
   artifact.maps = readMaps(in);
   artifact.facts = readFacts(in);
-  artifact.remarks = in.list(20, [&] {
+  artifact.remarks = in.list(24, [&] {
     Remark remark;
     remark.file = in.text();
     remark.line = in.u32();
     remark.column = in.u32();
     remark.pass = in.text();
     remark.text = in.text();
+    remark.id = in.text();
     return remark;
   });
   artifact.times = in.list(12, [&] {

@@ -14,7 +14,8 @@ install(DIRECTORY ${CMAKE_CURRENT_SOURCE_DIR}/include/ ${generated}/include/ DES
 set(ops_json ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl/ops.json)
 install(FILES ${generated}/ops.json DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/ligerdsl COMPONENT dev)
 
-# Documents for authors outside: the pages, the lessons and the author kernels, which build on their own.
+# Documents for external authors: the pages, and the lessons and author kernels, which build on
+# their own.
 set(doc_dir ${CMAKE_INSTALL_DATAROOTDIR}/doc/libligerdsl)
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${doc_dir} COMPONENT dev)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/ DESTINATION ${doc_dir}/docs COMPONENT dev)
@@ -22,7 +23,7 @@ foreach(examples lessons author_kernels)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/examples/${examples}/ DESTINATION ${doc_dir}/${examples} COMPONENT dev)
 endforeach()
 
-# The licence, and those of what the binaries hold, in each package under its own name.
+# The licence and the notices of the binaries' components, in each package under the package's name.
 set(package_runtime libligerdsl0)
 set(package_dev libligerdsl-dev)
 set(package_tools ligerdsl-tools)
@@ -34,7 +35,7 @@ endforeach()
 configure_package_config_file(package/ligerdslConfig.cmake.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake
   INSTALL_DESTINATION ${cmake_dir} PATH_VARS ops_json)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-# Relative, so that an installed folder can be moved.
+# The path is relative, so that an installed folder can be moved.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(package/ligerdsl.pc.in ${CMAKE_CURRENT_BINARY_DIR}/ligerdsl.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfig.cmake ${CMAKE_CURRENT_BINARY_DIR}/ligerdslConfigVersion.cmake

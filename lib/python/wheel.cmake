@@ -1,10 +1,11 @@
-# Packs what a build tree has into ${BUILD}/dist, without another build. PIP_OPTIONS: further ones of pip.
+# Packs the contents of a build tree into a wheel in ${BUILD}/dist, without a rebuild. PIP_OPTIONS:
+# more options for pip.
 set(stage ${BUILD}/wheel)
 file(REMOVE_RECURSE ${stage})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --component python --prefix ${stage} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(COPY ${SOURCE}/ligerdsl ${SOURCE}/pyproject.toml ${SOURCE}/README.md DESTINATION ${stage} PATTERN __pycache__ EXCLUDE)
 file(COPY ${SOURCE}/../../LICENSE ${SOURCE}/../../NOTICE DESTINATION ${stage})
-# What lies beside the package goes into a wheel as what a project installs.
+# Files next to the package folder enter a wheel only if a project installs them.
 file(WRITE ${stage}/CMakeLists.txt "cmake_minimum_required(VERSION 3.25)
 project(ligerdsl_wheel NONE)
 install(FILES ligerdsl_liger.pth DESTINATION . COMPONENT python)

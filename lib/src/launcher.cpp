@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <utility>
 
 #include "interpreter/convert.h"
 #include "kernels/core/launch.h"
 #include "lib/src/context.h"
 #include "lib/src/failure.h"
+#include "program/remarks.h"
 #include "program/serialize.h"
 #include "runtime/cuda/tensor_map.h"
 #include "runtime/environment/log.h"
@@ -28,6 +30,12 @@ void log_remarks(const runtime::LoadedKernel& kernel, int min_ctas_per_sm) {
     const std::string line = artifact.entry + ": " + to_string(remark);
     runtime::log_once(runtime::LogLevel::debug, line, line);
   }
+}
+
+// Logs a remark of the launcher, once per `key`.
+void log_remark(program::RemarkId id, const std::string& kernel, const std::string& key, std::string text) {
+  runtime::log_once(runtime::LogLevel::debug, key,
+                    kernel + ": " + to_string(program::make_remark(id, std::move(text))));
 }
 
 // Adds to `facts` that lists of integers which the program moves in tiles are contiguous. Only this
@@ -101,9 +109,9 @@ void Launcher::Pack::report(size_t missed, const BoundTensor& tensor) const {
   if (!runtime::log_enabled(runtime::LogLevel::debug)) return;
   const Variant &wanted = launcher_.variants_[missed], &taken = launcher_.variants_[missed + 1];
   const std::string kernel = taken.kernel->artifact().entry, name = launcher_.program_.arguments[arg_].name;
-  runtime::log_once(runtime::LogLevel::debug, std::string(taken.called) + ":" + kernel + ":" + name,
-                    kernel + ": remark: [launch] argument " + name + " takes the " + taken.called + " variant: " +
-                        kernels::why_not_aligned(wanted.facts[arg_], tensor.data, tensor.dims, tensor.strides));
+  log_remark(program::RemarkId::argument_not_aligned, kernel, std::string(taken.called) + ":" + kernel + ":" + name,
+             "argument " + name + " takes the " + taken.called +
+                 " variant: " + kernels::why_not_aligned(wanted.facts[arg_], tensor.data, tensor.dims, tensor.strides));
 }
 
 const std::string& Launcher::argument_at(uint32_t slot) const {
@@ -119,9 +127,8 @@ bool Launcher::Pack::has_maps(const runtime::LoadedKernel& kernel) const {
     if (!why) continue;
     if (runtime::log_enabled(runtime::LogLevel::debug)) {
       const std::string entry = kernel.artifact().entry, name = launcher_.argument_at(map.slot);
-      runtime::log_once(runtime::LogLevel::debug, "map:" + entry + ":" + name,
-                        entry + ": remark: [launch] argument " + name +
-                            " takes the generic variant: TMA copies cannot read it: " + why);
+      log_remark(program::RemarkId::argument_not_mapped, entry, "map:" + entry + ":" + name,
+                 "argument " + name + " takes the generic variant: TMA copies cannot read it: " + why);
     }
     return false;
   }

@@ -551,7 +551,8 @@ def remarks_as_data():
     kernels = json.loads(text) if code == 0 else []
     remarks = [remark for kernel in kernels for remark in kernel["remarks"] if remark["pass"] == "place-tiles"]
     expect(len(remarks) == 1 and remarks[0]["file"].endswith("softmax.cpp") and remarks[0]["line"] > 0 and remarks[0]["column"] > 0
-           and remarks[0]["text"].startswith("resident rows are not kept: sm_80"), output)
+           and remarks[0]["text"].startswith("resident rows are not kept: sm_80")
+           and remarks[0]["id"] == "no-bulk-copies", output)
 
 
 def schedules_as_data():

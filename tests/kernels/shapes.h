@@ -1,4 +1,4 @@
-// Data types and widths that the tests of a family walk through, within the backend's budget.
+// Data types and widths for the tests of a kernel family, within the backend's budget.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ namespace ligerdsl::test {
 
 inline const std::vector<DType> kFloats{f32, f16, bf16};
 
-// Those of `widths` that `rows` rows of can be processed.
+// Returns those of `widths` for which the backend can process `rows` rows.
 inline std::vector<int64_t> affordable(const std::vector<int64_t>& widths, int64_t rows) {
   std::vector<int64_t> out;
   for (int64_t width : widths) {
@@ -30,7 +30,8 @@ inline kernels::Machine machine() {
   return backend().machine();
 }
 
-// Poisoned elements behind every row in the n-th case: 0, 8 (vectors stay aligned) and 3 (they do not), in turn.
+// Number of poisoned elements after every row in the n-th case: 0, 8 (vectors stay aligned) and 3
+// (they do not).
 inline int64_t gap_of(int64_t n) {
   return std::vector<int64_t>{0, 8, 3}[n % 3];
 }
@@ -43,7 +44,8 @@ inline Tensor random_vector(DType type, int64_t n, uint64_t seed, double scale =
   return Tensor(type, {n}).fill(Random(seed).normals(n, scale, mean));
 }
 
-// Where there are kernels for aligned arguments, `work` launches no others.
+// Runs `work` and expects that it launches no kernel of the generic variant, if the backend has
+// aligned ones.
 template <class Work>
 void expect_aligned(const Work& work) {
   backend().took_generic();
@@ -51,10 +53,10 @@ void expect_aligned(const Work& work) {
   EXPECT_EQ(backend().took_generic(), std::vector<std::string>());
 }
 
-// For kernels whose programs work on one block of rows after the other while the next one is on its way: calls
-// check(type, rows, width, gap) with a few blocks for each program. Every argument suits a GPU's kernel for aligned
-// ones, also where rows of 6140 elements of 16 bits end inside a vector. The widest rows are too much for the registers
-// of one CTA.
+// Calls check(type, rows, width, gap) for kernels whose programs process several blocks of rows and
+// load the next block ahead. Each program has a few blocks. All arguments are aligned, even rows of
+// 6140 16-bit elements, which end inside a vector. The widest rows do not fit in the registers of
+// one CTA.
 template <class Check>
 void for_rows_in_turn(const Check& check) {
   for (auto [width, gap] : {std::pair<int64_t, int64_t>{4096, 0}, {6140, 4}, {8192, 8}, {20488, 8}}) {
@@ -63,8 +65,8 @@ void for_rows_in_turn(const Check& check) {
   }
 }
 
-// Rows of more than one CTA's shared memory, which clusters take one after the other: calls check(type, rows, width,
-// gap).
+// Calls check(type, rows, width, gap) with rows that exceed the shared memory of one CTA. Clusters
+// process them one after the other.
 template <class Check>
 void for_rows_shared_by_ctas(const Check& check) {
   for (auto [type, width, rows] : {std::tuple(f32, 53248, 2), {bf16, 131072, 1}, {f32, 60000, 2}, {f32, 40004, 3}}) {
@@ -73,8 +75,8 @@ void for_rows_shared_by_ctas(const Check& check) {
   }
 }
 
-// Numbers of rows that no vector of statistics divides, over rows that are whole vectors: calls check(type, rows,
-// width), also with more rows than one program has.
+// Calls check(type, rows, width) with numbers of rows that are not a multiple of a vector of
+// statistics, and with more rows than one program has. Each row is a multiple of the vector size.
 template <class Check>
 void for_any_number_of_rows(const Check& check) {
   for (auto [rows, width] : {std::pair<int64_t, int64_t>{5, 64}, {133, 64}, {7, 1024}, {3, 40960}}) {

@@ -1,6 +1,7 @@
 // Tests GPU devices on the fake driver: loading, launching, memory and faults.
 #include <cstring>
 
+#include "program/remarks.h"
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cuda/driver.h"
 #include "runtime/cuda/tensor_map.h"
@@ -47,6 +48,8 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(to_string(both[0]).substr(0, 75),
             "remark: [resources] each thread spills 120 bytes to local memory in addition to its");
+  EXPECT_EQ(both[0].id, "spills");
+  EXPECT_EQ(both[1].id, "min-ctas-exceed-resources");
   EXPECT_NE(
       both[1].text.find("min_ctas_per_sm = 4 is not reached: an SM holds 3 CTAs of 128 threads with 255 registers"),
       std::string::npos)
@@ -57,10 +60,12 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   const auto serialised = resource_remarks({}, {.registers = 255, .log = log}, 0);
   ASSERT_EQ(serialised.size(), 1u);
   EXPECT_NE(serialised[0].text.find("wgmma: matmuls do not overlap"), std::string::npos);
+  EXPECT_EQ(serialised[0].id, "wgmma-serialised");
   // No second remark: the compiler reported the missed target already, and the local memory also
   // holds variables.
   program::Artifact artifact;
-  artifact.remarks = {{.pass = "place-tiles", .text = "min_ctas_per_sm = 4 is not reached: a CTA takes ..."}};
+  artifact.remarks = {
+      make_remark(program::RemarkId::min_ctas_exceed_shared_memory, "min_ctas_per_sm = 4 is not reached: ...")};
   artifact.code = ".local .align 8 .b8 __local_depot0[8];";
   EXPECT_TRUE(resource_remarks(artifact, {.registers = 64, .spill_bytes = 8, .ctas_per_sm = 3}, 4).empty());
 }

@@ -275,9 +275,10 @@ bool Plan::materialiseMore() {
         if (materialised.contains(load->getResult(0))) continue;
         Operation* write = hazard(load, identity, static_cast<int>(index));
         if (!write) continue;
-        missed(load, "cpu-plan") << "the tile is copied: the store at " << placeOf(write)
-                                 << " may write it before it is used; promise that the arguments do not overlap "
-                                    "(no_alias), or use it before that store";
+        missed(load, RemarkId::tile_copied)
+            << "the tile is copied: the store at " << placeOf(write)
+            << " may write it before it is used; promise that the arguments do not overlap "
+               "(no_alias), or use it before that store";
         wanted.push_back(load->getResult(0));
       }
       evaluated.insert(reads.ops.begin(), reads.ops.end());

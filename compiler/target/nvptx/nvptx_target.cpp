@@ -100,8 +100,8 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
     return WalkResult::interrupt();
   });
   if (resident && !arch.bulk_copies)
-    missed(resident, "place-tiles") << "resident rows are not kept: " << arch.name
-                                    << " has no bulk copies (sm_90 and later have); they are read again";
+    missed(resident, RemarkId::no_bulk_copies) << "resident rows are not kept: " << arch.name
+                                               << " has no bulk copies (sm_90 and later have); they are read again";
   return resident && arch.bulk_copies;
 }
 
@@ -109,7 +109,7 @@ bool keepsResidentRows(ModuleOp module, const GpuArch& arch) {
 void remarkOccupancy(func::FuncOp kernel, const GpuArch& arch, const program::CompileOptions& options) {
   const int64_t bytes = sharedBytesOf(kernel), budget = arch.shared_budget(options.min_ctas_per_sm);
   if (bytes > budget)
-    missed(sharedBuffers(kernel).front().first, "place-tiles")
+    missed(sharedBuffers(kernel).front().first, RemarkId::min_ctas_exceed_shared_memory)
         << "min_ctas_per_sm = " << options.min_ctas_per_sm << " is not reached: a CTA takes " << bytes
         << " bytes of shared memory, and at most " << budget << " would fit; use smaller tiles";
 }
@@ -187,9 +187,9 @@ LogicalResult compileForNvptx(ModuleOp module, const program::CompileOptions& as
   program::CompileOptions options = asked;
   options.min_ctas_per_sm = std::min(asked.min_ctas_per_sm, arch.ctas_per_sm(asked.num_warps));
   if (options.min_ctas_per_sm < asked.min_ctas_per_sm)
-    missed(kernel, "place-tiles") << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds "
-                                  << options.min_ctas_per_sm << " CTAs of " << asked.num_warps
-                                  << " warps; use fewer warps";
+    missed(kernel, RemarkId::min_ctas_exceed_threads)
+        << "min_ctas_per_sm = " << asked.min_ctas_per_sm << " is not reached: an SM holds " << options.min_ctas_per_sm
+        << " CTAs of " << asked.num_warps << " warps; use fewer warps";
   artifact.arch = arch.name;
   artifact.ptx_version = program::lowest_ptx(arch, options);
   if (arch.converts_fp8(options) && castsFp8(kernel))

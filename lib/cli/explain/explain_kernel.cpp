@@ -100,10 +100,17 @@ void print_kernel(const Json& kernel) {
   if (kernel.contains("occupancy")) text += "occupancy: " + occupancy_text(kernel["occupancy"]);
   print_text(text);
   if (kernel["remarks"].empty()) print_text("remarks: none\n");
-  for (const Json& remark : kernel["remarks"])
-    print_text(
-        to_string(program::Remark{remark["file"], remark["line"], remark["column"], remark["pass"], remark["text"]}) +
-        "\n");
+  for (const Json& remark : kernel["remarks"]) {
+    const program::Remark shown = {.file = remark["file"],
+                                   .line = remark["line"],
+                                   .column = remark["column"],
+                                   .pass = remark["pass"],
+                                   .text = remark["text"],
+                                   .id = remark["id"]};
+    print_text(to_string(shown) + "\n");
+  }
+  if (!kernel["remarks"].empty())
+    print_text("docs/reference/remarks.md#ID says what to change, for each ID in the last brackets\n");
 }
 
 }  // namespace ligerdsl::cli

@@ -77,6 +77,7 @@ Json json_of(const std::vector<program::Remark>& remarks) {
                     {"line", remark.line},
                     {"column", remark.column},
                     {"pass", remark.pass},
+                    {"id", remark.id},
                     {"text", remark.text}});
   return list;
 }

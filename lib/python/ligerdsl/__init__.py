@@ -1,7 +1,9 @@
-"""Fused kernels for training, on the CPU and on NVIDIA GPUs. ligerdsl.torch has PyTorch's functions, modules and operators;
-ligerdsl.ops has every operation on arrays, NumPy's too; load() brings kernels of your own."""
+"""Fused kernels for training, on the CPU and on NVIDIA GPUs.
 
-from . import library  # noqa: F401  first: everything else needs it
+ligerdsl.torch has functions, modules and operators for PyTorch. ligerdsl.ops has every operation
+on arrays, including NumPy's. load() loads your own kernels."""
+
+from . import library  # noqa: F401  must be imported first: loads the library
 from .enums import Activation, Casting, Chunking, Reduction, Rope
 from .errors import BoundsError, CompileError, Error, ExecutionError, InvalidArgument, LabelError, NotSupported
 from .kernels import load
@@ -13,7 +15,7 @@ __all__ = ["Activation", "BoundsError", "Casting", "Chunking", "CompileError", "
            "NotSupported", "Reduction", "Rope", "build_info", "calls", "check", "doctor", "load", "ops", "poll"]
 
 
-_FROM_HF = ("patch", "unpatch")  # not in __all__: ligerdsl.hf imports torch, which need not be there
+_FROM_HF = ("patch", "unpatch")  # not in __all__: ligerdsl.hf imports torch, which is optional
 
 
 def __getattr__(name):

@@ -1,4 +1,4 @@
-"""Allocation of results, in the library that the inputs are of."""
+"""Allocates results with the array library of the inputs."""
 
 import ctypes
 import sys
@@ -8,7 +8,8 @@ NAMES = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
 
 
 def _dtype(module, dtype):
-    """The library's dtype for one of this package's names; others are its own."""
+    """Returns the dtype of `module` for one of this package's names. Passes other dtypes
+    through."""
     if not isinstance(dtype, str):
         return dtype
     name = NAMES.get(dtype, dtype)
@@ -42,7 +43,7 @@ class _Tensor(ctypes.Structure):
 
 
 class Host:
-    """An array.array of floats as an array by DLPack, where no other library is there."""
+    """Wraps an array.array of floats as a DLPack array, for use without another array library."""
 
     def __init__(self, values):
         self.values = values

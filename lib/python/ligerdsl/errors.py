@@ -1,26 +1,27 @@
-"""Exceptions with the library's text. All of the library's are an Error, and have its status."""
+"""Exceptions with the library's text. Each one is an Error and has the library's status."""
 
 
 class Error(RuntimeError):
-    """`status`: the number of ligerdsl.h; `name`: its name, "INVALID_SHAPE"."""
+    """`status`: number from ligerdsl.h; `name`: its name, for example "INVALID_SHAPE"."""
 
     status, name = 4000, "INTERNAL_ERROR"
 
 
 class InvalidArgument(Error, ValueError):
-    """The call is wrong: a shape, a dtype, a device, a number out of its range."""
+    """The call is wrong: a shape, dtype or device does not fit, or a number is out of range."""
 
 
 class LabelError(InvalidArgument, IndexError):
-    """A label or an index was out of bounds. Says operation and row."""
+    """A label or an index was out of bounds. The text names the operation and the row."""
 
 
 class BoundsError(InvalidArgument, IndexError):
-    """Offsets of groups or bounds of sequences were out of bounds. Says operation and group or sequence."""
+    """Group offsets or sequence bounds were out of bounds. The text names the operation and the
+    group or sequence."""
 
 
 class NotSupported(Error, NotImplementedError):
-    """What was asked for is not to be had here."""
+    """The request is valid but is not supported here."""
 
 
 class CompileError(Error):
@@ -28,15 +29,15 @@ class CompileError(Error):
 
 
 class ExecutionError(Error):
-    """A launch failed, or memory was not to be had."""
+    """A launch failed, or memory was not available."""
 
 
 class CopyWarning(UserWarning):
-    """A tensor was copied to be contiguous; ligerdsl.torch.config.copies counts."""
+    """A tensor was copied to make it contiguous; ligerdsl.torch.config.copies counts the copies."""
 
 
-CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}  # by the thousands of a status
-OWN_CLASSES = {2007: LabelError, 2010: BoundsError}  # by status
+CLASSES = {2: InvalidArgument, 3: NotSupported, 4: CompileError, 5: ExecutionError}  # key: status / 1000
+OWN_CLASSES = {2007: LabelError, 2010: BoundsError}  # key: status
 
 
 def make(status, name, text):

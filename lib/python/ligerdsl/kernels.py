@@ -1,18 +1,19 @@
-"""Kernels of your own: shared objects as `ligerdsl --load FILE.so` takes them, on arrays.
+"""Your own kernels on arrays, from the shared objects that `ligerdsl --load FILE.so` takes.
 
     kernels = ligerdsl.load("libmine.so")
     kernels["bias_gelu"](x=x, bias=b, y=y, cols=4096, block=1024)
 
-Arguments and fields of the kernel's Meta go by name. The first call of a kind records and compiles."""
+Pass the kernel's arguments and the fields of its Meta by name. The first call with given fields
+records and compiles."""
 
 import ctypes as c
 import os
 
-from . import _bind, library  # noqa: F401  the library is loaded
+from . import _bind, library  # noqa: F401  imported because it loads libligerdsl.so
 from .errors import InvalidArgument
 
 AUTHOR_VERSION = 2
-MOST_KNOWN = 1024  # launches whose grid is remembered
+MOST_KNOWN = 1024  # cached launches per kernel
 
 
 class _Bytes(c.Structure):
@@ -45,8 +46,8 @@ class _Table(c.Structure):
     _fields_ = [("version", c.c_uint32), ("struct_size", c.c_uint32)] + _FUNCTIONS
 
 
-MOST_KERNELS = 65536  # of one shared object; a larger count is not believed
-_REQUIRED = ("count", "describe", "record", "launch", "free_bytes")  # the functions that the first tables of this version have
+MOST_KERNELS = 65536  # per shared object; a larger count is an error
+_REQUIRED = ("count", "describe", "record", "launch", "free_bytes")  # functions of the oldest table of this version
 
 
 class _Library:
@@ -61,7 +62,7 @@ class _Library:
         try:
             entry = self.handle.ligerdsl_author_entry
         except AttributeError:
-            raise InvalidArgument(f"load: {path} has no kernels; a file of it needs LIGERDSL_EXPORT_KERNELS();") from None
+            raise InvalidArgument(f"load: {path} has no kernels; add LIGERDSL_EXPORT_KERNELS(); to one of its source files") from None
         entry.restype = c.POINTER(_Table)
         table = entry()
         if not table:
@@ -78,14 +79,15 @@ class _Library:
         self.takes_targets = self._has("record_for") and self._has("launch_for")
 
     def _has(self, name):
-        """True if the table reaches as far as this function, and has it."""
+        """Returns true if the table is large enough to hold this function and its entry is not
+        NULL."""
         field = getattr(_Table, name)
         return self.table.struct_size >= field.offset + field.size and bool(getattr(self.table, name))
 
     def count(self):
         count = self.table.count()
         if count > MOST_KERNELS:
-            raise InvalidArgument(f"load: {self.path}: the table says that it has {count} kernels, expected at most {MOST_KERNELS}")
+            raise InvalidArgument(f"load: {self.path}: expected at most {MOST_KERNELS} kernels, got {count}")
         return count
 
     def take(self, given):
@@ -123,7 +125,8 @@ _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "int64": "i64
 
 
 def _setting(value):
-    """A field's value as the author's library reads it: numbers, words, dtypes of any library."""
+    """Returns a field's value in the syntax of the author's library: a number, word or dtype
+    name."""
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, (int, float, str)):
@@ -134,7 +137,8 @@ def _setting(value):
 
 
 def _described(name, value):
-    """What a launch rule sees of an argument, and what says so in a key."""
+    """Returns an argument for the launch rule, its part of the cache key, and its device or
+    None."""
     argument = _Argument(c.sizeof(_Argument), name.encode())
     if isinstance(value, (bool, int)):
         argument.is_integer, argument.integer, argument.number = 1, value, float(value)
@@ -197,7 +201,10 @@ class Kernel:
         return kernel, [row[0] for row in _bind.kernel_parameters(kernel)], tuple(launch.grid)
 
     def _in_order(self, names, arguments, grid):
-        """A kernel that draws its programs from a counter has that and their number as hidden first arguments."""
+        """Returns the arguments in the kernel's order.
+
+        A kernel with a dynamic persistent schedule has two hidden first arguments: the counter and
+        the number of programs."""
         hidden = names[:2] if names and names[0] == "next_program" and "next_program" not in arguments else []
         shown = names[len(hidden):]
         missing = [name for name in shown if name not in arguments]
@@ -211,7 +218,7 @@ class Kernel:
 
 
 def _zero(like):
-    """One i32 that is 0, of the array's library and device."""
+    """Returns one i32 that is 0, with the array library and device of `like`."""
     from .arrays import empty
     counter = empty(like, (1,), "i32")
     counter[:] = 0
@@ -219,7 +226,7 @@ def _zero(like):
 
 
 def load(path):
-    """The kernels of a shared object, by their names."""
+    """Returns the kernels of a shared object, by name."""
     owner = _Library(path)
     kernels = [Kernel(owner, index) for index in range(owner.count())]
     return {kernel.name: kernel for kernel in kernels}

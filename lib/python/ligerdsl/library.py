@@ -1,4 +1,4 @@
-"""Finds and loads libligerdsl.so, and what can be asked of it."""
+"""Finds and loads libligerdsl.so, and wraps the functions that query it."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 from . import _bind, errors
 
 HERE = pathlib.Path(__file__).absolute().parent
-# Another build of the library, for its developers.
+# LIGERDSL_LIBRARY names another build of the library, for its developers.
 PATH = pathlib.Path(os.environ.get("LIGERDSL_LIBRARY") or HERE / "lib" / "libligerdsl.so")
 
 _bind.set_error(errors.make)
@@ -16,7 +16,7 @@ _bind.load(str(PATH))
 
 
 def build_info():
-    """What the library was built from."""
+    """Returns the version and build id of the library."""
     return _bind.build_info()
 
 
@@ -25,23 +25,23 @@ def version():
 
 
 def calls(operation):
-    """How often an operation ran in this process, by its name: "rms_norm_forward"."""
+    """Returns how often an operation ran in this process. `operation`: "rms_norm_forward"."""
     return _bind.calls(operation)
 
 
 def poll():
-    """Raises LabelError for a label or an index out of bounds that is known of by now, BoundsError for bounds of groups or
-    sequences. Does not wait."""
+    """Raises LabelError if a kernel has reported a label or index out of bounds, and BoundsError
+    for the bounds of groups or sequences. Does not wait for running kernels."""
     _bind.poll()
 
 
 def check(array):
-    """Waits for the stream of the array's device, then does as poll()."""
+    """Waits for the stream of the array's device, then does the same as poll()."""
     _bind.check(array)
 
 
 def doctor():
-    """A text that says what works here, and why not."""
+    """Returns a text that lists which parts work on this machine, and why others do not."""
     lines = [f"ligerdsl   {build_info()}", f"library    {PATH}", f"python     {platform.python_version()} {sys.executable}"]
     torch = sys.modules.get("torch")
     if torch:
@@ -63,7 +63,7 @@ def doctor():
 
 
 def _compiler():
-    """Whether kernels can be compiled: the smallest operation runs on two numbers."""
+    """Returns "works" if vector_add on two numbers compiles and runs, else the error."""
     import array
     from .arrays import Host
     a, b, out = (Host(array.array("f", values)) for values in ([1, 2], [3, 4], [0, 0]))

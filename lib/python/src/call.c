@@ -5,7 +5,7 @@
 
 OperationFunction bind_functions[BIND_MAX_OPERATIONS];
 
-/* What is made of one call's Python arguments. */
+/* One call's arguments, converted from Python. */
 typedef struct {
   union {
     uint64_t align;
@@ -13,10 +13,10 @@ typedef struct {
   } desc, args;
   Described tensors[BIND_MAX_TENSORS];
   int n_tensors;   /* described so far */
-  Described* list; /* of a tensor list: its elements, and the array that the struct points to */
+  Described* list; /* elements of a tensor list, and the array that the struct points to */
   ligerdsl_tensor_t* list_tensors;
   Py_ssize_t n_list;
-  const Described* first; /* says device and stream */
+  const Described* first; /* determines device and stream */
 } Call;
 
 static void store(char* bytes, size_t offset, const void* value, size_t size) {
@@ -37,7 +37,7 @@ static int read_list(const Operation* op, const TensorArgument* argument, PyObje
     return 0;
   }
   for (Py_ssize_t i = 0; i < n; ++i) {
-    /* PySequence_GetItem gives a reference of its own; the list holds another one, unless a thread changes it. */
+    /* PySequence_GetItem returns an own reference: another thread may change the list. */
     PyObject* item = PySequence_GetItem(given, i);
     if (!item) return 0;
     const int ok = bind_describe(item, op->name, argument->name, &call->list[i]);
@@ -59,7 +59,7 @@ static int read_list(const Operation* op, const TensorArgument* argument, PyObje
   return 1;
 }
 
-/* tensor[index], within what describes the tensor. */
+/* Replaces the description of a tensor by that of tensor[index]. */
 static int take_part(const Operation* op, const TensorArgument* argument, int index, ligerdsl_tensor_t* tensor) {
   if (tensor->ndim < 1 || tensor->shape[0] <= index || !tensor->strides) {
     PyErr_Format(PyExc_ValueError, "%s: `%s`: expected part %i of a tensor, which has fewer", op->name, argument->name,
@@ -102,7 +102,7 @@ static int wrong_number(const Operation* op, const NumberArgument* number, PyObj
 }
 
 static int read_number(const Operation* op, const NumberArgument* number, PyObject* given, Call* call) {
-  if (given == Py_None) return 1; /* the struct has the default */
+  if (given == Py_None) return 1; /* the struct already has the default */
   char* bytes = number->in_desc ? call->desc.bytes : call->args.bytes;
   if (number->type == BIND_FLOAT) {
     const double value = PyFloat_AsDouble(given);
@@ -154,8 +154,9 @@ static void release(Call* call) {
   PyMem_Free(call->list_tensors);
 }
 
-/* ---- Configurations that have run. The first call of one may compile, for a second or more; the others are launches
- * that are done before another thread could take the interpreter's lock. */
+/* ---- Configurations that have run. The first call of a configuration may compile for a second or
+ * more, so it releases the interpreter's lock. Later calls are launches, which end before another
+ * thread could take the lock. */
 
 enum { SEEN = 4096 };
 static uint64_t seen[SEEN];
@@ -210,7 +211,8 @@ static ligerdsl_status_t run(int index, const Call* call, ligerdsl_context_t con
   return status;
 }
 
-/* Labels that this call was the first to see. On a CPU it is over, so nothing has to be waited for. */
+/* Checks labels according to check_labels. On a CPU the call has ended, so nothing has to be waited
+ * for. */
 static int check_labels(const Call* call, ligerdsl_context_t context, ligerdsl_stream_t stream) {
   if (bind_check_labels == BIND_LABELS_OFF) return 1;
   if (call->first->tensor.device.type == LIGERDSL_CPU) return bind_poll(context);

@@ -1,4 +1,4 @@
-/* Sizes that the generated table is checked against when it is compiled. */
+/* Limits that the generated table is checked against at compile time. */
 #ifndef LIGERDSL_CALL_LIMITS_H_
 #define LIGERDSL_CALL_LIMITS_H_
 

@@ -3,16 +3,16 @@
 #include "bind.h"
 
 enum { MAX_DEVICES = 64 };
-static ligerdsl_context_t contexts[3][MAX_DEVICES]; /* by LIGERDSL_CPU or LIGERDSL_CUDA, and number */
-static int32_t device_ids[MAX_DEVICES];             /* what callbacks get as `user` */
+static ligerdsl_context_t contexts[3][MAX_DEVICES]; /* index: LIGERDSL_CPU or LIGERDSL_CUDA, device number */
+static int32_t device_ids[MAX_DEVICES];             /* `user` argument of the callbacks */
 int bind_check_labels = BIND_LABELS_LAZY;
 
-/* ---- Workspace. A call takes at most one block; a GPU's is kept until the call has been launched. */
+/* ---- Workspace. A call uses at most one block; on a GPU it is held until the launch. */
 
 static PyObject* workspace_source;
-static PyObject* workspace_of[MAX_DEVICES];           /* what the source gave for a GPU */
+static PyObject* workspace_of[MAX_DEVICES];           /* function that the source returned for a GPU */
 static PyObject *raw_alloc, *raw_delete, *raw_device; /* or NULL */
-static __thread PyObject* held;                       /* the array, or the address that raw_alloc gave */
+static __thread PyObject* held;                       /* the array, or the address from raw_alloc */
 static __thread int held_is_raw;
 static __thread PyObject *pending_type, *pending_value, *pending_traceback; /* an allocator's exception */
 
@@ -31,7 +31,8 @@ static void* aligned(uintptr_t start, size_t align) {
   return (void*)((start + align - 1) / align * align);
 }
 
-/* Memory that no array is made around. NULL without an exception: this is not the current device, whose memory it would be. */
+/* Allocates memory without creating an array. NULL without an exception: `device` is not the
+ * current one, whose memory raw_alloc returns. */
 static void* raw_alloc_locked(int32_t device, size_t bytes, size_t align, ligerdsl_stream_t stream) {
   PyObject* current = PyObject_CallNoArgs(raw_device);
   const long id = current ? PyLong_AsLong(current) : -1;
@@ -103,7 +104,7 @@ PyObject* bind_set_raw_workspace(PyObject* self, PyObject* const* args, Py_ssize
     return NULL;
   }
   for (Py_ssize_t i = 0; i < n; ++i)
-    Py_INCREF(args[i]); /* for as long as the process: a call may hold what they gave */
+    Py_INCREF(args[i]); /* never released: a call may still hold their memory */
   raw_alloc = args[0];
   raw_delete = args[1];
   raw_device = args[2];
@@ -131,7 +132,7 @@ PyObject* bind_raise_call(ligerdsl_status_t status) {
   return NULL;
 }
 
-/* ---- Contexts ------------------------------------------------------------------------------------------------------- */
+/* ---- Contexts -------------------------------------------------------------------------------- */
 
 static ligerdsl_context_t create(ligerdsl_device_t device) {
   if (!bind_loaded()) return NULL;

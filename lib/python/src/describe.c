@@ -5,7 +5,7 @@
 /* How arrays of a type are read. */
 typedef enum { READ_EXCHANGE, READ_ATTRIBUTES, READ_PROTOCOL, READ_REFUSED } Reading;
 typedef struct {
-  PyTypeObject* type; /* a reference of its own */
+  PyTypeObject* type; /* an owned reference */
   Reading reading;
   const dlpack_api_t* exchange;
   int from_torch;
@@ -25,7 +25,7 @@ PyObject* bind_set_torch(PyObject* self, PyObject* const* args, Py_ssize_t n) {
     PyErr_SetString(PyExc_TypeError, "set_torch: expected two types and three functions");
     return NULL;
   }
-  for (Py_ssize_t i = 0; i < n; ++i) Py_INCREF(args[i]);  // for as long as the process
+  for (Py_ssize_t i = 0; i < n; ++i) Py_INCREF(args[i]);  // never released
   torch_tensor = (PyTypeObject*)args[0];
   torch_parameter = (PyTypeObject*)args[1];
   torch_modes = args[2];
@@ -53,7 +53,8 @@ PyObject* bind_plain(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return plain < 0 ? NULL : PyBool_FromLong(plain);
 }
 
-/* 1: the type overrides what operators do with it, so that its memory is not what it stands for; -1: an exception. */
+/* Returns 1 if the type overrides __torch_dispatch__, so that its own memory is not its value; -1:
+ * an exception. */
 static int overrides_dispatch(PyObject* type, int* from_torch) {
   PyObject* dispatch = PyObject_GetAttrString(type, "__torch_dispatch__");
   if (!dispatch) {
@@ -75,7 +76,7 @@ static const dlpack_api_t* exchange_of(PyObject* type) {
   PyObject* capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
   const dlpack_api_t* api = NULL;
   if (capsule && PyCapsule_IsValid(capsule, "dlpack_exchange_api"))
-    api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");  // static by the protocol
+    api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");  // has static lifetime by the protocol
   if (!capsule) PyErr_Clear();
   Py_XDECREF(capsule);
   while (api && api->version.major != 1) api = api->previous;
@@ -105,7 +106,7 @@ static int classify(PyTypeObject* type, KnownType* out) {
   return 1;
 }
 
-/* NULL with an exception set. */
+/* Returns the entry of a type, or NULL with an exception set. */
 static const KnownType* known(PyTypeObject* type) {
   for (int i = 0; i < KNOWN_TYPES; ++i) {
     if (known_types[i].type == type) return &known_types[i];
@@ -126,7 +127,7 @@ static int fail(PyObject* exception, const char* where, const char* name, const 
   return 0;
 }
 
-/* Names of attributes and methods, made once. */
+/* Names of attributes and methods, interned once. */
 typedef enum { NAME_IS_NEG, NAME_DATA_PTR, NAME_SHAPE, NAME_STRIDE, NAME_DTYPE, NAME_DEVICE, NAMES } Name;
 static PyObject* names[NAMES];
 
@@ -142,7 +143,7 @@ static PyObject* call_method(PyObject* object, Name name) {
   return PyObject_CallMethodObjArgs(object, names[name], NULL);
 }
 
-/* A number that an attribute or a method gives. */
+/* Returns an integer and takes the reference to `value`. Clears *ok on failure. */
 static int64_t integer_of(PyObject* value, int* ok) {
   const long long number = value ? PyLong_AsLongLong(value) : -1;
   if (!value || (number == -1 && PyErr_Occurred())) *ok = 0;
@@ -178,13 +179,13 @@ static const struct {
     {"torch.bool", LIGERDSL_BOOL},
     {"torch.float8_e4m3fn", LIGERDSL_F8E4M3},
     {"torch.float8_e5m2", LIGERDSL_F8E5M2},
-    /* For the library to refuse with its own text. */
+    /* Unsupported dtypes, which the library refuses with its own text. */
     {"torch.float64", 0x00014002},
     {"torch.uint8", 0x00010801},
     {"torch.complex64", 0x00014005},
 };
 
-/* dtypes are objects that stay; those that were seen are found by their address. */
+/* dtype objects live as long as the process. Those already seen are found by address. */
 enum { KNOWN_DTYPES = sizeof torch_dtypes / sizeof torch_dtypes[0] };
 static PyObject* known_dtypes[KNOWN_DTYPES];
 
@@ -235,7 +236,7 @@ static int read_torch_device(PyObject* array, ligerdsl_device_t* out, const char
   return ok;
 }
 
-/* PyTorch before 2.10. */
+/* Reads a tensor of PyTorch before 2.10 by its attributes. */
 static int read_attributes(PyObject* array, const char* where, const char* name, Described* out) {
   int rank = 0, ok = 1;
   ligerdsl_tensor_t* tensor = &out->tensor;
@@ -266,7 +267,7 @@ static PyObject* capsule_of(PyObject* array) {
   PyObject* none = PyTuple_New(0);
   PyObject* version = none ? Py_BuildValue("{s:(ii)}", "max_version", 1, 1) : NULL;
   PyObject* capsule = version ? PyObject_Call(method, none, version) : NULL;
-  if (!capsule && version && PyErr_ExceptionMatches(PyExc_TypeError)) {  // from before versions
+  if (!capsule && version && PyErr_ExceptionMatches(PyExc_TypeError)) {  // array from before DLPack versions
     PyErr_Clear();
     capsule = PyObject_CallNoArgs(method);
   }
@@ -300,7 +301,7 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
     Py_DECREF(capsule);
     return fail(PyExc_TypeError, where, name, "__dlpack__ gave no capsule of a tensor");
   }
-  out->owner = capsule;  // frees the description when it goes
+  out->owner = capsule;  // frees the description when it is released
   const int32_t type = out->tensor.device.type;
   if (type == DLPACK_CPU || type == DLPACK_CUDA_HOST) return 1;
   bind_release(out);
@@ -308,7 +309,7 @@ static int read_protocol(PyObject* array, const char* where, const char* name, D
               "__dlpack_device__ said that the array is on a CPU, and __dlpack__ did not");
 }
 
-/* The exchange API and data_ptr() say nothing of a negation that torch has put off. */
+/* Fails for a tensor with a lazy negation, which the exchange API and data_ptr() do not report. */
 static int refuse_negated(PyObject* array, const char* where, const char* name) {
   PyObject* answer = call_method(array, NAME_IS_NEG);
   if (!answer) return 0;
@@ -319,8 +320,8 @@ static int refuse_negated(PyObject* array, const char* where, const char* name) 
                  : 1;
 }
 
-/* Replaces torch's exception by a sentence on what the tensor is, if the package has one: a tensor of the meta device, of
- * a transform of torch.func, a sparse one. */
+/* Replaces torch's exception by the package's explanation, if there is one: for a tensor of the
+ * meta device, of a torch.func transform, or a sparse one. */
 static void explain(PyObject* array, const char* where, const char* name) {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -337,7 +338,7 @@ static void explain(PyObject* array, const char* where, const char* name) {
   Py_XDECREF(text);
 }
 
-/* torch's own exceptions are pages long where it has a stack to show. */
+/* Keeps the first line of torch's exception, which is pages long if it contains a stack. */
 static int shorten(const char* where, const char* name) {
   PyObject *type = NULL, *value = NULL, *traceback = NULL;
   PyErr_Fetch(&type, &value, &traceback);
@@ -373,8 +374,8 @@ static int fill(const KnownType* kind, PyObject* array, const char* where, const
   }
 }
 
-/* Checks that what another library filled in can be read at all: the number of dimensions, the shape, the elements. NULL
- * strides are those of a contiguous array. */
+/* Checks that a description from another library is readable: rank, shape and elements. NULL
+ * strides mean a contiguous array. */
 static int check_layout(const ligerdsl_tensor_t* tensor, const char* where, const char* name) {
   if (tensor->ndim < 0 || tensor->ndim > BIND_MAX_RANK) {
     PyErr_Format(PyExc_ValueError, "%s: `%s`: expected 0 to %i dimensions, got %i", where, name, BIND_MAX_RANK,
@@ -397,13 +398,14 @@ static int check_layout(const ligerdsl_tensor_t* tensor, const char* where, cons
   return 0;
 }
 
-/* No system maps memory there: it is an offset into storage that was given back, as a view of it still has it. */
+/* No system maps memory below this. Such an address is an offset into freed storage, of which the
+ * tensor is a view. */
 enum { LOWEST_ADDRESS = 1 << 16 };
 
 static int describe(PyObject* array, const char* where, const char* name, int is_new, Described* out) {
   const KnownType* found = known(Py_TYPE(array));
   if (!found || (!names[NAMES - 1] && !make_names())) return 0;
-  const KnownType kind = *found;  // what Python runs below may replace it
+  const KnownType kind = *found;  // a copy, because Python code below may replace the entry
   out->owner = NULL;
   out->exchange = kind.exchange;
   out->from_torch = kind.from_torch;
@@ -470,7 +472,7 @@ PyObject* bind_look(PyObject* self, PyObject* array) {
   if (!bind_describe(array, "look", "array", &described)) return NULL;
   const ligerdsl_tensor_t* t = &described.tensor;
   PyObject *shape = PyTuple_New(t->ndim), *strides = PyTuple_New(t->ndim);
-  uint64_t contiguous = 1; /* unsigned: sizes of another library may overflow it */
+  uint64_t contiguous = 1; /* unsigned: sizes from another library may overflow */
   for (int i = t->ndim - 1; shape && strides && i >= 0; --i) {
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(t->shape[i]));
     PyTuple_SetItem(strides, i, PyLong_FromLongLong(t->strides ? t->strides[i] : (int64_t)contiguous));

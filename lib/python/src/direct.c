@@ -1,40 +1,42 @@
-/* Functions of autograd whose forward and backward run here, without a frame of Python: where every tensor is memory and
- * nothing else and no second derivative is asked for. Everything else goes to the Function's own forward and backward.
+/* Autograd Functions whose forward and backward run here, without a Python frame: if every tensor
+ * is plain memory and no second derivative is wanted. Otherwise the Function's own forward and
+ * backward run.
  *
- * A plan says where each argument of the two operations comes from. Tensors have slots: in the forward the inputs and
- * then what is made for the results; in backward the gradients, what was saved, and what is made. */
+ * A plan gives the source of each argument of the operations. Tensors have slots. In the forward
+ * these are the inputs and then the results; in backward the gradients, the saved tensors and then
+ * the results. */
 #include <string.h>
 
 #include "bind.h"
 #include "call_limits.h"
 
 enum { MAX_ARGUMENTS = 32, MAX_SLOTS = 24, MAX_STEPS = 4, BYTES_OF_ARGUMENT = 4 };
-enum { NOTHING = 255 }; /* in place of a slot */
+enum { NOTHING = 255 }; /* instead of a slot */
 
 /* Flags of a plan. */
 enum {
-  KEEPS_NONE = 1,       /* missing gradients are None, not zeros */
-  COLUMNS_TOGETHER = 2, /* of a gradient; its rows may lie anywhere */
-  REPORTS_LABELS = 4,   /* backward says what is known by then of labels out of range */
+  KEEPS_NONE = 1,       /* missing gradients remain None */
+  COLUMNS_TOGETHER = 2, /* a gradient's last dimension must be contiguous; others may have any strides */
+  REPORTS_LABELS = 4,   /* backward reports known labels out of range */
 };
 
 typedef enum {
-  FROM_SLOT,   /* a tensor that is there */
-  FROM_NUMBER, /* of the Function's tuple of numbers */
+  FROM_SLOT,   /* an existing tensor */
+  FROM_NUMBER, /* an element of the Function's tuple of numbers */
   FROM_ZERO,
   FROM_NONE,
   NEW_LIKE,  /* shape and dtype of a slot */
-  NEW_ROWS,  /* f32, the leading sizes of a slot */
-  NEW_GATED, /* like a slot, or where that is None the halves of the rows of the one two slots on */
-  NEW_LOSS,  /* f32 for cross-entropy: of all rows, or with reduction 0 like the labels, which are the next slot */
-  NEW_OVER,  /* a slot's own memory, which is overwritten; autograd is told */
+  NEW_ROWS,  /* f32 with the leading sizes of a slot */
+  NEW_GATED, /* like a slot; if that is None, half of each row of the tensor two slots later */
+  NEW_LOSS,  /* f32 loss: a scalar, or with reduction 0 like the labels, which are in the next slot */
+  NEW_OVER,  /* a slot's own memory, overwritten; increments its version */
   NEW_PAIR,  /* f32, two of NEW_ROWS in one tensor: [2, leading sizes] */
 } Origin;
 
 typedef struct {
   uint8_t origin, source;
-  uint8_t wanted; /* bits of inputs; nothing is passed or made unless one of them wants a gradient. 0: always */
-  uint8_t part;   /* of ArgumentHint */
+  uint8_t wanted; /* bits of inputs: pass or create only if one wants a gradient. 0: always */
+  uint8_t part;   /* see ArgumentHint */
 } Argument;
 
 typedef struct {
@@ -51,14 +53,14 @@ typedef struct {
   PyTypeObject* backward_class;
   PyObject *forward, *apply; /* the Function's own */
   int n_inputs, n_gradients, flags;
-  int spends;  /* backward overwrites what was saved: then ctx.spent is True, and the Function says what it raises */
-  int chooses; /* what the forward makes depends on which inputs want gradients */
+  int spends;  /* backward overwrites saved tensors and sets ctx.spent; the Function then raises */
+  int chooses; /* the forward's results depend on which inputs want gradients */
   Step forward_step, backward_steps[MAX_STEPS];
-  int n_steps; /* of backward. Of several, those whose first tensor is not there are left out */
+  int n_steps; /* steps of backward; if there are several, those whose first tensor is None are skipped */
   Slots saved, returned, gradients;
 } Plan;
 
-/* Never freed: nodes of the classes may live as long as the process, also of modules that were loaded again since. */
+/* Never freed: nodes may live as long as the process, also those of reloaded modules. */
 static Plan** plans;
 static int n_plans, room_for_plans;
 
@@ -75,9 +77,10 @@ PyObject* bind_set_main_grad(PyObject* self, PyObject* on) {
   Py_RETURN_NONE;
 }
 
-/* ---- Results ---------------------------------------------------------------------------------------------------------- */
+/* ---- Results --------------------------------------------------------------------------------- */
 
-/* like.new_empty(*sizes, dtype=f32 or that of `like`). Takes the reference to sizes, which is not empty. */
+/* Returns like.new_empty(*sizes) with f32 or the dtype of `like`. Steals the reference to sizes,
+ * which is not empty. */
 static PyObject* new_empty(PyObject* like, PyObject* sizes, int f32) {
   PyObject* method = sizes ? PyObject_GetAttr(like, name_new_empty) : NULL;
   PyObject* made = method ? PyObject_Call(method, sizes, f32 ? kwargs_f32 : NULL) : NULL;
@@ -86,8 +89,8 @@ static PyObject* new_empty(PyObject* like, PyObject* sizes, int f32) {
   return made;
 }
 
-/* A tuple of the first n sizes, with one more before and one behind them unless that is negative. One empty tuple
- * stands for no sizes. */
+/* Returns a tuple of the first n sizes, with `first` before and `last` after them unless negative.
+ * No sizes at all: a tuple with one empty tuple. */
 static PyObject* sizes_of(int64_t first, PyObject* shape, Py_ssize_t n, int64_t last) {
   const Py_ssize_t before = first >= 0, all = before + n + (last >= 0);
   PyObject* sizes = PyTuple_New(all ? all : 1);
@@ -102,7 +105,8 @@ static PyObject* sizes_of(int64_t first, PyObject* shape, Py_ssize_t n, int64_t 
   return sizes;
 }
 
-/* Sizes of a tensor without the last, or with half of it, and with `first` before them unless that is negative. */
+/* Returns the sizes of a tensor without the last one, or with half of it, preceded by `first`
+ * unless that is negative. */
 static PyObject* leading_sizes(const char* operation, PyObject* tensor, int64_t first, int and_half) {
   PyObject* shape = PyObject_GetAttr(tensor, name_shape);
   const Py_ssize_t rank = shape ? PyTuple_Size(shape) : -1;
@@ -126,8 +130,8 @@ static PyObject* new_loss(PyObject* logits, PyObject* labels, PyObject* numbers)
   return new_empty(logits, sizes, 1);
 }
 
-/* Two f32 tensors of a tensor's leading sizes in one. The second begins at a multiple of 16 bytes too: kernels for such
- * tensors are fast. */
+/* Returns two f32 tensors with a tensor's leading sizes in one. Both begin at a multiple of 16
+ * bytes, because the kernels for such tensors are fast. */
 static PyObject* new_pair(const char* operation, PyObject* tensor) {
   PyObject* sizes = leading_sizes(operation, tensor, 2, 0);
   if (!sizes) return NULL;
@@ -172,18 +176,18 @@ static PyObject* make(const char* operation, const Argument* a, PyObject* const*
   }
 }
 
-/* ---- A step ----------------------------------------------------------------------------------------------------------- */
+/* ---- A step ---------------------------------------------------------------------------------- */
 
 typedef struct {
   PyObject* items[MAX_SLOTS];
-  int n, borrowed; /* the first are the caller's, the others are owned */
+  int n, borrowed; /* the first `borrowed` are the caller's, the others are owned */
 } Values;
 
 static void release(Values* values) {
   for (int i = values->borrowed; i < values->n; ++i) Py_DECREF(values->items[i]);
 }
 
-static int tell_of_overwritten(const Step* step, PyObject* const* args) {
+static int report_overwritten(const Step* step, PyObject* const* args) {
   for (int i = 0; i < step->n; ++i) {
     if (step->arguments[i].origin != NEW_OVER || args[i] == Py_None) continue;
     PyObject* told = PyObject_CallFunctionObjArgs(increment_version, args[i], NULL);
@@ -193,8 +197,8 @@ static int tell_of_overwritten(const Step* step, PyObject* const* args) {
   return 1;
 }
 
-/* Calls the operation; what is made for it follows in `values`. Returns 0 with an exception set. optional: there is
- * nothing to do where the first tensor is not there. */
+/* Calls the operation and appends new tensors to `values`. Returns 0 with an exception set.
+ * optional: does nothing if the first tensor is None. */
 static int run(const Step* step, Values* values, PyObject* numbers, unsigned wanted, int optional) {
   PyObject* args[MAX_ARGUMENTS];
   for (int i = 0; i < step->n; ++i) {
@@ -219,10 +223,10 @@ static int run(const Step* step, Values* values, PyObject* numbers, unsigned wan
   if (optional && args[0] == Py_None) return 1;
   PyObject* nothing = bind_call_with(step->operation, args, step->n, step->hints);
   Py_XDECREF(nothing);
-  return nothing && tell_of_overwritten(step, args);
+  return nothing && report_overwritten(step, args);
 }
 
-/* A tuple of n: what the slots hold, then None. */
+/* Returns a tuple of n elements: the contents of the slots, then None. */
 static PyObject* tuple_of(const Slots* slots, const Values* values, Py_ssize_t n, unsigned wanted) {
   PyObject* tuple = PyTuple_New(n);
   for (Py_ssize_t i = 0; tuple && i < n; ++i) {
@@ -246,10 +250,10 @@ static PyObject* call_with(PyObject* function, PyObject* first, PyObject* const*
   return result;
 }
 
-/* ---- Forward: (ctx, *inputs, numbers) --------------------------------------------------------------------------------- */
+/* ---- Forward: (ctx, *inputs, numbers) -------------------------------------------------------- */
 
-/* What ctx.save_for_backward(*tensors) and ctx.set_materialize_grads(False) do, each in a frame of Python. Takes the
- * reference to the tuple. */
+/* Does the same as ctx.save_for_backward(*tensors) and ctx.set_materialize_grads(False), which each
+ * take a Python frame. Steals the reference to the tuple. */
 static int save(const Plan* plan, PyObject* ctx, PyObject* tensors) {
   const int saved = tensors && PyObject_SetAttr(ctx, name_save, tensors) == 0;
   Py_XDECREF(tensors);
@@ -289,7 +293,7 @@ static PyObject* forward(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   return result;
 }
 
-/* ---- Backward: what autograd calls as apply() of the node --------------------------------------------------------------- */
+/* ---- Backward: what autograd calls as apply() of the node ------------------------------------ */
 
 static const Plan* plan_of(PyTypeObject* type) {
   for (int i = n_plans - 1; i >= 0; --i) {
@@ -298,7 +302,7 @@ static const Plan* plan_of(PyTypeObject* type) {
   return NULL;
 }
 
-/* 1: gradients of gradients are asked for, -1: an exception. */
+/* Returns 1 if gradients of gradients are wanted, -1 with an exception set. */
 static int differentiates(void) {
   PyObject* enabled = PyObject_CallNoArgs(grad_enabled);
   if (!enabled) return -1;
@@ -306,14 +310,14 @@ static int differentiates(void) {
   return enabled == Py_True;
 }
 
-/* Whether autograd has given what the operation reads. */
+/* Returns 1 if the operation can read the gradients, -1 with an exception set. */
 static int suits(const Plan* plan, PyObject* const* gradients, Py_ssize_t n) {
   if (bind_main_grad || n != plan->n_gradients || gradients[0] == Py_None) return 0;
   const int again = differentiates();
   return again ? (again < 0 ? -1 : 0) : bind_are_plain(gradients, n);
 }
 
-/* 1: the last dimension has a stride of 1; -1: an exception. */
+/* Returns 1 if the last dimension has a stride of 1, -1 with an exception set. */
 static int has_columns_together(PyObject* tensor) {
   PyObject* stride = PyObject_CallMethodObjArgs(tensor, name_stride, minus_one, NULL);
   if (!stride) return -1;
@@ -322,14 +326,15 @@ static int has_columns_together(PyObject* tensor) {
   return value == -1 && PyErr_Occurred() ? -1 : value == 1;
 }
 
-static int tell_of_copy(const Plan* plan, PyObject* tensor) {
+static int report_copy(const Plan* plan, PyObject* tensor) {
   const char* operation = bind_operations[plan->backward_steps[0].operation].name;
   PyObject* nothing = PyObject_CallFunction(count_copy, "ssO", operation, "gradient", tensor);
   Py_XDECREF(nothing);
   return nothing != NULL;
 }
 
-/* Gradients as the kernels take them: autograd may give one element for all of them, with strides of 0. */
+/* Makes the gradients contiguous where the kernels need it: autograd may pass one element with
+ * strides of 0. */
 static int read_gradients(const Plan* plan, PyObject* const* gradients, Values* values) {
   for (int i = 0; i < plan->n_gradients; ++i) {
     PyObject* given = gradients[i];
@@ -342,7 +347,7 @@ static int read_gradients(const Plan* plan, PyObject* const* gradients, Values* 
     else if (!(taken = PyObject_CallMethodObjArgs(given, name_contiguous, NULL)))
       return 0;
     values->items[values->n++] = taken;
-    if (taken != given && !tell_of_copy(plan, given)) return 0;
+    if (taken != given && !report_copy(plan, given)) return 0;
   }
   return 1;
 }
@@ -354,7 +359,7 @@ static int report_labels(void) {
   return nothing != NULL;
 }
 
-/* Whether a backward before this one has overwritten what was saved; -1: an exception. */
+/* Returns 1 if an earlier backward has overwritten saved tensors, -1 with an exception set. */
 static int is_spent(PyObject* ctx) {
   PyObject* spent = PyObject_GetAttr(ctx, name_spent);
   if (!spent) {
@@ -366,7 +371,8 @@ static int is_spent(PyObject* ctx) {
   return 1;
 }
 
-/* NotImplemented, borrowed: another thread's backward came first, while Python ran for what this one asked. */
+/* Returns NotImplemented (borrowed) if another thread's backward ran first, while this one called
+ * Python. */
 static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, PyObject* const* gradients) {
   Values values = {{0}, 0, 0};
   unsigned wanted;
@@ -377,7 +383,7 @@ static PyObject* run_backward(const Plan* plan, PyObject* ctx, PyObject* saved, 
     Py_INCREF(item);
     values.items[values.n++] = item;
   }
-  if (ok && plan->spends) { /* with nothing between that lets other threads run; set whatever comes of the call */
+  if (ok && plan->spends) { /* no other thread can run in between; set even if the call fails */
     const int spent = is_spent(ctx);
     if (spent > 0) result = Py_NotImplemented;
     ok = spent == 0 && PyObject_SetAttr(ctx, name_spent, Py_True) == 0;
@@ -400,7 +406,7 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   if (suitable < 0) return NULL;
   if (suitable && plan->flags & REPORTS_LABELS && !report_labels()) return NULL;
   if (!suitable) return call_with(plan->apply, ctx, args, n);
-  /* Before what was saved is asked for: where hooks hold it, nothing there tells that it was overwritten. */
+  /* Must precede the read of saved_tensors: saved-tensor hooks do not notice the overwrite. */
   const int spent = plan->spends ? is_spent(ctx) : 0;
   if (spent) return spent < 0 ? NULL : call_with(plan->apply, ctx, args, n);
   PyObject* saved = PyObject_GetAttr(ctx, name_saved);
@@ -419,7 +425,7 @@ static PyObject* backward(PyObject* ctx, PyObject* const* args, Py_ssize_t n) {
   return result;
 }
 
-/* ---- Plans ------------------------------------------------------------------------------------------------------------ */
+/* ---- Plans ----------------------------------------------------------------------------------- */
 
 PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n) {
   (void)self;
@@ -455,7 +461,8 @@ PyObject* bind_set_autograd(PyObject* self, PyObject* const* args, Py_ssize_t n)
   Py_RETURN_NONE;
 }
 
-/* Of the operation that `name` begins with, from the bytes at *at on. Returns what is behind its name, or NULL. */
+/* Reads the step of the first operation in `name` from the bytes at *at. Returns the rest of
+ * `name`, or NULL. */
 static const char* read_step(const char* name, const char* bytes, Py_ssize_t size, Py_ssize_t* at, Step* step) {
   const size_t length = strcspn(name, " ");
   const int left = (int)((size - *at) / BYTES_OF_ARGUMENT);
@@ -473,7 +480,7 @@ static const char* read_step(const char* name, const char* bytes, Py_ssize_t siz
   return NULL;
 }
 
-/* The number of steps that `names` has, separated by spaces, or 0 with an exception set. */
+/* Returns the number of steps in `names`, which spaces separate, or 0 with an exception set. */
 static int read_steps(const char* names, const char* bytes, Py_ssize_t size, Step* steps, int most) {
   Py_ssize_t at = 0;
   int n = 0;
@@ -494,8 +501,9 @@ static int read_slots(const char* bytes, Py_ssize_t size, Slots* out) {
   return size <= MAX_SLOTS;
 }
 
-/* The number of slots in use behind a step that begins with n, or MAX_SLOTS + 1 where it reads one that is not there. */
-static int slots_behind(const Step* step, int n) {
+/* Returns the number of slots in use after a step that begins with n, or MAX_SLOTS + 1 if it reads
+ * an unused slot. */
+static int slots_after(const Step* step, int n) {
   for (int i = 0; i < step->n; ++i) {
     const Argument* a = &step->arguments[i];
     const int reads = a->source + (a->origin == NEW_GATED ? 2 : a->origin == NEW_LOSS ? 1 : 0);
@@ -506,7 +514,8 @@ static int slots_behind(const Step* step, int n) {
   return n;
 }
 
-/* Says of the step's arguments which are made for the plan: bits of slots in *made, of which n are in use before. */
+/* Records in the step's hints which arguments the plan creates. *made: bits of created slots; n
+ * slots are in use before. */
 static int give_hints(Step* step, int n, uint32_t* made) {
   for (int i = 0; i < step->n; ++i) {
     const Argument* a = &step->arguments[i];
@@ -535,10 +544,10 @@ static void give_all_hints(Plan* plan) {
 
 static int is_sound(const Plan* plan) {
   if (plan->n_inputs < 1 || plan->n_inputs > 8 || plan->n_gradients < 1 || plan->n_gradients > MAX_SLOTS) return 0;
-  const int forward_slots = slots_behind(&plan->forward_step, plan->n_inputs);
+  const int forward_slots = slots_after(&plan->forward_step, plan->n_inputs);
   int backward_slots = plan->n_gradients + plan->saved.n;
   for (int i = 0; i < plan->n_steps && backward_slots <= MAX_SLOTS; ++i)
-    backward_slots = slots_behind(&plan->backward_steps[i], backward_slots);
+    backward_slots = slots_after(&plan->backward_steps[i], backward_slots);
   return forward_slots <= MAX_SLOTS && backward_slots <= MAX_SLOTS && are_there(&plan->saved, forward_slots, 0) &&
          are_there(&plan->returned, forward_slots, 1) && are_there(&plan->gradients, backward_slots, 1) &&
          plan->returned.n == plan->n_gradients && plan->gradients.n == plan->n_inputs;

@@ -1,5 +1,6 @@
-/* DLPack 1.x as far as it is used here: the C exchange API that an array type has as __dlpack_c_exchange_api__, and the
- * two capsules of __dlpack__. A DLTensor has the layout of ligerdsl_tensor_t. */
+/* The part of DLPack 1.x that is used here: the C exchange API of an array type,
+ * __dlpack_c_exchange_api__, and the two capsules of __dlpack__. A DLTensor has the layout of
+ * ligerdsl_tensor_t. */
 #ifndef LIGERDSL_DLPACK_EXCHANGE_H_
 #define LIGERDSL_DLPACK_EXCHANGE_H_
 
@@ -14,14 +15,14 @@ typedef struct {
   uint32_t major, minor;
 } dlpack_version_t;
 
-/* Behind a capsule "dltensor". */
+/* Contents of a capsule "dltensor". */
 typedef struct {
   ligerdsl_tensor_t tensor;
   void* manager;
   void (*deleter)(void* self);
 } dlpack_managed_t;
 
-/* Behind a capsule "dltensor_versioned". */
+/* Contents of a capsule "dltensor_versioned". */
 typedef struct {
   dlpack_version_t version;
   void* manager;
@@ -37,7 +38,7 @@ typedef struct dlpack_api {
                   void (*set_error)(void* error_context, const char* kind, const char* message));
   int (*managed_from_object)(void* object, dlpack_versioned_t** out);
   int (*object_from_managed)(dlpack_versioned_t* tensor, void** out);
-  int (*tensor_from_object)(void* object, ligerdsl_tensor_t* out); /* borrows; may be NULL */
+  int (*tensor_from_object)(void* object, ligerdsl_tensor_t* out); /* borrows the memory; may be NULL */
   int (*current_stream)(int32_t device_type, int32_t device_id, void** out);
 } dlpack_api_t;
 

@@ -172,6 +172,7 @@ TEST(CpuAliasing, CopyIsARemark) {
   const std::vector<program::Remark> remarks = CpuKernel(build).artifact.remarks;
   ASSERT_EQ(remarks.size(), 1u);
   EXPECT_EQ(remarks[0].pass, "cpu-plan");
+  EXPECT_EQ(remarks[0].id, "tile-copied");
   EXPECT_EQ(remarks[0].line, uint32_t(kLine - 1));
   EXPECT_NE(remarks[0].text.find("aliasing_test.cpp:" + std::to_string(kLine) + " may write it"), std::string::npos)
       << remarks[0].text;

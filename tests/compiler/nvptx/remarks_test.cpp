@@ -1,16 +1,31 @@
 // Tests the remarks in an artifact. tests/compiler/passes tests the remarks of each pass.
+#include "program/remarks.h"
+
 #include <algorithm>
+#include <optional>
 
 #include "ptx_kernel.h"
 
 namespace ligerdsl::testing {
 namespace {
 
+using program::RemarkId;
+
+// Returns the remarks of a pass with this text. Every remark of the artifact has an id of its pass.
 std::vector<program::Remark> found(const program::Artifact& artifact, const std::string& pass,
                                    const std::string& text) {
   std::vector<program::Remark> matching;
-  for (const program::Remark& remark : artifact.remarks)
+  for (const program::Remark& remark : artifact.remarks) {
+    const std::optional<RemarkId> id = program::find_remark(remark.id);
+    EXPECT_TRUE(id && pass_of(*id) == remark.pass) << to_string(remark);
     if (remark.pass == pass && remark.text.find(text) != std::string::npos) matching.push_back(remark);
+  }
+  return matching;
+}
+
+std::vector<program::Remark> found(const program::Artifact& artifact, RemarkId id, const std::string& text) {
+  std::vector<program::Remark> matching = found(artifact, pass_of(id), text);
+  std::erase_if(matching, [&](const program::Remark& remark) { return remark.id != id_of(id); });
   return matching;
 }
 
@@ -41,7 +56,8 @@ auto doubledRows(LoopOptions loop) {
 
 TEST(Remarks, NameTheAuthorsLineAndTheObstacle) {
   const PtxKernel kernel(doubledRows(pipelined(2)), Known::aligned, withoutFacts(2));
-  const auto remarks = found(kernel.artifact, "tile-prefetch-loads", "num_stages = 2: not loaded ahead: the store at ");
+  const auto remarks =
+      found(kernel.artifact, RemarkId::load_not_ahead, "num_stages = 2: not loaded ahead: the store at ");
   ASSERT_EQ(remarks.size(), 1u) << all(kernel.artifact);
   EXPECT_TRUE(remarks[0].file.ends_with("remarks_test.cpp")) << remarks[0].file;
   EXPECT_EQ(remarks[0].line, uint32_t(kLoadLine));
@@ -54,7 +70,7 @@ TEST(Remarks, NameTheAuthorsLineAndTheObstacle) {
 TEST(Remarks, AppearOnce) {
   const PtxKernel copies(doubledRows({.num_stages = 2, .unroll = 4}), Known::aligned, withoutFacts(2));
   EXPECT_EQ(copies.count("ld.global"), 5 * 8) << copies.ptx;  // four copies of the body and the remainder, by elements
-  EXPECT_EQ(found(copies.artifact, "tile-prefetch-loads", "not loaded ahead").size(), 1u) << all(copies.artifact);
+  EXPECT_EQ(found(copies.artifact, RemarkId::load_not_ahead, "not loaded ahead").size(), 1u) << all(copies.artifact);
 }
 
 // Writes z transposed. Each thread holds columns instead of rows, so the whole tile of `rows` x 512
@@ -89,7 +105,9 @@ TEST(Remarks, ResidentRowsLeaveRoomForExchanges) {
   for (int64_t rows : {32, 96, 160, 224}) {
     const PtxKernel kernel(wideRow(rows));
     const int64_t transposed = rows * 512, left = (kOfACta - transposed) / kBlock;
-    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "cached in part: " + std::to_string(left) + " of 16").size(),
+    EXPECT_EQ(found(kernel.artifact, RemarkId::resident_row_cached_in_part,
+                    "cached in part: " + std::to_string(left) + " of 16")
+                  .size(),
               1u)
         << all(kernel.artifact);
     EXPECT_LE(kernel.artifact.shared_bytes, kOfACta);
@@ -118,7 +136,7 @@ TEST(Remarks, ResidentRowsLeaveRoomForManySmallBuffers) {
         y.partition({squeeze, kBlock}).store({program, b}, row.load(b) * all);
       });
     });
-    EXPECT_EQ(found(kernel.artifact, "tile-keep-residents", "resident row: cached in part").size(), 1u)
+    EXPECT_EQ(found(kernel.artifact, RemarkId::resident_row_cached_in_part, "resident row: cached in part").size(), 1u)
         << all(kernel.artifact);
     EXPECT_LE(kernel.artifact.shared_bytes, 232448);
   }
@@ -148,7 +166,7 @@ TEST(Remarks, NameRowsThatEachCtaNeedsWhole) {
   EXPECT_TRUE(found(PtxKernel(weighted, Known::aligned, options).artifact, "tile-keep-residents", kept).empty());
   options.num_ctas = 2;
   const PtxKernel cluster(weighted, Known::aligned, options);
-  EXPECT_EQ(found(cluster.artifact, "tile-keep-residents", kept).size(), 1u) << all(cluster.artifact);
+  EXPECT_EQ(found(cluster.artifact, RemarkId::resident_row_not_cached, kept).size(), 1u) << all(cluster.artifact);
 }
 
 TEST(Remarks, ReportMinCtasPerSmThatIsNotReached) {
@@ -156,7 +174,10 @@ TEST(Remarks, ReportMinCtasPerSmThatIsNotReached) {
   options.min_ctas_per_sm = 16;
   const auto transposed = [](KernelBuilder& k) { transpose(k, 128); };
   const PtxKernel kernel(transposed, Known::aligned, options);
-  EXPECT_EQ(found(kernel.artifact, "place-tiles", "min_ctas_per_sm = 16 is not reached: a CTA takes ").size(), 1u)
+  EXPECT_EQ(found(kernel.artifact, RemarkId::min_ctas_exceed_shared_memory,
+                  "min_ctas_per_sm = 16 is not reached: a CTA takes ")
+                .size(),
+            1u)
       << all(kernel.artifact);
   options.min_ctas_per_sm = 1;
   EXPECT_TRUE(found(PtxKernel(transposed, Known::aligned, options).artifact, "place-tiles", "").empty());
@@ -164,7 +185,7 @@ TEST(Remarks, ReportMinCtasPerSmThatIsNotReached) {
   options.min_ctas_per_sm = 3;
   const char* const said = "min_ctas_per_sm = 3 is not reached: an SM holds 2 CTAs of 32 warps; use fewer warps";
   const PtxKernel large([](KernelBuilder& k) { transpose(k, 32); }, Known::aligned, options);
-  EXPECT_EQ(found(large.artifact, "place-tiles", said).size(), 1u) << all(large.artifact);
+  EXPECT_EQ(found(large.artifact, RemarkId::min_ctas_exceed_threads, said).size(), 1u) << all(large.artifact);
 }
 
 TEST(Remarks, AreNotAddedToErrors) {
@@ -199,7 +220,9 @@ TEST(Remarks, ReportBarriersBetweenArgumentsThatMayShareMemory) {
     store(y.ptr() + k.arange(256), load(x.ptr() + (255 - k.arange(256))));
   };
   const char* const wait = "a barrier of the CTA is needed before this";
-  EXPECT_FALSE(found(PtxKernel(twice, Known::aligned, withoutFacts(2)).artifact, "tgpu-insert-barriers", wait).empty());
+  EXPECT_FALSE(
+      found(PtxKernel(twice, Known::aligned, withoutFacts(2)).artifact, RemarkId::barrier_between_arguments, wait)
+          .empty());
   EXPECT_TRUE(found(PtxKernel(twice).artifact, "tgpu-insert-barriers", "").empty()) << "what was promised";
 }
 
@@ -207,7 +230,9 @@ TEST(Remarks, ReportGpusWithoutBulkCopies) {
   program::CompileOptions options;
   options.arch = "sm_80";
   const PtxKernel kernel(wideRow(32), Known::aligned, options);
-  EXPECT_EQ(found(kernel.artifact, "place-tiles", "resident rows are not kept: sm_80 has no bulk copies").size(), 1u)
+  EXPECT_EQ(
+      found(kernel.artifact, RemarkId::no_bulk_copies, "resident rows are not kept: sm_80 has no bulk copies").size(),
+      1u)
       << all(kernel.artifact);
 }
 
@@ -249,7 +274,7 @@ TEST(AssumeDivisible, EnablesVectors) {
   EXPECT_FALSE(any.has("ld.global.v4")) << any.ptx;
   EXPECT_TRUE(known.has("ld.global.v4")) << known.ptx;
   const auto remarks =
-      found(any.artifact, "tile-assign-layouts", "accesses of 2 bytes, not 16: rows along dimension 0");
+      found(any.artifact, RemarkId::narrow_access, "accesses of 2 bytes, not 16: rows along dimension 0");
   ASSERT_EQ(remarks.size(), 1u) << all(any.artifact);
   EXPECT_NE(remarks[0].text.find("assume_divisible"), std::string::npos);
   EXPECT_TRUE(found(known.artifact, "tile-assign-layouts", "").empty()) << all(known.artifact);

@@ -7,7 +7,7 @@
 
 func.func @arguments(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %i: i64) -> tensor<256xf32, #strided> {
   tile.store_tile %a, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
-  // expected-remark-re @below {{[tgpu-insert-barriers] a barrier of the CTA is needed before this: it may use the same memory as the access at {{.+}}-remarks.mlir:9, through another argument; promise that the arguments do not overlap (no_alias)}}
+  // expected-remark-re @below {{[tgpu-insert-barriers] a barrier of the CTA is needed before this: it may use the same memory as the access at {{.+}}-remarks.mlir:9, through another argument; promise that the arguments do not overlap (no_alias) [barrier-between-arguments]}}
   %b = tile.load_tile %y[%i] shape [256] : !vec -> tensor<256xf32, #strided>
   return %b : tensor<256xf32, #strided>
 }
@@ -29,9 +29,9 @@ func.func @both(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %i: i64) -> (tens
 // Both within an iteration and from one to the next.
 func.func @loop(%x: !vec, %y: !vec, %a: tensor<256xf32, #row>, %s: tensor<256xf32, #strided>, %i: i64, %lo: i32, %hi: i32, %step: i32) -> tensor<256xf32, #strided> {
   %r = scf.for %n = %lo to %hi step %step iter_args(%c = %s) -> (tensor<256xf32, #strided>) : i32 {
-    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} as the access at {{.+}}-remarks.mlir:35, through another argument{{.+}}}}
+    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} the same memory as the access at {{.+}}-remarks.mlir:35, through another argument; promise that the arguments do not overlap (no_alias) [barrier-between-arguments]}}
     %b = tile.load_tile %y[%i] shape [256] : !vec -> tensor<256xf32, #strided>
-    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} as the access at {{.+}}-remarks.mlir:33, through another argument{{.+}}}}
+    // expected-remark-re @below {{[tgpu-insert-barriers] {{.+}} the same memory as the access at {{.+}}-remarks.mlir:33, through another argument; promise that the arguments do not overlap (no_alias) [barrier-between-arguments]}}
     tile.store_tile %a, %x[%i] shape [256] : tensor<256xf32, #row>, !vec
     scf.yield %b : tensor<256xf32, #strided>
   }

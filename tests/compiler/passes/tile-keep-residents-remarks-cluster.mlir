@@ -14,7 +14,7 @@ func.func @small_blocks(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<8xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 32 bytes cannot be divided into parts of 16 bytes for 4 CTAs; use larger blocks or a smaller cluster}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 32 bytes cannot be divided into parts of 16 bytes for 4 CTAs; use larger blocks or a smaller cluster [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 8] {resident = 1 : i64} : !x -> tensor<8xf32>
     %s = arith.addf %acc, %t : tensor<8xf32>
     scf.yield %s : tensor<8xf32>

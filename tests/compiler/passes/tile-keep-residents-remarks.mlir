@@ -14,7 +14,7 @@ func.func @one_order(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cla
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the second loop does not read the blocks in the opposite order of the first}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the second loop does not read the blocks in the opposite order of the first; where that has i, take blocks - 1 - i [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -44,7 +44,7 @@ func.func @open_width(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cl
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its width is not known}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its width is not known; give the view's last dimension as a number [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -74,7 +74,7 @@ func.func @not_neighbours(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alia
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its elements are not contiguous}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its elements are not contiguous; the last stride of the view must be 1 [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -104,7 +104,7 @@ func.func @any_address(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_c
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: rows may be unaligned: the address (aligned to 4 bytes)}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: rows may be unaligned: the address (aligned to 4 bytes) or a stride is no multiple of 16 bytes; load with an alignment offset (View::alignment_offset) [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -134,7 +134,7 @@ func.func @several_rows(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2x512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block has elements of several rows}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block has elements of several rows [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [2, 512] {resident = 1 : i64} : !x -> tensor<2x512xf32>
     %s = arith.addf %acc, %t : tensor<2x512xf32>
     scf.yield %s : tensor<2x512xf32>
@@ -164,7 +164,7 @@ func.func @odd_block(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_cla
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<2xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 8 bytes is no multiple of 16}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: a block of 8 bytes is no multiple of 16 [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 2] {resident = 1 : i64} : !x -> tensor<2xf32>
     %s = arith.addf %acc, %t : tensor<2xf32>
     scf.yield %s : tensor<2xf32>
@@ -194,7 +194,7 @@ func.func @may_be_written(%x: !x, %y: !y) {
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark-re @below {{resident row: not cached: the store at {{.+}}-remarks.mlir:200 may write it before the second loop}}
+    // expected-remark-re @below {{resident row: not cached: the store at {{.+}}-remarks.mlir:200 may write it before the second loop; promise that the arguments do not overlap (no_alias) [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     tile.store_tile %t, %y[%row, %b] shape [0, 512] : tensor<512xf32>, !y
@@ -225,7 +225,7 @@ func.func @in_part(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<1024xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: cached in part: 4 of 8 blocks fit in 16512 bytes of shared memory in each CTA; the others are read again}}
+    // expected-remark @below {{[tile-keep-residents] resident row: cached in part: 4 of 8 blocks fit in 16512 bytes of shared memory in each CTA; the others are read again [resident-row-cached-in-part]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 1024] {resident = 1 : i64} : !x -> tensor<1024xf32>
     %s = arith.addf %acc, %t : tensor<1024xf32>
     scf.yield %s : tensor<1024xf32>
@@ -255,7 +255,7 @@ func.func @no_room(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<8192xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: 2 blocks of 32768 bytes must fit, and it has 16512 bytes of shared memory in each CTA}}
+    // expected-remark-re @below {{[tile-keep-residents] resident row: not cached: 2 blocks of 32768 bytes must fit, and it has 16512 bytes of shared memory in each CTA{{.*}}; use smaller blocks, more CTAs per cluster or a smaller min_ctas_per_sm [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 8192] {resident = 1 : i64} : !x -> tensor<8192xf32>
     %s = arith.addf %acc, %t : tensor<8192xf32>
     scf.yield %s : tensor<8192xf32>
@@ -281,7 +281,7 @@ func.func @read_once(%x: !x) {
   %row = arith.constant 0 : i64
   scf.for %i = %c0 to %n step %c1 : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: one loop reads it}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: one loop reads it, so it would have to be the same row for all programs of a loop over programs (dynamic_persistent), in a loop from 0 to a constant; read it in a second loop, or load it without resident() [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     tile.print "t" %t : tensor<512xf32>
   }
@@ -294,7 +294,7 @@ func.func @read_once(%x: !x) {
 
 func.func @no_loop(%x: !x) {
   %row = arith.constant 0 : i64
-  // expected-remark @below {{[tile-keep-residents] resident row: not cached: 0 loops load its blocks}}
+  // expected-remark @below {{[tile-keep-residents] resident row: not cached: 0 loops load its blocks; a resident row needs two, or one if it is the same for all programs [resident-row-not-cached]}}
   %t = tile.load_tile %x[%row, %row] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
   tile.print "t" %t : tensor<512xf32>
   return
@@ -315,7 +315,7 @@ func.func @loops_apart(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_c
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its two loops do not follow each other in one block}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its two loops do not follow each other in one block [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -348,7 +348,7 @@ func.func @enclosed(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_clas
   scf.for %k = %c0 to %n step %c1 : i32 {
     %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
       %b = arith.extsi %i : i32 to i64
-      // expected-remark @below {{[tile-keep-residents] resident row: not cached: a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may}}
+      // expected-remark @below {{[tile-keep-residents] resident row: not cached: a loop encloses the two that read it; only a loop over programs (dynamic_persistent) may [resident-row-not-cached]}}
       %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
       %s = arith.addf %acc, %t : tensor<512xf32>
       scf.yield %s : tensor<512xf32>
@@ -379,7 +379,7 @@ func.func @begins_late(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_c
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c1 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its loops do not both run from 0 to one constant number of blocks, 2 at least, by 1 [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -409,7 +409,7 @@ func.func @two_pads(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_clas
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the two loops load it by different tiles, pads or alignment offsets}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the two loops load it by different tiles, pads or alignment offsets [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -440,7 +440,7 @@ func.func @row_from_inside(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.ali
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
     %r = arith.addi %row, %b : i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its row or alignment offset is computed inside of the loops}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: its row or alignment offset is computed inside of the loops [resident-row-not-cached]}}
     %t = tile.load_tile %x[%r, %b] shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -471,7 +471,7 @@ func.func @hinted(%x: !x {tile.alias_class = 1 : i64}, %y: !y {tile.alias_class 
   %row = arith.extsi %program : i32 to i64
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] the cache hint of a resident row is ignored: bulk copies bypass L1; omit it}}
+    // expected-remark @below {{[tile-keep-residents] the cache hint of a resident row is ignored: bulk copies bypass L1; omit it, or load the row without resident() [resident-hint-ignored]}}
     %t = tile.load_tile %x[%row, %b] shape [0, 512] {resident = 1 : i64, cache = 2 : i32} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>
@@ -502,7 +502,7 @@ func.func @offset_of_another_row(%x: !x {tile.alias_class = 1 : i64}, %y: !y {ti
   %offset = tile.alignment_offset %x[%other] : !x
   %sum = scf.for %i = %c0 to %n step %c1 iter_args(%acc = %zero) -> (tensor<512xf32>) : i32 {
     %b = arith.extsi %i : i32 to i64
-    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the alignment offset is another row's}}
+    // expected-remark @below {{[tile-keep-residents] resident row: not cached: the alignment offset is another row's [resident-row-not-cached]}}
     %t = tile.load_tile %x[%row, %b] alignment_offset %offset shape [0, 512] {resident = 1 : i64} : !x -> tensor<512xf32>
     %s = arith.addf %acc, %t : tensor<512xf32>
     scf.yield %s : tensor<512xf32>

@@ -1,6 +1,7 @@
-// Accuracy of every elementary function of the DSL on the device that the program was started for: f32 inputs from all
-// 2^32 at a stride that the device affords, and all of bf16 and f16, against float64. Prints the worst errors as rows
-// of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and docs/reference/dsl-elementwise.md.
+// Accuracy of every elementary function of the DSL on the backend of the program, against float64.
+// Inputs are f32 at a stride that the backend can afford, and all of bf16 and f16. Prints the worst
+// errors as rows of a table. The bounds are those of lib/include/ligerdsl/dsl/math.h and
+// docs/reference/dsl-elementwise.md.
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -19,12 +20,12 @@ using kernels::Step;
 constexpr int64_t kBlock = 512, kAtATime = int64_t{1} << 20;
 constexpr double kLeastNormal = 0x1p-126, kMost = 3.4028234663852886e38;
 
-// What a function promises for inputs between low and high. A result below the least normal number may be 0, unless it
-// is `exact`, which is: correctly rounded.
+// Error bound of a function for inputs between low and high. A result below the smallest normal
+// number may be 0, unless `exact` is set, which means correctly rounded.
 struct Bound {
   bool exact = false;
-  double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them hold
-  double either = 0;                                                // not 0: this relative or this absolute error
+  double ulp = INFINITY, relative = INFINITY, absolute = INFINITY;  // all of them must hold
+  double either = 0;                                                // if not 0: either of these errors
   double low = -INFINITY, high = INFINITY;
 };
 constexpr Bound kExact = {.exact = true};
@@ -94,7 +95,7 @@ const Function kFunctions[] = {
 };
 #undef FUNCTION
 
-// Every how many-th float is an input.
+// Distance between two f32 inputs, in bit patterns.
 uint64_t stride() {
   if (backend().name() == "cuda") return 61;
   return backend().name() == "cpu" ? 4099 : (1 << 20) + 7;
@@ -109,7 +110,7 @@ Step step_of(const Function& function, DType type, int64_t n) {
   return {.program = k.finish(), .launch = kernels::library_launch(ceil_div(n, kBlock), 4)};
 }
 
-// An error and where it is.
+// An error and the input that it occurred at.
 struct Worst {
   double error = 0, at = 0;
   void see(double found, double x) {
@@ -119,7 +120,7 @@ struct Worst {
 };
 
 struct Errors {
-  Worst ulp, relative, absolute, beyond;  // beyond: times the bound
+  Worst ulp, relative, absolute, beyond;  // beyond: multiple of the bound
   void see(const Errors& other) {
     ulp.see(other.ulp);
     relative.see(other.relative);
@@ -128,7 +129,8 @@ struct Errors {
   }
 };
 
-// Both NaN, the same infinity, or an infinity beside a number that rounds to it.
+// Returns true if both are NaN or the same infinity, or if one is an infinity and the other rounds
+// to it.
 bool special_agrees(float actual, double expected) {
   if (std::isnan(actual) || std::isnan(expected)) return std::isnan(actual) && std::isnan(expected);
   const double finite = std::isinf(actual) ? expected : actual;
@@ -159,7 +161,8 @@ void judge(const Bound& bound, double x, float actual, double expected, Errors* 
   if (bound.either > 0) errors->beyond.see(std::min(relative, off) / bound.either, x);
 }
 
-// Runs the function on inputs made by `input(i)`, and judges each result; several threads compute what is exact.
+// Runs the function on inputs from `input(i)` and judges each result. Several threads compute the
+// reference values.
 template <class Bits, class Input, class Value>
 Errors measure(const Function& function, DType type, int64_t count, const Input& input, const Value& value) {
   Errors all;
@@ -213,8 +216,8 @@ TEST_P(Accuracy, EveryHalf) {
 INSTANTIATE_TEST_SUITE_P(Functions, Accuracy, ::testing::ValuesIn(kFunctions),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// Every unary operation of a program that computes, and its fast variant where the DSL has one.
-TEST(AccuracyCases, EveryFunctionHasOne) {
+// Every unary op that computes has a case, and so has its fast variant if the DSL has one.
+TEST(AccuracyCases, EveryUnaryFunctionHasACase) {
   std::set<std::string> have;
   for (const Function& function : kFunctions) have.insert(function.name);
   for (const program::OpInfo& operation : program::operations()) {
@@ -227,8 +230,8 @@ TEST(AccuracyCases, EveryFunctionHasOne) {
   EXPECT_TRUE(have.contains("pow")) << "of two operands";
 }
 
-// The judgement itself: an error beyond the bound is one, also of special values.
-TEST(AccuracyCases, WrongResultsAreBeyondTheirBound) {
+// The judgement itself reports an error beyond the bound, also for special values.
+TEST(AccuracyCases, ErrorsBeyondTheBoundAreReported) {
   const auto beyond = [](const Bound& bound, double x, float actual, double expected) {
     Errors errors;
     judge(bound, x, actual, expected, &errors);

@@ -1,5 +1,5 @@
-// Rows that are moved with an alignment offset (View::alignment_offset): wherever rows begin and end, every element is
-// moved and nothing else is touched, and what is outside of the row reads as the pad.
+// Copies of rows with an alignment offset (View::alignment_offset). Wherever rows begin and end,
+// every element is copied and nothing else is touched. Elements outside of the row read as the pad.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -7,13 +7,13 @@ namespace ligerdsl::test {
 namespace {
 
 struct Case {
-  DType type, offset_type;  // of what is copied, and of the rows whose alignment offset it is
+  DType type, offset_type;  // of the copied rows, and of the rows that give the offset
   int64_t columns, block;
-  bool own;              // the alignment offset of the rows that are read; else of others
-  int64_t rows_of_tile;  // 0: squeezed
+  bool own;              // the offset is that of the rows that are read; else of others
+  int64_t rows_of_tile;  // 0: the dimension is squeezed
 };
 
-// y = x, and how much the tiles' elements add up to beside the row's: each pad is 1.
+// y = x, and the sum of the tile elements outside the row: each pad is 1.
 kernels::Step copy(const Case& c) {
   KernelBuilder k("copy_with_lead");
   View y = k.view("y", c.type, {dyn, c.columns}), x = k.view("x", c.type, {dyn, c.columns}),
@@ -73,9 +73,9 @@ TEST(AlignmentOffset, RowsAtEveryByteOfAVector) {
   }
 }
 
-// Alignment offsets of rows of wider and of narrower elements, which reach further than a vector of the rows that are moved, or
-// not.
-TEST(AlignmentOffset, OfOtherRows) {
+// Offsets of rows with wider or narrower elements. They may be larger than a vector of the copied
+// rows.
+TEST(AlignmentOffset, RowsWithTheOffsetOfOtherRows) {
   for (DType alignment_offset : {bf16, f32, i64}) {
     for (DType type : {f32, bf16}) {
       for (int64_t columns : {3, 67, 300})
@@ -85,15 +85,15 @@ TEST(AlignmentOffset, OfOtherRows) {
   }
 }
 
-// Rows of one tile begin at different bytes of a vector.
+// Rows of one tile begin at different offsets in a vector.
 TEST(AlignmentOffset, TilesOfSeveralRows) {
   for (DType type : {f32, bf16})
     for (int64_t columns : {67, 300})
       for (int64_t shift : {0, 3}) expect_copies({type, type, columns, 128, true, 2}, 1, shift, shift + 1);
 }
 
-// Tiles that an alignment offset reaches beyond: several of them hold columns before the row.
-TEST(AlignmentOffset, TilesOfLessThanAnOffset) {
+// Tiles smaller than the alignment offset: several tiles hold columns before the row.
+TEST(AlignmentOffset, TilesSmallerThanTheOffset) {
   for (DType type : {f32, bf16}) {
     const int64_t vector = 16 / size_of(type);
     for (int64_t block : {int64_t{1}, vector / 2, vector, 3 * vector})

@@ -1,5 +1,6 @@
-// Atomics of a program happen once per element, however many threads, warps or CTAs hold it, and every holder learns
-// the old value. Kernels use them for tickets and error reports; here are all shapes.
+// An atomic happens once per element, however many threads, warps or CTAs hold the element, and
+// every holder gets the old value. Kernels use atomics for tickets and error flags; these tests
+// cover all shapes.
 #include <cmath>
 #include <set>
 
@@ -19,7 +20,7 @@ kernels::Operation operation(void (*build)(KernelBuilder&, const Meta&), const M
   return {.steps = {kernels::record_step("atomic", i32, build, meta, kernels::library_launch(Size::rows(), 4))}};
 }
 
-// Every program takes some numbers, each for a whole row.
+// Every program takes kTickets numbers and stores each in a whole row.
 void take_tickets(KernelBuilder& k, const Meta& m) {
   View counter = k.view("counter", i32, {1}), taken = k.view("taken", i32, {dyn, m.width});
   k.for_range(0, kTickets, 1, [&](Scalar) {
@@ -41,7 +42,8 @@ TEST(Atomics, TicketsAreTakenOnce) {
   }
 }
 
-// Each program marks the row's free places with its number plus one; those that it gets are those that were 0.
+// Each program writes its number plus one to the free (0) places of the row. It owns those whose
+// old value was 0.
 void claim(KernelBuilder& k, const Meta& m) {
   View places = k.view("places", i32, {m.width}), got = k.view("got", i32, {dyn, m.width});
   Scalar number = k.program_id(0);
@@ -50,21 +52,22 @@ void claim(KernelBuilder& k, const Meta& m) {
   got.partition({squeeze, m.width}).store({number, 0}, (at % kPrograms <= number && before == 0).to(i32));
 }
 
-TEST(Atomics, APlaceIsClaimedOnce) {
+TEST(Atomics, PlacesAreClaimedOnce) {
   for (int64_t width : {1, 8, 96, 2048}) {
     Tensor places(i32, {width}), got(i32, {kPrograms, width});
     places.fill(Values(width, 0));
     backend().run(operation(claim, {width}), kPrograms, Arguments().tensor("places", places).tensor("got", got));
     for (int64_t i = 0; i < width; ++i) {
       const auto owner = static_cast<int64_t>(places.get(i)) - 1;
-      ASSERT_GE(owner, i % kPrograms) << width << ": masked off, or nobody came";
+      ASSERT_GE(owner, i % kPrograms) << width << ": masked off, or no program claimed it";
       ASSERT_LT(owner, kPrograms) << width;
       for (int64_t p = 0; p < kPrograms; ++p) ASSERT_EQ(got.get(p * width + i), p == owner) << width;
     }
   }
 }
 
-// A lock-free maximum of i64 by one scalar per program: begins with a guess and tries until nobody came in between.
+// A lock-free maximum of i64 by one scalar per program: retries the compare-and-swap until no other
+// program intervened.
 void raise(KernelBuilder& k, const Meta&) {
   View most = k.view("most", i64, {1});
   Scalar own = (k.program_id(0) * 7 % 5).to(i64) * 1000000007;
@@ -76,14 +79,15 @@ void raise(KernelBuilder& k, const Meta&) {
       });
 }
 
-TEST(Atomics, ALoopOfSwapsIsAMaximum) {
+TEST(Atomics, CompareAndSwapLoopComputesMaximum) {
   Tensor most(i64, {1});
   most.fill(Values(1, -1));
   backend().run(operation(raise, {}), kPrograms, Arguments().tensor("most", most));
   EXPECT_EQ(most.get(0), 4.0 * 1000000007);
 }
 
-// Each program leaves its numbers where they are the least, and puts its own number in a place that it reads back.
+// Each program takes the minimum with its numbers, and exchanges its own number with a place and
+// keeps the old value.
 void lower_and_exchange(KernelBuilder& k, const Meta& m, DType type) {
   View least = k.view("least", type, {m.width}), place = k.view("place", type, {m.width});
   View got = k.view("got", type, {dyn, m.width});
@@ -94,7 +98,7 @@ void lower_and_exchange(KernelBuilder& k, const Meta& m, DType type) {
   got.partition({squeeze, m.width}).store({number, 0}, before);
 }
 
-TEST(Atomics, LeastNumbersStayAndExchangedOnesMoveOn) {
+TEST(Atomics, MinimumAndExchange) {
   for (const DType type : {i32, i64, f32}) {
     for (int64_t width : {1, 8, 96, 2048}) {
       KernelBuilder k("atomic");
@@ -119,7 +123,8 @@ TEST(Atomics, LeastNumbersStayAndExchangedOnesMoveOn) {
   }
 }
 
-// Counts how often each of 16 numbers occurs; the old values are those of some order.
+// Counts the occurrences of each of 16 numbers. The old values are those of some order of the
+// additions.
 void count(KernelBuilder& k, const Meta& m) {
   View numbers = k.view("numbers", i32, {dyn, m.width}), counts = k.view("counts", i32, {16});
   View old = k.view("old", i32, {dyn, m.width});
@@ -151,7 +156,7 @@ TEST(Atomics, ElementsAreCountedOnce) {
   }
 }
 
-// Adds the sums of two rows to two totals; every element learns what its row's total was.
+// Adds the row sums of two rows to two totals. Every element stores the old total of its row.
 void add_rows(KernelBuilder& k, const Meta& m) {
   View x = k.view("x", i32, {dyn, m.width}), totals = k.view("totals", i32, {2}), y = k.view("y", i32, {dyn, m.width});
   Scalar pair = k.program_id(0);
@@ -160,7 +165,8 @@ void add_rows(KernelBuilder& k, const Meta& m) {
   y.partition({2, m.width}).store({pair, 0}, rows + expand_dims(before, 1));
 }
 
-// In a cluster of four CTAs two share a row: they hold the same old value, the others another one.
+// In a cluster of four CTAs, two share a row and get the same old value. The other two get another
+// one.
 TEST(Atomics, OldValuesReachTheCtasOfTheirRow) {
   constexpr int64_t kWidth = 4096;
   kernels::Operation add = operation(add_rows, {kWidth});
@@ -182,7 +188,8 @@ TEST(Atomics, OldValuesReachTheCtasOfTheirRow) {
   }
 }
 
-// Masked sums and maxima of every type that has them; floats' maxima are compare and swap in a loop.
+// Masked additions and maxima of all types that have them. A maximum of floats is a loop of compare
+// and swap.
 template <DType type>
 void sums_of(KernelBuilder& k, const Meta& m) {
   const View sums = k.view("sums", type, {dyn}), most = k.view("most", type, {dyn});

@@ -1,5 +1,5 @@
-// The kernels of examples/author_kernels against their formulas in float64, at widths that are whole vectors, ragged,
-// and of several tiles.
+// The kernels of examples/author_kernels against their formulas in float64. Widths are a multiple
+// of the vector size, ragged, or several tiles.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -25,7 +25,7 @@ using namespace author_kernels;
 constexpr int64_t kRows = 3;
 const std::vector<int64_t> kWidths{1024, 1000, 4999};
 
-// check(type, columns) for all types and widths.
+// Calls check(type, columns) for all types and widths.
 template <class Check>
 void for_rows(const Check& check) {
   for (DType type : kFloats) {
@@ -48,7 +48,7 @@ double log_sum_exp(const Values& x) {
                                         [&](double sum, double v) { return sum + std::exp(v - top); }));
 }
 
-// Log-probabilities, some of which are log 0.
+// Log-probabilities, some of them log 0.
 Tensor log_probabilities(DType type, int64_t cols, uint64_t seed) {
   Tensor x = random_rows(type, kRows, cols, seed, 0, 3.0);
   for (int64_t r = 0; r < kRows; ++r) {
@@ -87,7 +87,7 @@ TEST(AuthorKernels, SelectiveLogSoftmax) {
   for_rows([](DType type, int64_t cols) {
     const Tensor x = random_rows(type, kRows, cols, 3, 0, 5.0);
     Tensor index(i64, {kRows}), out(f32, {kRows});
-    index.fill(std::vector<int64_t>{0, cols - 1, cols});  // the last is no column
+    index.fill(std::vector<int64_t>{0, cols - 1, cols});  // the last index is out of range
     run(selective_log_softmax_kernel, {.type = type, .cols = cols, .block = 1024, .vectors = 2},
         {{"out", out}, {"x", x}, {"index", index}});
     const Values expected{row_of(x, 0)[0] - log_sum_exp(row_of(x, 0)),
@@ -97,7 +97,7 @@ TEST(AuthorKernels, SelectiveLogSoftmax) {
   });
 }
 
-// Of channels whose mean is far from 0 beside their deviation.
+// The mean of each channel is large compared with its deviation.
 void check_group_norm(DType type, int64_t channels, int64_t groups, int64_t positions, int64_t block) {
   SCOPED_TRACE(std::string(name(type)) + ", " + std::to_string(channels) + " channels of " + std::to_string(positions));
   const int64_t images = 2, n = images * groups, cols = channels / groups * positions;
@@ -130,11 +130,11 @@ TEST(AuthorKernels, GroupNorm) {
   for (DType type : kFloats) {
     check_group_norm(type, 8, 4, 512, 256);   // blocks of one channel
     check_group_norm(type, 6, 2, 49, 256);    // a row less than a block
-    check_group_norm(type, 10, 2, 200, 256);  // blocks of several channels, the last one cut
+    check_group_norm(type, 10, 2, 200, 256);  // blocks of several channels, the last one is partial
   }
 }
 
-// By sorting, which the kernel does not: proposition 1 of the paper.
+// Reference by sorting (proposition 1 of the paper). The kernel does not sort.
 Values sparsemax_of(const Values& x) {
   Values z = x;
   std::sort(z.begin(), z.end(), std::greater<>());
@@ -152,7 +152,7 @@ TEST(AuthorKernels, Sparsemax) {
   for_rows([](DType type, int64_t cols) {
     Tensor x = random_rows(type, kRows, cols, 7), y(type, {kRows, cols});
     for (int64_t j = 0; j < cols; ++j) {
-      x.set(cols + j, 100.0);                             // all alike: all stay
+      x.set(cols + j, 100.0);                             // all equal: all stay
       x.set(2 * cols + j, j == 5 ? 3.0 : j * 1e-3 - 60);  // only one stays
     }
     x.set(0, -INFINITY);
@@ -160,7 +160,7 @@ TEST(AuthorKernels, Sparsemax) {
     for (int64_t r = 0; r < kRows; ++r) {
       for (double v : sparsemax_of(row_of(x, r))) expected.push_back(v);
     }
-    for (int64_t block : {1024, 8192}) {  // one tile holds the row, or not
+    for (int64_t block : {1024, 8192}) {  // one tile holds the row, or several do
       run(sparsemax_kernel, {.type = type, .cols = cols, .block = block, .ctas = block == 8192 ? 2 : 1},
           {{"y", y}, {"x", x}});
       EXPECT_TRUE(close(y.values(), expected, gate_e(type)));
@@ -168,7 +168,7 @@ TEST(AuthorKernels, Sparsemax) {
   });
 }
 
-TEST(AuthorKernels, DropoutKeepsItsShareAndItsBackwardTheSame) {
+TEST(AuthorKernels, DropoutKeepsExpectedShareAndBackwardReusesMask) {
   for (DType type : kFloats) {
     const int64_t n = 8 * 2048 + 3;
     const double p = 0.25;
@@ -186,7 +186,7 @@ TEST(AuthorKernels, DropoutKeepsItsShareAndItsBackwardTheSame) {
       kept += keep;
       pairs += keep && i > 0 && y.get(i - 1) != 0;
     }
-    // Within five standard deviations; neighbours do not depend on each other.
+    // Within five standard deviations; adjacent elements are independent.
     EXPECT_NEAR(kept / n, 1 - p, 5 * std::sqrt(p * (1 - p) / n));
     EXPECT_NEAR(pairs / n, (1 - p) * (1 - p), 5 * std::sqrt(0.5 / n));
     Tensor other(type, {n});
@@ -202,7 +202,7 @@ TEST(AuthorKernels, Top2) {
     Tensor x = random_rows(type, rows, meta.cols, 9), values(type, {rows, 2}), indices(i32, {rows, 2});
     for (int64_t j = 0; j < meta.cols; ++j) {
       x.set(j, j % 7 == 3 ? 5.0 : -1.0);                           // ties
-      x.set(meta.cols + j, j == meta.cols - 1 ? 0.0 : -INFINITY);  // nothing beside one
+      x.set(meta.cols + j, j == meta.cols - 1 ? 0.0 : -INFINITY);  // only one finite element
       if (rows > 2) x.set(2 * meta.cols + j, -INFINITY);
     }
     run(top2_kernel, meta, {{"values", values}, {"indices", indices}, {"x", x}});
@@ -299,7 +299,7 @@ TEST(AuthorKernels, Matmul) {
   }
 }
 
-// i8 is exact; of f32 as tf32 11 bits of either factor count.
+// i8 is exact. For f32 as tf32, 11 significand bits of each operand count.
 TEST(AuthorKernels, MatmulOfOtherPrecisions) {
   constexpr int64_t kM = 70, kN = 45, kK = 100;
   for (const DType type : {i8, f32})
@@ -361,7 +361,7 @@ TEST(AuthorKernels, FlashAttention) {
           expected.push_back(weighted);
         }
       }
-      // Weights are rounded to the type before they are multiplied, the sum is of unrounded ones.
+      // Weights are rounded to the type before the matmul. Their sum is that of unrounded weights.
       EXPECT_TRUE(close_normwise(o.values(), expected, type == f32 ? 1e-5 : type == f16 ? 2e-3 : 1e-2));
       EXPECT_TRUE(close(lse.values(), sums, gate_e(f32)));
     }

@@ -1,4 +1,4 @@
-// Launches of kernels as authors write them, without an operation around them.
+// Launches an author's kernel directly, without an operation around it.
 #pragma once
 
 #include "tests/kernels/shapes.h"
@@ -10,7 +10,7 @@ struct Given {
   Tensor tensor;
 };
 
-// One launch, as the kernel's launch rule says.
+// Launches the kernel once, with the grid and options of its launch rule.
 template <class Meta>
 void run(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<Given>& tensors, Arguments arguments = {}) {
   std::vector<LaunchArguments::Argument> sizes;
@@ -20,7 +20,7 @@ void run(const Kernel<Meta>& kernel, const Meta& meta, const std::vector<Given>&
   }
   const kernels::Step step{.program = record(kernel, meta, machine()),
                            .launch = kernel.launch(meta, LaunchArguments(std::move(sizes), machine()))};
-  backend().run({.steps = {step}}, 1, std::move(arguments));  // no grid depends on rows
+  backend().run({.steps = {step}}, 1, std::move(arguments));  // the grid does not depend on rows
   for (const Given& given : tensors) EXPECT_TRUE(given.tensor.untouched_outside()) << given.name;
 }
 

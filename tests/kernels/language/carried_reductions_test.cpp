@@ -1,5 +1,6 @@
-// Loops that carry a reduction: sums, largest and smallest values of a program's rows, which a GPU's threads keep apart
-// until the loop ends. Numbers are small and whole, so every backend gives the interpreter's bits.
+// Loops that carry a sum, maximum or minimum of rows. On a GPU each thread keeps its own
+// partial result until the loop ends. Numbers are small and whole, so every backend gives the
+// interpreter's bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -10,7 +11,7 @@
 namespace ligerdsl::test {
 namespace {
 
-constexpr int64_t kRows = 8, kBlock = 512, kColumns = 4 * kBlock - 24;  // the last block is cut
+constexpr int64_t kRows = 8, kBlock = 512, kColumns = 4 * kBlock - 24;  // the last block is partial
 
 Tensor whole_numbers(DType type, int64_t columns, unsigned seed) {
   Tensor tensor = Tensor::rows(type, kRows, columns);
@@ -19,7 +20,7 @@ Tensor whole_numbers(DType type, int64_t columns, unsigned seed) {
   return tensor;
 }
 
-// `build` takes x [kRows, kColumns] and y [kRows, 8]; two programs of four rows.
+// `build` gets x [kRows, kColumns] and y [kRows, 8]. Two programs process four rows each.
 using Build = std::function<void(KernelBuilder&, const View& x, const View& y)>;
 
 void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Build& build) {
@@ -52,9 +53,9 @@ void store(KernelBuilder& k, const View& y, const Scalar& row, int column, const
   y.partition({1, 1}).store({row, column}, k.full({1, 1}, 0, y.dtype()) + value);
 }
 
-// Several values of a row side by side, what they begin with not the neutral element, in loops of no, one and more
-// iterations.
-TEST_P(CarriedReductions, OfWholeRows) {
+// Several reductions of a row in one loop, whose initial values are not the neutral element. Loops
+// have zero, one and more iterations.
+TEST_P(CarriedReductions, WholeRows) {
   expect([&](KernelBuilder& k, const View& x, const View& y) {
     const Partition blocks = x.partition({squeeze, kBlock});
     const DType type = GetParam();
@@ -74,8 +75,8 @@ TEST_P(CarriedReductions, OfWholeRows) {
   });
 }
 
-// What the loop reads before its end meets in every iteration.
-TEST_P(CarriedReductions, ThatTheLoopReads) {
+// The loop reads the carried value, so threads combine it in every iteration.
+TEST_P(CarriedReductions, ValuesThatTheLoopReads) {
   expect([&](KernelBuilder& k, const View& x, const View& y) {
     const Partition blocks = x.partition({squeeze, kBlock});
     Scalar row = k.program_id(0) * 4;
@@ -89,8 +90,8 @@ TEST_P(CarriedReductions, ThatTheLoopReads) {
   });
 }
 
-// A value for each of four rows, along either axis, and a sum of sums.
-TEST_P(CarriedReductions, OfTiles) {
+// One value for each of four rows, along either axis, and a sum over both axes.
+TEST_P(CarriedReductions, RowsAndColumnsOfTiles) {
   expect([&](KernelBuilder& k, const View& x, const View& y) {
     const Partition blocks = x.partition({4, kBlock});
     const DType type = GetParam();

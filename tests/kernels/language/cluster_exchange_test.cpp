@@ -1,6 +1,6 @@
-// What the CTAs of a cluster tell each other, again and again in one program: exchanges of tiles that all CTAs cut,
-// that some hold together or that an atomic gives. Numbers are small and whole, so every backend gives the
-// interpreter's bits.
+// Repeated exchanges between the CTAs of a cluster in one program: of tiles that are split over all
+// CTAs, of tiles that some CTAs share, and of results of atomics. Numbers are small and whole, so
+// every backend gives the interpreter's bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -23,7 +23,7 @@ Tensor whole_numbers(DType type) {
   return tensor;
 }
 
-// `build` takes x and y, both [kRows, kColumns]; y holds x's numbers at first.
+// `build` gets x and y, both [kRows, kColumns]. y initially equals x.
 using Build = std::function<void(KernelBuilder&, const View& x, const View& y)>;
 
 void expect_interpreters_bits(DType type, int num_ctas, int num_warps, const Build& build) {
@@ -55,9 +55,9 @@ class ClusterExchange : public ::testing::Test {
   }
 };
 
-// Sums of rows, which some CTAs hold together, meet in a loop that has no other exchange: those that have nothing to
-// send may not be left behind.
-TEST_F(ClusterExchange, OfTilesThatSomeCtasHold) {
+// Row sums that some CTAs share, in a loop without another exchange. A CTA that has nothing to send
+// must still synchronise in each iteration.
+TEST_F(ClusterExchange, TilesSharedBySomeCtas) {
   for (int64_t rows : {1, 2, 4, 8}) {
     SCOPED_TRACE(rows);
     expect_on_clusters(f32, [&](KernelBuilder& k, const View& x, const View& y) {
@@ -71,8 +71,8 @@ TEST_F(ClusterExchange, OfTilesThatSomeCtasHold) {
   }
 }
 
-// Turns that no iteration, or not every one, takes.
-TEST_F(ClusterExchange, InNestedLoopsAndBranches) {
+// Exchanges in branches and loops that run in no iteration, or not in every one.
+TEST_F(ClusterExchange, NestedLoopsAndBranches) {
   expect_on_clusters(f32, [](KernelBuilder& k, const View& x, const View& y) {
     k.for_range(0, 12, 1, [&](Scalar i) {
       Tile t = x.partition({squeeze, 2048}).load({i, 0});
@@ -88,7 +88,7 @@ TEST_F(ClusterExchange, InNestedLoopsAndBranches) {
   });
 }
 
-// Small tiles of any type that change their layout, beside a sum.
+// Small tiles of several types that change their layout, next to a sum.
 TEST_F(ClusterExchange, Transpositions) {
   for (DType type : {f32, i32, bf16}) {
     for (int64_t side : {8, 16, 32}) {
@@ -104,8 +104,8 @@ TEST_F(ClusterExchange, Transpositions) {
   }
 }
 
-// What an atomic gave is told to all CTAs, in front of a loop or where it is used; large tiles go another way. Each CTA
-// adds its copy to its part of a row.
+// The result of an atomic is sent to all CTAs, before a loop or where it is used. Large tiles take
+// another path. Each CTA adds its copy to its part of a row.
 TEST_F(ClusterExchange, ResultsOfAtomics) {
   for (DType type : {i32, i64}) {
     for (int64_t width : {1, 32, 256}) {

@@ -1,5 +1,6 @@
-// Products of an author's whose tiles the CTAs of a cluster share, or make each for themselves: in loops and branches, with exchanges between
-// CTAs behind and between them, of tiles and factors that cannot be shared. Numbers are small and whole, so results are exact.
+// Matmuls whose tiles the CTAs of a cluster share, or compute redundantly. They are in loops and
+// branches, with exchanges between CTAs after and between them. Some tiles and operands cannot be
+// shared. Numbers are small and whole, so results are exact.
 #include <algorithm>
 #include <functional>
 
@@ -17,7 +18,7 @@ struct Product {
   int num_ctas = 2;
   int64_t block_m = 128;
   Around around = Around::nothing;
-  bool fixed = false;  // the first factor's tile is the same in all turns
+  bool fixed = false;  // the tile of operand A is the same in all iterations
   bool no_alias = true;
 };
 
@@ -74,7 +75,7 @@ class Builder {
           row < 100, [&] { return sums(row, column, 0, kTurns, zeros); }, [&] { return zeros; });
     else
       all = sums(row, column, 0, kTurns, zeros);
-    // Of all CTAs' rows.
+    // The maximum over the rows of all CTAs.
     highest_.partition({squeeze, kBlockN}).store({row, column}, reduce_max(all, 0));
     c_.partition({p_.block_m, kBlockN}).store({row, column}, all);
   }
@@ -105,7 +106,7 @@ void expect_exact(const Product& p) {
   Tensor highest(f32, {tiles, kColumns});
   backend().run({.steps = {step}}, kRows,
                 Arguments().tensor("a", a).tensor("b", b).tensor("c", c).tensor("highest", highest));
-  Values wanted(kRows * kColumns, 0.0), most(tiles * kColumns, 0.0);  // rows behind the last one are zeros
+  Values wanted(kRows * kColumns, 0.0), most(tiles * kColumns, 0.0);  // rows after the last one are zeros
   for (int64_t i = 0; i < kRows; ++i)
     for (int64_t j = 0; j < kColumns; ++j) {
       double& sum = wanted[i * kColumns + j];
@@ -132,16 +133,16 @@ class ClusterProduct : public ::testing::Test {
   }
 };
 
-TEST_F(ClusterProduct, IsExactWhereverItStands) {
+TEST_F(ClusterProduct, IsExactInLoopsAndBranches) {
   for (const int num_ctas : {2, 4})
     for (const Around around : {Around::nothing, Around::tiles, Around::branch, Around::while_, Around::two_loops})
       expect_exact({.num_ctas = num_ctas, .block_m = 64 * num_ctas, .around = around});
 }
 
-TEST_F(ClusterProduct, OfTilesThatCannotBeShared) {
+TEST_F(ClusterProduct, TilesThatCannotBeShared) {
   for (const Around around : {Around::nothing, Around::tiles}) {
     expect_exact({.block_m = 64, .around = around});   // too few rows for each CTA
-    expect_exact({.block_m = 192, .around = around});  // no power of two
+    expect_exact({.block_m = 192, .around = around});  // not a power of two
     expect_exact({.block_m = 384, .around = around});
     expect_exact({.around = around, .fixed = true});
     expect_exact({.around = around, .no_alias = false});

@@ -1,5 +1,6 @@
-// Two pipelined loops of products one after the other, whose rings have the same shared memory: c = a1 b1^T + a2 b2^T, the sums carried from
-// one loop to the next. Tiles are such that a GPU's shared memory holds one ring.
+// Two successive pipelined loops of matmuls whose rings share memory: c = a1 b1^T + a2 b2^T. The
+// second loop continues with the accumulator of the first. With these tiles a GPU's shared memory
+// holds only one ring.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -11,9 +12,9 @@ constexpr int64_t kRows = 100, kColumns = 256, kBlockM = 64, kBlockN = 256, kBlo
 struct Segments {
   DType type;
   int64_t k1, k2;          // of each segment
-  bool tensor = true;      // copies of whole tiles
-  bool one_after = false;  // one program makes all tiles
-  bool between = false;    // the first segment's sums are stored, through shared memory, before the second one begins
+  bool tensor = true;      // TMA copies
+  bool one_after = false;  // one program computes all tiles
+  bool between = false;    // store the first accumulator, through shared memory, between the loops
 };
 
 struct Result {
@@ -84,8 +85,8 @@ void check(const Segments& s, uint64_t seed) {
   EXPECT_TRUE(close_normwise(found.c, expected, 1e-6));
 }
 
-// More turns than stages and fewer, whole ones and part of one.
-TEST(DotSegments, SumsGoOnFromLoopToLoop) {
+// More and fewer iterations than stages; whole tiles and partial ones.
+TEST(DotSegments, AccumulatorContinuesInSecondLoop) {
   uint64_t seed = 1;
   for (const Segments& s : std::vector<Segments>{{.type = bf16, .k1 = 7 * kBlockK, .k2 = 6 * kBlockK},
                                                  {.type = f16, .k1 = 2 * kBlockK, .k2 = 5 * kBlockK + 24},
@@ -93,14 +94,15 @@ TEST(DotSegments, SumsGoOnFromLoopToLoop) {
     check(s, seed += 4);
 }
 
-// Memory barriers count on from tile to tile, and threads have used the rings' memory in between.
-TEST(DotSegments, TilesThatAProgramMakesOneAfterTheOther) {
+// The phases of the mbarriers continue in the next tile, although threads used the memory of the
+// rings in between.
+TEST(DotSegments, PersistentPrograms) {
   uint64_t seed = 101;
   for (const bool tensor : {true, false})
     check({.type = bf16, .k1 = 6 * kBlockK, .k2 = 3 * kBlockK, .tensor = tensor, .one_after = true}, seed += 4);
 }
 
-// The second loop's copies write where threads have just read what they exchanged.
+// The second loop's copies write to memory from which threads have just read an exchange.
 TEST(DotSegments, ExchangesBetweenTheLoops) {
   uint64_t seed = 201;
   for (const bool one_after : {false, true})

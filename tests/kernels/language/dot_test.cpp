@@ -1,5 +1,6 @@
-// Matrix products against float64 sums of the numbers as they are stored: dtypes, odd factors, edges, operands from memory
-// in either order, computed ones, several products that feed each other, on warps and clusters, in pipelined loops.
+// Matmuls against float64 sums of the stored numbers: dtypes, odd shapes, edges, operands from
+// memory in either order, computed operands, dependent matmuls, several warps and clusters,
+// pipelined loops.
 #include <cmath>
 #include <functional>
 
@@ -16,13 +17,13 @@ struct Product {
   int num_warps = 4, num_ctas = 1;
   int stages = 1;        // of the loop along k
   bool dynamic = false;  // no size is known when the kernel is compiled
-  bool columns = false;  // a lies in memory as [k, m]
-  bool doubled = false;  // a's tiles are multiplied by two before
-  int programs = 0;      // that make tile after tile; 0: one for each tile
+  bool columns = false;  // a is stored as [k, m]
+  bool doubled = false;  // a's tiles are multiplied by two before the matmul
+  int programs = 0;      // of a persistent kernel; 0: one for each tile
   DType result = f32;
-  DType second = f32;  // of b, where that is fp8; else b is of a's
+  DType second = f32;  // dtype of b if it is fp8; else b has a's dtype
   bool tf32 = false;
-  bool tensor = false;  // copies of whole tiles
+  bool tensor = false;  // TMA copies
 };
 
 struct Matrix {
@@ -31,7 +32,7 @@ struct Matrix {
   double at(int64_t i, int64_t j) const { return values[i * columns + j]; }
 };
 
-// c [m, n] = a [m, k] by b, which lies in memory as [k, n] or, transposed, as [n, k].
+// c [m, n] = a [m, k] by b, which is stored as [k, n] or, if transposed, as [n, k].
 Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, const Tensor& b) {
   KernelBuilder k("product");
   const auto view = [&](const char* name, DType of, int64_t rows, int64_t width) {
@@ -77,7 +78,7 @@ Matrix multiply(DType type, const Product& p, bool transposed, const Tensor& a, 
   return {p.m, p.n, c.values()};
 }
 
-// Whole numbers of i8 are all of [-limit, limit).
+// i8 numbers are uniform in [-limit, limit).
 void fill_factor(Tensor& factor, uint64_t seed, int64_t limit) {
   Random random(seed);
   if (factor.type() != i8) {
@@ -118,9 +119,10 @@ void check_product(DType type, const Product& p, bool transposed, uint64_t seed)
       worst = std::max(worst, std::abs(found.at(i, j) - sum) / std::max(size, 1e-30));
     }
   }
-  // Of the products' absolute sum: k roundings of f32 at most, 2^-24 each, and rarely all one way; and one to the result's type.
-  // The tensor cores of sm_90a keep some 14 bits of sums of fp8.
-  // Tensor copies of a GPU round f32 to tf32 in a way of their own; sums of i8 are exact.
+  // Relative to the sum of |a b|: at most k roundings of f32, 2^-24 each and rarely all
+  // in one direction, and one rounding to the result's type. The tensor cores of sm_90a keep about
+  // 14 bits when they add fp8. TMA copies round f32 to tf32 in another way. Accumulators of i8 are
+  // exact.
   const bool few_bits = (is_fp8(type) || (p.tf32 && p.tensor)) && backend().name() == "cuda";
   EXPECT_LE(worst, type == i8 && p.result == i32 ? 0
                    : few_bits                    ? 1e-3
@@ -142,8 +144,8 @@ TEST(Dot, MultipliesTilesOfEveryShape) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
-// Copies of 16 bytes where rows allow them, and rows that do not; panels of 128, 64 and 32 bytes, none, odd factors; more
-// stages than the loop has turns.
+// Rows with and without 16-byte copies; panels of 128, 64 and 32 bytes or none; odd shapes; more
+// stages than iterations.
 TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
   uint64_t seed = 71;
   for (const DType type : kFloats)
@@ -159,8 +161,9 @@ TEST(Dot, PipelinedLoopsMultiplyFromSlots) {
       for (const bool transposed : {false, true}) check_product(type, p, transposed, seed += 2);
 }
 
-// Groups of four warps with 64 rows each: one and two groups, several blocks of 64 rows, odd ones, panels of 128, 64 and 32
-// bytes of either factor in either order, the first one in registers, two stages (products that are waited for at once) and more.
+// Warp groups with 64 rows each: one or two groups, several blocks of 64 rows, odd shapes. Panels
+// of 128, 64 and 32 bytes of both operands in either order; operand A in registers; two stages (the
+// loop waits for each wgmma) and more.
 TEST(Dot, WarpgroupsMultiplyFromSlots) {
   uint64_t seed = 171;
   for (const DType type : {f16, bf16})
@@ -181,10 +184,11 @@ TEST(Dot, WarpgroupsMultiplyFromSlots) {
       }
 }
 
-// Programs that make several tiles, more and fewer than there are turns in a tile, of whole tiles and of edges: copies for the
-// next tile are on their way while sums are stored, by mma.sync and by wgmma, which overlaps with the next turn or not, and
-// sums that are stored in one stretch, in two, or as they are.
-TEST(Dot, TilesThatAProgramMakesOneAfterTheOther) {
+// Programs with several tiles, more and fewer than iterations per tile, of whole tiles and at
+// edges. Copies for the next tile are in flight while the accumulator is stored. By mma.sync, and
+// by wgmma with and without overlap of the next iteration. The accumulator is stored in one
+// segment, in two, or directly.
+TEST(Dot, PersistentPrograms) {
   uint64_t seed = 371;
   for (const DType type : {f16, bf16})
     for (const Product& p : std::vector<Product>{
@@ -215,9 +219,9 @@ TEST(Dot, TilesThatAProgramMakesOneAfterTheOther) {
         }
 }
 
-// fp8 of either format and of both. By wgmma where both factors lie with k along their rows; elsewhere as f16, which all of its
-// numbers are: by mma.sync, by threads, from slots and from registers.
-TEST(Dot, FactorsOfFp8) {
+// Both fp8 formats and their mixture. By wgmma if k is contiguous in both operands; else converted
+// to f16, which is exact: by mma.sync, by threads, from slots and from registers.
+TEST(Dot, OperandsOfFp8) {
   uint64_t seed = 571;
   for (const auto& [first, second] : {std::pair{f8e4m3, f8e4m3}, {f8e4m3, f8e5m2}, {f8e5m2, f8e4m3}})
     for (const Product& p : std::vector<Product>{
@@ -247,9 +251,9 @@ TEST(Dot, FactorsOfFp8) {
       }
 }
 
-// i8 by mma.sync, by threads, and by wgmma where both factors lie with k along their rows: from slots that either kind of
-// copies fills, from slots whose rows lie across k, and from registers.
-TEST(Dot, FactorsOfI8) {
+// i8 by mma.sync, by threads, and by wgmma if k is contiguous in both operands: from slots that
+// `cp.async` or TMA copies fill. Also from slots in which k is not contiguous, and from registers.
+TEST(Dot, OperandsOfI8) {
   uint64_t seed = 771;
   for (const Product& p : std::vector<Product>{
            {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
@@ -275,8 +279,8 @@ TEST(Dot, FactorsOfI8) {
     }
 }
 
-// The largest number is reached, and one more wraps.
-TEST(Dot, SumsOfI8Wrap) {
+// The largest sum is reached exactly, and the next one wraps.
+TEST(Dot, AccumulatorOfI8Wraps) {
   constexpr int64_t kSide = 64, kDepth = 64;
   KernelBuilder k("wrap");
   const Partition tx = k.view("x", i8, {kSide, kDepth}).partition({kSide, 32}),
@@ -298,8 +302,9 @@ TEST(Dot, SumsOfI8Wrap) {
   for (int64_t i = 0; i < c.size(); ++i) ASSERT_EQ(c.get_integer(i), i % 2 ? INT32_MIN : INT32_MAX) << i;
 }
 
-// tf32 by mma.sync, by threads, and by wgmma where tensor copies bring both factors with k along their rows.
-TEST(Dot, FactorsOfTf32) {
+// tf32 by mma.sync, by threads, and by wgmma if TMA copies load both operands and k is contiguous
+// in them.
+TEST(Dot, OperandsOfTf32) {
   uint64_t seed = 971;
   for (const Product& p : std::vector<Product>{
            {.m = 50, .n = 70, .k = 90, .bm = 32, .bn = 32, .bk = 32},
@@ -334,7 +339,7 @@ TEST(Dot, FactorsOfTf32) {
     }
 }
 
-// The nearest number, ties away from zero; infinities and NaN stay.
+// Rounds to the nearest number, ties away from zero. Infinities and NaN are preserved.
 TEST(Dot, Tf32RoundsToNearest) {
   constexpr int64_t kSide = 16;
   const double tie = 1 + 0x1p-11;
@@ -365,8 +370,9 @@ TEST(Dot, Tf32RoundsToNearest) {
     }
 }
 
-// Two sums of one loop, one of two products: what a gated pair and a sum of products need.
-TEST(Dot, SeveralProductsOfATurn) {
+// A loop with two accumulators, one of which adds two matmuls, as in a gated pair and in a sum of
+// matmuls.
+TEST(Dot, SeveralMatmulsPerIteration) {
   constexpr int64_t kSide = 64, kDepth = 192;
   for (const DType type : {f16, bf16}) {
     KernelBuilder k("pair");
@@ -406,8 +412,9 @@ TEST(Dot, SeveralProductsOfATurn) {
   }
 }
 
-// Every turn begins with the same sums, and only the last turn's result is used.
-TEST(Dot, SumsThatEveryTurnBeginsWith) {
+// Every iteration begins with the same accumulator, and only the result of the last iteration is
+// used.
+TEST(Dot, LoopInvariantAccumulator) {
   constexpr int64_t kSide = 64, kDepth = 128;
   KernelBuilder k("last");
   const Partition tx = k.view("x", bf16, {kSide, kDepth}).partition({kSide, 32}),
@@ -432,8 +439,8 @@ TEST(Dot, SumsThatEveryTurnBeginsWith) {
   EXPECT_TRUE(close_normwise(c.values(), expected, 1e-6));
 }
 
-// Behind the loop: the sum of each row, for which threads meet, then a tile that changes threads in the memory that the loop's copies
-// have filled; a thread's own are awaited before others write there.
+// After the loop: row sums, for which threads synchronise, then an exchange through the memory that
+// the loop's copies filled. A thread waits for its own copies before others write there.
 TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   constexpr int64_t kSide = 64, kStep = 128, kTurns = 5;
   KernelBuilder k("reuse");
@@ -465,7 +472,8 @@ TEST(Dot, MemoryOfALoopsCopiesIsReused) {
   EXPECT_TRUE(close_normwise(totals.values(), expected_rows, 1e-6));
 }
 
-// One tile as both factors, in two products, and beside other work: x^T x + x^T y, and the sum of x's columns.
+// One tile as both operands, in two matmuls and in another op: x^T x + x^T y, and the sum of x's
+// columns.
 TEST(Dot, TilesThatSeveralOperationsUse) {
   constexpr int64_t kRows = 128, kColumns = 32;
   for (const DType type : kFloats) {
@@ -502,8 +510,8 @@ TEST(Dot, TilesThatSeveralOperationsUse) {
   }
 }
 
-// Neighbours in memory along the first dimension of a tile: no slot has its rows like that.
-TEST(Dot, ColumnsThatLieInMemoryAsRows) {
+// The first dimension of a tile is contiguous in memory; no slot has such rows.
+TEST(Dot, TilesContiguousAlongFirstDimension) {
   constexpr int64_t kRows = 64, kDepth = 128;
   for (const DType type : kFloats) {
     KernelBuilder k("product");
@@ -530,8 +538,9 @@ TEST(Dot, ColumnsThatLieInMemoryAsRows) {
   }
 }
 
-// What a turn has stored, it loads: no load goes ahead of a store of the same turn.
-TEST(Dot, PipelinedLoopsReadWhatTheyHaveStored) {
+// An iteration loads elements that it has stored, so no load is issued ahead of a store of the same
+// iteration.
+TEST(Dot, PipelinedLoopsLoadTheirOwnStores) {
   KernelBuilder k("stored");
   const Partition p = k.view("x", f32, {8, 256}).partition({8, 64});
   auto [sum] = k.for_range(0, 4, 1, pipelined(2), carry(k.zeros({8, 64}, f32)), [&](Scalar i, Tile sum) {
@@ -547,7 +556,7 @@ TEST(Dot, PipelinedLoopsReadWhatTheyHaveStored) {
   for (int64_t i = 0; i < y.size(); ++i) ASSERT_EQ(y.get(i), 8.0);
 }
 
-TEST(Dot, ClustersHaveTheWholeProduct) {
+TEST(Dot, ClustersComputeTheWholeMatmul) {
   const Product product{.m = 32, .n = 32, .k = 32, .bm = 32, .bn = 32, .bk = 16, .num_warps = 2, .num_ctas = 2};
   for (const DType type : {bf16, f32}) check_product(type, product, false, 51);
   for (const int stages : {1, 2})
@@ -560,8 +569,9 @@ TEST(Dot, ClustersHaveTheWholeProduct) {
     }
 }
 
-// softmax(q k^T) v, one tile of each: the first product's sums are the second's factor.
-TEST(Dot, ProductsFeedEachOther) {
+// softmax(q k^T) v with one tile of each: the accumulator of the first matmul is an operand of the
+// second.
+TEST(Dot, DependentMatmuls) {
   constexpr int64_t kQueries = 32, kKeys = 64, kDim = 32;
   for (const DType type : {f16, bf16, f32}) {
     KernelBuilder k("attention");

@@ -1,5 +1,5 @@
-// fp8: every code, and floats of all sizes, against a search among the codes (tests/support/fp8.h); codes that are only
-// moved; and rows quantised as a training step does it.
+// fp8: every code, and floats of all magnitudes, against a search among the codes
+// (tests/support/fp8.h). Also copies of codes, and rows that are quantised as in a training step.
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -17,7 +17,7 @@ const Fp8& format_of(DType type) {
   return type == f8e4m3 ? kE4m3 : kE5m2;
 }
 
-// Of NaN any code that is one.
+// For a NaN, any NaN code is accepted.
 void expect_code(DType type, uint8_t code, double number) {
   if (std::isnan(number)) {
     EXPECT_TRUE(std::isnan(from_fp8(format_of(type), code))) << "code " << int{code} << " of NaN";
@@ -35,13 +35,14 @@ void expect_number(double found, double expected, int64_t place) {
   }
 }
 
-// How many elements a thread of four warps has in a block: an odd number, pairs, registers of neighbours.
+// Block sizes for which a thread of four warps has an odd number of elements, pairs, or contiguous
+// registers.
 struct Block {
   int64_t size, alignment;  // of addresses, in elements
 };
 const std::vector<Block> kBlocks = {{32, 1}, {128, 1}, {384, 1}, {512, 4}, {4096, 16}};
 
-// f of each block of x.
+// Returns f applied to each block of x.
 template <class Function>
 Tensor map_blocks(const Tensor& x, DType to, int64_t block, const Function& f) {
   KernelBuilder k("map_blocks");
@@ -60,7 +61,7 @@ Tensor cast(const Tensor& x, DType to, int64_t block) {
   return map_blocks(x, to, block, [&](KernelBuilder&, const Tile& tile) { return tile.to(to); });
 }
 
-// Not whole blocks of them.
+// The number of codes is not a multiple of the block size.
 Tensor every_code(DType type) {
   Tensor codes(type, {3 * 256 + 5});
   for (int64_t i = 0; i < codes.size(); ++i) codes.data()[i] = static_cast<uint8_t>(i);
@@ -81,8 +82,9 @@ TEST_P(Fp8Types, EveryCodeIsItsNumber) {
   }
 }
 
-// Every bf16, with the f32 before and behind it: ties, subnormal numbers, overflows, infinities and NaN.
-TEST_P(Fp8Types, AnF32BecomesTheNearestNumber) {
+// Every bf16, with the f32 before and after it: ties, subnormal numbers, overflows, infinities and
+// NaN.
+TEST_P(Fp8Types, F32RoundsToNearestNumber) {
   Tensor x(f32, {3 * 65536});
   auto* words = reinterpret_cast<uint32_t*>(x.data());
   for (uint32_t i = 0; i < x.size(); ++i) words[i] = (i / 3 << 16) + i % 3 - 1;
@@ -90,7 +92,7 @@ TEST_P(Fp8Types, AnF32BecomesTheNearestNumber) {
   for (int64_t i = 0; i < x.size(); ++i) expect_code(GetParam(), y.data()[i], x.get(i));
 }
 
-TEST_P(Fp8Types, EveryHalfBecomesTheNearestNumber) {
+TEST_P(Fp8Types, HalvesRoundToNearestNumber) {
   for (const DType from : {f16, bf16}) {
     SCOPED_TRACE(name(from));
     Tensor x(from, {65536});
@@ -114,7 +116,7 @@ TEST_P(Fp8Types, ThreadsWithFewElementsConvertThem) {
   }
 }
 
-// What is not converted stays as it is: an infinity too.
+// Codes that are not converted do not change, infinities included.
 TEST_P(Fp8Types, CodesMove) {
   const Tensor codes = every_code(GetParam());
   const auto moved = [](KernelBuilder& k, const Tile& x) {
@@ -127,7 +129,7 @@ TEST_P(Fp8Types, CodesMove) {
   for (int64_t i = 0; i < y.size(); ++i) expect_number(y.get(i), codes.get(i), i);
 }
 
-TEST_P(Fp8Types, BitsAreThoseOfAnI8) {
+TEST_P(Fp8Types, BitcastsToI8) {
   const Tensor codes = every_code(GetParam());
   const Tensor bits = map_blocks(codes, i8, 512, [](KernelBuilder&, const Tile& x) { return bitcast(x, i8); });
   const auto doubled = [&](KernelBuilder&, const Tile& x) { return bitcast((x + x), GetParam()); };
@@ -175,7 +177,7 @@ TEST_P(Fp8Types, PadsConstantsAndScalars) {
   }
 }
 
-// The greatest number so far, which is left for the last element; `greatest` is its combiner.
+// Running maximum of all preceding elements; `greatest` is the combiner.
 template <class Combiner>
 Tensor prefix_greatest(const Tensor& x, DType between, int64_t block, const Combiner& greatest) {
   return map_blocks(x, x.type(), block, [&](KernelBuilder& k, const Tile& tile) {
@@ -195,7 +197,7 @@ TEST_P(Fp8Types, CombinersCast) {
     Tensor codes(type, {2 * block.size}), numbers(f32, {2 * block.size});
     for (int64_t i = 0; i < codes.size(); ++i) {
       codes.set(i, (i % 37 - 20) * 0.25 + (i == block.size / 2 ? 300 : 0));
-      numbers.set(i, codes.get(i) * 1.01);  // rounds to the code's number
+      numbers.set(i, codes.get(i) * 1.01);  // rounds to the number of the code
     }
     const Tensor found[] = {prefix_greatest(codes, type, block.size, of_codes),
                             prefix_greatest(codes, type, block.size, through_half),
@@ -206,7 +208,7 @@ TEST_P(Fp8Types, CombinersCast) {
       most = first ? codes.get(i) : std::max(most, codes.get(i));
       EXPECT_EQ(found[0].get(i), most) << i;
       EXPECT_EQ(found[1].get(i), most) << i;
-      EXPECT_EQ(found[2].get(i), first ? numbers.get(i) : most) << i;  // one element is not combined
+      EXPECT_EQ(found[2].get(i), first ? numbers.get(i) : most) << i;  // the first element is not combined
     }
   }
 }
@@ -216,7 +218,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, Fp8Types, ::testing::Values(f8e4m3, f8e5m2),
 
 constexpr int64_t kRowBlock = 1024;
 
-// A row's largest magnitude becomes the largest number: scale = amax / 448, codes = x / scale.
+// Scales each row so that its largest magnitude becomes the largest number: scale = amax / 448,
+// codes = x / scale.
 Step quantise_rows(int64_t rows) {
   KernelBuilder k("quantise_rows");
   {
@@ -252,13 +255,13 @@ Step dequantise_rows(int64_t rows) {
   return {.program = k.finish(), .launch = kernels::library_launch(rows, 4)};
 }
 
-TEST(Fp8Rows, AreQuantisedAndComeBack) {
+TEST(Fp8Rows, QuantiseAndDequantise) {
   for (const int64_t width : {16, 1000, 1024, 5003}) {
     constexpr int64_t kRows = 5;
     SCOPED_TRACE(width);
     Tensor x = random_rows(bf16, kRows, width, 7, gap_of(width)), codes(f8e4m3, {kRows, width});
     Tensor scales(f32, {kRows}), y(f32, {kRows, width});
-    for (int64_t i = 0; i < width; ++i) x.set(2 * width + i, 0.0);  // a row without numbers
+    for (int64_t i = 0; i < width; ++i) x.set(2 * width + i, 0.0);  // a row of zeros
     for (int64_t i = 0; i < width; ++i) x.set(3 * width + i, x.get(3 * width + i) * 1e30);
     backend().run({.steps = {quantise_rows(kRows)}}, kRows,
                   Arguments().tensor("codes", codes).tensor("scales", scales).tensor("x", x));
@@ -272,7 +275,7 @@ TEST(Fp8Rows, AreQuantisedAndComeBack) {
       double most = 0;
       for (int64_t i = row * width; i < (row + 1) * width; ++i) {
         const double wanted = x.get(i) / scale, got = codes.get(i);
-        // Half the distance of two numbers: 4 bits of significand, at least 2^-9.
+        // Half the distance between two adjacent numbers: 4 bits of significand, at least 2^-9.
         const double half = std::max(std::ldexp(1.0, std::ilogb(std::max(std::fabs(wanted), 1e-9)) - 4), 0x1p-10);
         ASSERT_NEAR(got, wanted, half * (1 + 1e-5)) << x.get(i);
         ASSERT_NEAR(y.get(i), got * scale, 1e-6 * std::fabs(got * scale));

@@ -1,5 +1,6 @@
-// Functions that a target expands with a branch or by an instruction with a narrow range: special values, and vectors
-// whose elements belong on both sides of a limit. Accuracy over all floats: tests/compiler/cpu/math_test.cpp.
+// Functions that a target expands with a branch or with an instruction of limited range. The
+// inputs are special values, and vectors whose elements are on both sides of the limit.
+// tests/compiler/cpu/math_test.cpp tests the accuracy over all floats.
 #include <cmath>
 #include <limits>
 
@@ -12,7 +13,7 @@ namespace {
 using kernels::Step;
 
 constexpr int64_t kBlock = 512;
-constexpr double kTiny = 1.1754943508222875e-38;  // the least normal float: a GPU gives 0 for smaller ones
+constexpr double kTiny = 1.1754943508222875e-38;  // smallest normal float: a GPU returns 0 for smaller results
 
 using Function = Tile (*)(const Tile&);
 
@@ -30,7 +31,8 @@ Values evaluate(Function function, const Values& x) {
   return y.values();
 }
 
-// One number among small ones, at each place of a vector; then numbers on both sides of tanh's limit.
+// One special number among small ones, at each place of a vector; then numbers on both sides of
+// tanh's limit.
 Values mixtures() {
   constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
   Values x;
@@ -65,7 +67,7 @@ TEST(Functions, SigmoidOfMixedVectors) {
       +[](const Tile& x) { return sigmoid(x); }, +[](double x) { return 1 / (1 + std::exp(-x)); });
 }
 
-// What C's powf gives for these, and each to the power of each.
+// Each number to the power of each, compared with C's powf.
 TEST(Functions, PowersOfSpecialValues) {
   constexpr float kInf = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
   const std::vector<float> numbers = {
@@ -104,7 +106,8 @@ TEST(Functions, PowersOfSpecialValues) {
   }
 }
 
-// Toward zero; a number that the type does not have becomes the nearest one, NaN 0.
+// Conversion rounds toward zero. A number out of range becomes the nearest integer of the type, and
+// NaN becomes 0.
 TEST(Functions, FloatsToIntegersSaturate) {
   constexpr double kInf = std::numeric_limits<double>::infinity(), kNan = std::numeric_limits<double>::quiet_NaN();
   const Values x = {0.0,    0.9,    -0.9,         127.9,   128.0,         -128.9,   -129.0, 300.0,
@@ -127,7 +130,7 @@ TEST(Functions, FloatsToIntegersSaturate) {
       +[](const Tile& t) { return t.to(i32).to(f32); }, -0x1p31, 0x1p31 - 1, "i32");
   expect(
       +[](const Tile& t) { return t.to(i64).to(f32); }, -0x1p63, 0x1p63, "i64");
-  // What bf16 makes of numbers up to 128 is exact.
+  // bf16 represents whole numbers up to 128 exactly.
   const auto half = [](const Tile& t) { return min(max(t, -1e30f), 1e30f).to(bf16).to(i8).to(f32); };
   const Values y = evaluate(+half, {1e6, -1e6, 100.0, -3.5, 128.0, 0.0, 1.0, -1.0});
   EXPECT_EQ(y, (Values{127, -128, 100, -3, 127, 0, 1, -1}));

@@ -1,4 +1,5 @@
-// Operations on the bits of integers, at the numbers where signed and unsigned differ, against the same in C++.
+// Bit operations on integers, compared with C++ at numbers for which signed and unsigned results
+// differ.
 #include <bit>
 #include <functional>
 #include <limits>
@@ -34,7 +35,7 @@ const Words kLongNumbers = {0,
 
 using Function = std::function<Tile(const Tile&, const Tile&)>;
 
-// f of all pairs (a, b).
+// Returns f of all pairs (a, b).
 Words evaluate(DType type, const Words& a, const Words& b, DType result, const Function& f) {
   KernelBuilder k("integers");
   const int64_t n = static_cast<int64_t>(a.size());
@@ -53,7 +54,7 @@ Words evaluate(DType type, const Words& a, const Words& b, DType result, const F
   return out;
 }
 
-// Compares with `expected` of the numbers as U.
+// Compares f with `expected` of the numbers as U.
 template <class U, class Expected>
 void check(const char* what, DType type, const Words& numbers, const Words& others, DType result, const Function& f,
            Expected expected) {
@@ -100,10 +101,10 @@ void check_unsigned(DType type, const Words& numbers) {
       "uge", [](const Tile& a, const Tile& b) { return uge(a, b); }, [](U a, U b) { return a >= b; });
 }
 
-TEST(Integers, UnsignedOf32Bits) {
+TEST(Integers, Unsigned32Bits) {
   check_unsigned<uint32_t>(i32, kNumbers);
 }
-TEST(Integers, UnsignedOf64Bits) {
+TEST(Integers, Unsigned64Bits) {
   check_unsigned<uint64_t>(i64, kLongNumbers);
 }
 
@@ -136,7 +137,8 @@ TEST(Integers, ShiftsFillWithZerosOrTheSign) {
       [](int32_t a, int32_t b) { return a >> b; });
 }
 
-// The nearest number of so many significant bits, ties to even; what i64 does not have becomes its end.
+// Returns the nearest number with `bits` significant bits, ties to even, clamped to the range of
+// i64.
 int64_t rounded_to_bits(int64_t value, int bits) {
   const bool negative = value < 0;
   const uint64_t size = negative ? 0 - static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
@@ -150,7 +152,8 @@ int64_t rounded_to_bits(int64_t value, int bits) {
   return negative ? -static_cast<int64_t>(result) : static_cast<int64_t>(result);
 }
 
-// Integers of 8 and 16 bits: memory, arithmetic that wraps, and both ways to wider ones.
+// Integers of 8 and 16 bits: loads and stores, wrapping arithmetic, and extension with and without
+// sign.
 template <class T>
 void check_narrow(DType type) {
   using U = std::make_unsigned_t<T>;
@@ -158,7 +161,7 @@ void check_narrow(DType type) {
   const Words numbers = {0,    1,         2,     3,  7,  31, most / 3,  most - 1,
                          most, -most - 1, -most, -1, -2, -7, -most / 2, most / 2 + 1};
   Words divisors = without_zero(numbers);
-  std::replace(divisors.begin(), divisors.end(), int64_t{-1}, int64_t{9});  // the least number by -1 is unspecified
+  std::replace(divisors.begin(), divisors.end(), int64_t{-1}, int64_t{9});  // smallest / -1 is unspecified
   const auto expect = [&](const char* what, const Words& others, DType result, const Function& f, auto expected) {
     const Words found = evaluate(type, numbers, others, result, f);
     for (size_t i = 0; i < numbers.size(); ++i) {
@@ -211,12 +214,12 @@ void check_narrow(DType type) {
       });
 }
 
-TEST(Integers, NarrowOnesWrap) {
+TEST(Integers, NarrowTypesWrap) {
   check_narrow<int8_t>(i8);
   check_narrow<int16_t>(i16);
 }
 
-// Bits that are a number's come back; those of a float are what IEEE 754 says.
+// A bitcast to float and back preserves the bits. Bits of a float are those of IEEE 754.
 TEST(Integers, BitsOfFloats) {
   const Words numbers = {0,           0x3f800000, 0x7f800000,    1,        0x7fffff,   0x00800000, 0x40490fdb,
                          12345678,    INT32_MIN,  INT32_MIN + 1, -8388608, 0x7f7fffff, 0x3eaaaaab, 0x4b000000,
@@ -238,8 +241,8 @@ TEST(Integers, BitsOfFloats) {
       [](uint32_t, uint32_t) { return 31u; });
 }
 
-// By way of f32 the numbers behind a tie would be rounded twice.
-TEST(Integers, AreRoundedOnceToBf16) {
+// A conversion through f32 would round numbers near a tie twice.
+TEST(Integers, RoundOnceToBf16) {
   const auto to_bf16 = [](const Tile& a, const Tile&) { return a.to(bf16).to(f32).to(i64); };
   const auto check_all = [&](DType type, const Words& numbers) {
     const Words found = evaluate(type, numbers, numbers, i64, to_bf16);
@@ -288,8 +291,9 @@ TEST(Integers, AnyAndAllAlongAnAxis) {
       [](int64_t) { return 2; });
 }
 
-// Tiles at the edges of a view, with and without an alignment offset: 1 where a load reads the view.
-TEST(Integers, InsideIsWhereALoadReads) {
+// Tiles at the edges of a view, with and without an alignment offset. The result is 1 where a load
+// reads the view.
+TEST(Integers, InsideMatchesLoads) {
   for (const bool alignment_offset : {false, true}) {
     KernelBuilder k("inside");
     {

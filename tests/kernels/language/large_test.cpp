@@ -1,5 +1,6 @@
-// Offsets beyond 2^31 elements: rows far apart in address space, of which only a few pages are touched. On a GPU they
-// take 13 GB a tensor. The same of every operation, and more elements than that: tests/every_op.
+// Offsets beyond 2^31 elements: rows are far from each other in address space, and only a few pages
+// are touched. On a GPU a tensor takes 13 GB. tests/every_op tests the same for every operation,
+// and tensors with more elements.
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/elementwise/gated_activation.h"
 #include "kernels/norm/rms_norm.h"
@@ -11,7 +12,7 @@ namespace {
 
 constexpr int64_t kFar = (int64_t{1} << 31) + 8;  // elements between rows
 
-// Three rows of `cols` elements, kFar apart, with the values of `near`; without it, zeros.
+// Returns three rows of `cols` elements, kFar elements from row to row.
 Tensor far_rows(int64_t cols) {
   return Tensor::sparse(bf16, {3, cols}, {kFar, 1});
 }
@@ -80,7 +81,7 @@ TEST(Large, Losses) {
   }
 }
 
-// Elements gathered and scattered through pointers with 64-bit offsets; scalars and tiles of them.
+// Gathers and scatters elements through pointers with 64-bit offsets, as scalars and as tiles.
 TEST(Large, Pointers) {
   KernelBuilder k("far_pointers");
   View from = k.view("from", f32, {dyn, dyn}), to = k.view("to", f32, {dyn, dyn});

@@ -1,4 +1,5 @@
-// Rows that a loop reads block by block, each lane by itself, against double precision.
+// Row reductions that a loop computes block by block, with separate state per lane, against double
+// precision.
 #include <cmath>
 
 #include "ligerdsl/dsl.h"
@@ -16,11 +17,11 @@ struct Case {
   int64_t columns, block;
   BlockLanes lanes;
   int num_warps = 1, num_ctas = 1;
-  bool scaled = false;  // by a scalar that is negative
-  int64_t counted = 0;  // columns from here on do not count; 0: all do
+  bool scaled = false;  // scaled by a negative scalar
+  int64_t counted = 0;  // columns from here on are masked; 0: none are
 };
 
-// y: the log-sum-exp of a row; position: the lowest column of its largest element.
+// y: log-sum-exp of a row. position: lowest column of the row's maximum.
 void row_sums(KernelBuilder& k, const Case& c) {
   View y = k.view("y", f32, {dyn}), position = k.view("position", i32, {dyn}),
        x = k.view("x", c.type, {dyn, c.columns});
@@ -77,13 +78,13 @@ TEST(OnlineSums, RowsOfSeveralBlocks) {
   const Target gpu = target_named("sm_90a");
   check({bf16, 4 * 1024, 1024, {.lanes = 1024}, 4});                                  // a lane for each element
   check({bf16, 5 * 4096, 4096, block_lanes(gpu, bf16, 4096, 4), 4});                  // a lane for each thread
-  check({bf16, 3 * 4096 - 40, 4096, {.fold = 4, .lanes = 128, .run = width}, 2, 2});  // the last block is cut
+  check({bf16, 3 * 4096 - 40, 4096, {.fold = 4, .lanes = 128, .run = width}, 2, 2});  // the last block is partial
   check({f32, 2000, 512, block_lanes(gpu, f32, 512, 1, 1, false)});
   check({f32, 96, 96, {.fold = 2, .lanes = 16, .run = 3}, 2});
-  check({f16, 7, 64, {.fold = 64}});  // one lane: what OnlineSum is
+  check({f16, 7, 64, {.fold = 64}});  // one lane, as in OnlineSum
 }
 
-TEST(OnlineSums, StretchesOfCtas) {
+TEST(OnlineSums, RowsSplitOverCtas) {
   check({bf16, 3 * 4096, 4096, block_lanes(target_named("sm_90a"), bf16, 4096, 2, 2), 2, 2});
   check({f32, 2000, 512, {.fold = 2, .lanes = 32, .run = 4, .ctas = 2}, 1, 2});
   check({f32, 2000, 512, {.fold = 4, .lanes = 32, .ctas = 4}, 1, 4});

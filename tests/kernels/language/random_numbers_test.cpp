@@ -1,4 +1,5 @@
-// Philox against the vectors that its authors published (Random123, kat_vectors), and the numbers made of its bits.
+// Philox against the vectors that its authors published (Random123, kat_vectors), and numbers made
+// from its bits.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +15,7 @@ int32_t word(int64_t bits) {
   return static_cast<int32_t>(static_cast<uint32_t>(bits));
 }
 
-// y[0 .. n) of one program that stores a tile of n.
+// Returns y[0 .. n) of one program that stores a tile of n.
 Values tile_of(int64_t n, DType type, const std::function<Tile(KernelBuilder&)>& body) {
   KernelBuilder k("random");
   {
@@ -56,7 +57,7 @@ TEST(Random, PhiloxGivesThePublishedWords) {
   }
 }
 
-TEST(Random, ASeedAndAPositionAreTheWordsOfKeyAndCounter) {
+TEST(Random, SeedAndPositionFillKeyAndCounter) {
   const int64_t seed = 0x299f31d0a4093822, position = 0x05a308d3243f6a88;
   const Values found =
       tile_of(4, i32, [&](KernelBuilder& k) { return philox(k.constant(seed, i64), k.full({4}, position, i64))[1]; });
@@ -68,7 +69,8 @@ TEST(Random, ASeedAndAPositionAreTheWordsOfKeyAndCounter) {
   EXPECT_EQ(found, expected);
 }
 
-// Mean 1/2 and variance 1/12 within five standard deviations of such sums, and no two neighbours alike.
+// Mean 1/2 and variance 1/12 within five standard deviations of the sample's, and no two adjacent
+// numbers are equal.
 TEST(Random, UniformNumbersFillTheUnitInterval) {
   constexpr int64_t kCount = 8192;
   const Values x =
@@ -85,8 +87,9 @@ TEST(Random, UniformNumbersFillTheUnitInterval) {
   EXPECT_EQ(std::adjacent_find(x.begin(), x.end()), x.end());
 }
 
-// The formula in float64 on the same words; f32 loses most where an angle is near a multiple of pi.
-TEST(Random, NormalNumbersAreBoxAndMullers) {
+// Compares with the formula in float64 on the same words. f32 is least accurate for angles near a
+// multiple of pi.
+TEST(Random, NormalNumbersFollowBoxMuller) {
   constexpr int64_t kCount = 8192;
   std::array<Values, 2> words;
   for (int i : {0, 1})
@@ -104,11 +107,11 @@ TEST(Random, NormalNumbersAreBoxAndMullers) {
   EXPECT_NEAR(square, 1, 5 * std::sqrt(2.0 / kCount));
 }
 
-// All random bits equal: the logarithm of the smallest number that there is.
+// All random bits are equal: the logarithm of the smallest possible number is finite.
 TEST(Random, NormalNumbersAreFinite) {
   for (int64_t bits : {0, -1}) {
     const Values x = tile_of(4, f32, [&](KernelBuilder& k) {
-      return normal(k.full({4}, bits, i32), k.full({4}, 1 << 30, i32));  // a quarter of a turn
+      return normal(k.full({4}, bits, i32), k.full({4}, 1 << 30, i32));  // an angle of 90 degrees
     });
     EXPECT_NEAR(x[0], bits == 0 ? 0 : std::sqrt(48 * std::log(2)), 1e-5);
   }

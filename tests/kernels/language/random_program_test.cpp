@@ -35,7 +35,8 @@ struct Memory {
   }
 };
 
-// Equal bits, except that the sign of a zero is free (min and max may pick either).
+// Returns true if the bits are equal. The sign of a zero may differ, because min and max may pick
+// either.
 ::testing::AssertionResult same(const Tensor& got, const Tensor& expected) {
   for (int64_t i = 0; i < got.size(); ++i) {
     const bool both_poisoned = got.get(i) != got.get(i) && expected.get(i) != expected.get(i);

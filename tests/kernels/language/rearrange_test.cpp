@@ -1,5 +1,5 @@
-// Elements moved along an axis, and what is made of it, against the same in C++: tiles of every width of an element, axes
-// inside and between warps and CTAs.
+// Ops that move elements along an axis, and ops built from them, against C++: elements of every
+// width, and axes inside warps, between warps and between CTAs.
 #include <algorithm>
 #include <cmath>
 #include <functional>
@@ -19,7 +19,7 @@ struct Launched {
 };
 const std::vector<Launched> kLaunches = {{1, 1}, {4, 1}, {8, 1}, {2, 2}, {4, 4}};
 
-// What a program makes of one tile [rows, columns], as doubles.
+// Returns the results of a program on one tile [rows, columns], as doubles.
 std::vector<Values> run(DType type, const Shape& shape, const Values& input, const Launched& launched,
                         const Program& program) {
   KernelBuilder k("rearrange");
@@ -47,18 +47,19 @@ std::vector<Values> run(DType type, const Shape& shape, const Values& input, con
 
 Values numbers(const Shape& shape, uint64_t seed) {
   Values values = Random(seed).normals(shape[0] * shape[1], 40.0);
-  for (double& value : values) value = std::clamp(std::trunc(value), -100.0, 100.0) + 0.0;  // of any type, some equal
+  for (double& value : values) value = std::clamp(std::trunc(value), -100.0, 100.0) + 0.0;  // exact in any type
   return values;
 }
 
-// The element at (row, column) of a tile.
+// Returns the element at (row, column) of a tile.
 double& at(Values& values, const Shape& shape, int64_t row, int64_t column) {
   return values[row * shape[1] + column];
 }
 
 const std::vector<Shape> kShapes = {{1, 64}, {4, 96}, {16, 16}, {2, 2048}, {64, 4}};
 
-// Calls check(shape, axis, launched, type): every shape, axis and launch, with the types in turn.
+// Calls check(shape, axis, launched, type) for every shape, axis and launch, with the types in
+// turn.
 template <class Check>
 void for_tiles(const std::vector<DType>& types, const Check& check) {
   size_t turn = 0;
@@ -121,8 +122,8 @@ TEST(Rearrange, GatherTakesElementsByIndex) {
   });
 }
 
-// A gather whose result has another size than the source, in a loop that carries what is gathered from.
-TEST(Rearrange, GatherFromWhatALoopCarries) {
+// A gather whose result and source differ in size, in a loop that carries the source.
+TEST(Rearrange, GatherFromCarriedTile) {
   const Shape shape = {2, 64};
   Values input = numbers(shape, 13);
   for (const Launched& launched : kLaunches) {
@@ -162,7 +163,7 @@ TEST(Rearrange, FlipJoinSplitInterleave) {
   }
 }
 
-// A tile that is kept for several uses, and read where it is made through reshapes there and back.
+// A tile with several uses that reshapes read there and back.
 TEST(Rearrange, ReshapedThereAndBack) {
   const Shape shape = {8, 8};
   Values input = numbers(shape, 31);
@@ -193,7 +194,7 @@ TEST(Rearrange, ReshapedThereAndBack) {
   }
 }
 
-// What each line of the axis holds, in order.
+// Calls check for each line along the axis, with its elements in order.
 template <class Check>
 void for_lines(const Shape& shape, int axis, const Check& check) {
   for (int64_t line = 0; line < shape[1 - axis]; ++line) {
@@ -235,7 +236,7 @@ TEST(Rearrange, SortIsStdStableSort) {
   }
 }
 
-TEST(Rearrange, NotANumberSortsLast) {
+TEST(Rearrange, NanSortsLast) {
   const Shape shape = {1, 8};
   const Values input = {3, NAN, -INFINITY, 2, NAN, INFINITY, -1, 0};
   for (const Launched& launched : kLaunches) {
@@ -250,7 +251,7 @@ TEST(Rearrange, NotANumberSortsLast) {
   }
 }
 
-TEST(Rearrange, TopkIsTheBeginningOfADescendingSort) {
+TEST(Rearrange, TopkIsPrefixOfDescendingSort) {
   for (const Shape& shape : {Shape{1, 1024}, {4, 64}, {16, 4}}) {
     Values input = numbers(shape, 23);
     for (int64_t k = 1; k <= shape[1]; k *= 4) {

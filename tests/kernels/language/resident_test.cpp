@@ -1,6 +1,6 @@
-// Rows that are read twice (Resident) in programs that nobody would write by hand: the second pass and what the passes
-// leave out may come in any order, other work before, between and after them. No result depends on where blocks live,
-// so every backend gives the interpreter's bits.
+// Resident rows in random programs. The second pass may visit blocks in any order, both passes may
+// skip blocks, and other work is before, between and after them. No result depends on where blocks
+// are cached, so every backend gives the interpreter's bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -11,12 +11,13 @@
 namespace ligerdsl::test {
 namespace {
 
-// One program per row, some of them beyond the last row. Numbers are small and whole, so sums are exact in any order.
+// One program per row, some of them past the last row. Numbers are small and whole, so additions
+// are exact in any order.
 struct Rows {
   int64_t rows, columns, block;
   DType type = f32;
   int num_warps = 4;
-  bool aligned_blocks = false;  // blocks begin where vectors do, rows anywhere
+  bool aligned_blocks = false;  // blocks begin at vector boundaries, rows at any element
 
   int64_t blocks() const { return ceil_div(columns + (aligned_blocks ? 16 / size_of(type) - 1 : 0), block); }
 };
@@ -66,7 +67,7 @@ struct Views {
         w(k.view("w", of.type, {of.columns})) {}
 };
 
-// `ctas`: how many run the programs of a dynamic persistent kernel, 0 for a grid.
+// `ctas`: number of CTAs that run a dynamic persistent kernel, 0 for a grid.
 void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, bool in_place = false, int ctas = 0) {
   const int64_t programs = of.rows + 2, grid = ctas ? ctas : programs;
   const kernels::Step step{.program = k.finish(), .launch = kernels::library_launch(grid, of.num_warps)};
@@ -94,7 +95,7 @@ void expect_interpreters_bits(KernelBuilder& k, const Rows& of, unsigned seed, b
   }
 }
 
-// Sums a row in one pass and stores it, less its sum, in the other, as random decisions say.
+// Adds up a row in one pass and stores the row minus its sum in the other, with random variations.
 class RandomPasses {
  public:
   RandomPasses(KernelBuilder& k, const Rows& of, unsigned seed)
@@ -103,7 +104,7 @@ class RandomPasses {
   bool in_place() const { return in_place_; }
 
   void build() {
-    // Which columns a block has depends on the alignment offset, so all of them must be visited.
+    // The alignment offset decides which columns a block has, so all blocks must be visited.
     positions_ = of_.blocks() - (!of_.aligned_blocks && of_.blocks() > 2 && pick(3) == 0 ? 1 : 0);
     order_ = pick(of_.aligned_blocks ? 3 : positions_ == of_.blocks() ? 4 : 2) + (positions_ == of_.blocks() ? 0 : 4);
     in_place_ = pick(3) == 0 && order_ != 3;
@@ -111,7 +112,7 @@ class RandomPasses {
     Scalar taken = views_.z.dim(0).to(i32) > 0;
     if (pick(2)) taken = row_ % 3 != pick(3);
     if (pick(2)) taken = taken && views_.x.load({row_, 0}).to(f32) != 1.0f;
-    // In other words than those of the promise, which must not be taken for granted here.
+    // Phrased differently from the promise, so that the compiler cannot assume it here.
     promised_ = pick(2) == 0;
     if (promised_) taken = taken && row_.to(i64) + 1 <= views_.x.dim(0);
     if (pick(3) == 0 || promised_)
@@ -125,7 +126,7 @@ class RandomPasses {
  private:
   int pick(int64_t n) { return static_cast<int>(random_.below(n)); }
 
-  // Uses shared memory, and much of it.
+  // Uses a large part of shared memory.
   void other_work() {
     Partition whole = views_.z.partition({squeeze, Memory::kOthers});
     Tile t = k_.arange(Memory::kOthers) & (pick(7) + 1);
@@ -133,7 +134,7 @@ class RandomPasses {
     whole.store({row_, 0}, t.to(f32));
   }
 
-  // The block at a position of the first pass.
+  // Returns the block at a position of the first pass.
   Scalar block(const Scalar& i) const {
     switch (order_) {
       case 0:
@@ -196,7 +197,8 @@ class RandomPasses {
   bool in_place_ = false, promised_ = false;
 };
 
-// Small blocks, of which all fit (also those of two rows, and more), and large ones, of which a few do.
+// Small blocks, of which all fit (those of two or more rows, too), and large ones, of which only
+// some fit.
 Rows random_blocks(Random& random, unsigned seed, int64_t rows) {
   Rows of{.rows = rows};
   of.type = std::vector<DType>{f32, i32, bf16, i64, f16}[seed % 5];
@@ -226,8 +228,8 @@ TEST(Resident, RandomPassesGiveTheInterpretersBits) {
   }
 }
 
-// Rows that end in the group of 16 bytes in which they begin, or in the next one.
-TEST(Resident, RowsOfLessThanAGroup) {
+// Rows that end in the 16-byte group in which they begin, or in the next one.
+TEST(Resident, RowsSmallerThan16Bytes) {
   for (unsigned columns = 2; columns < 8; ++columns) {
     const Rows of{.rows = 9, .columns = columns, .block = 8, .type = bf16, .num_warps = 1, .aligned_blocks = true};
     expect_random_passes_bits(of, columns - 1);
@@ -235,7 +237,8 @@ TEST(Resident, RowsOfLessThanAGroup) {
   }
 }
 
-// Each CTA several rows: the next one arrives while a row is at work, if it is visited and there is one.
+// Each CTA processes several rows. The next row is loaded during the current one, if there is one
+// and it is visited.
 TEST(Resident, RandomDynamicPersistentPassesGiveTheInterpretersBits) {
   for (unsigned seed = 0; seed < 25; ++seed) {
     Random random(seed + 300);
@@ -252,8 +255,8 @@ TEST(Resident, RandomDynamicPersistentPassesGiveTheInterpretersBits) {
   }
 }
 
-// A kept row's sum in one pass, its blocks plus that sum into `to` in the other. `before` comes before each block of
-// the first pass.
+// Adds up a resident row in one pass. The other stores its blocks plus that sum to `to`. `before`
+// runs before each block of the first pass.
 void two_passes(
     KernelBuilder& k, const Rows& of, const Resident& kept, const Partition& to, const Scalar& row,
     const std::function<void(const Scalar&)>& before = [](const Scalar&) {}) {
@@ -268,7 +271,7 @@ void two_passes(
   });
 }
 
-// A row that the program itself has written: its copies may not overtake the stores.
+// The program itself has written the row. Its copies must not overtake the stores.
 TEST(Resident, RowsThatTheProgramWroteBefore) {
   const Rows of{.rows = 3, .columns = 8 * 512, .block = 512};
   KernelBuilder k("resident");
@@ -284,7 +287,7 @@ TEST(Resident, RowsThatTheProgramWroteBefore) {
   expect_interpreters_bits(k, of, 1);
 }
 
-// The first pass writes every block before it comes to it.
+// The first pass writes every block before it reads it.
 TEST(Resident, RowsThatTheFirstPassWrites) {
   const Rows of{.rows = 3, .columns = 8 * 512, .block = 512};
   KernelBuilder k("resident");
@@ -297,8 +300,8 @@ TEST(Resident, RowsThatTheFirstPassWrites) {
   expect_interpreters_bits(k, of, 1);
 }
 
-// What the passes exchange takes more shared memory than a full ring leaves.
-TEST(Resident, RowsBesideLargeExchanges) {
+// The exchanges of the passes take more shared memory than a full ring leaves.
+TEST(Resident, RowsNextToLargeExchanges) {
   const Rows of{.rows = 1, .columns = 4 * 16384, .block = 16384, .num_warps = 16};
   KernelBuilder k("resident");
   Views views(k, of);
@@ -316,7 +319,7 @@ TEST(Resident, RowsBesideLargeExchanges) {
   expect_interpreters_bits(k, of, 1);
 }
 
-// Passes inside of a loop.
+// Passes inside a loop.
 TEST(Resident, RowsOfAProgramThatLoops) {
   const Rows of{.rows = 5, .columns = 6 * 128, .block = 128};
   KernelBuilder k("resident");

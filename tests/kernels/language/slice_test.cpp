@@ -1,4 +1,5 @@
-// Slices of views at numbers that a program reads: what they give, hold, and never touch.
+// Slices of views with bounds that a program reads from memory: their contents, their padding, and
+// what they never touch.
 #include <algorithm>
 #include <cmath>
 
@@ -12,7 +13,7 @@ struct Range {
   int64_t begin, end;
 };
 
-// Begins and ends that the view has, and that it has not.
+// Ranges inside the view and ranges that exceed it.
 std::vector<Range> ranges(int64_t size) {
   return {{0, size},
           {3, 3},
@@ -43,7 +44,8 @@ Tensor numbers_of(const std::vector<Range>& all) {
   return numbers;
 }
 
-// Program p copies the slice to the p-th matrix of y, tile by tile and a tile more, where it is at the begin; the rest is the pad.
+// Program p copies its slice to matrix p of y, in tiles and one tile more. Elements outside the
+// slice are the pad.
 kernels::Step copy_slice(DType type, int axis, int64_t rows, int64_t columns) {
   KernelBuilder k("copy_slice");
   View y = k.view("y", type, {dyn, dyn, columns}), x = k.view("x", type, {dyn, columns}),
@@ -59,7 +61,7 @@ kernels::Step copy_slice(DType type, int axis, int64_t rows, int64_t columns) {
   return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 2)};
 }
 
-TEST(Slice, IsTheElementsThatTheViewHas) {
+TEST(Slice, HoldsOnlyElementsOfTheView) {
   int64_t number = 0;
   for (const DType type : {f32, bf16, i32})
     for (const int axis : {0, 1})
@@ -92,7 +94,7 @@ TEST(Slice, IsTheElementsThatTheViewHas) {
       }
 }
 
-// Program p writes its number to the rows of its slice, and takes the slice of a slice.
+// Program p writes its number to the rows of its slice, and then takes a slice of the slice.
 kernels::Step fill_slices(DType type) {
   KernelBuilder k("fill_slices");
   View y = k.view("y", type, {dyn, dyn}), numbers = k.view("numbers", i64, {dyn, 2});
@@ -106,7 +108,7 @@ kernels::Step fill_slices(DType type) {
   return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 1)};
 }
 
-TEST(Slice, StoresStayWithinIt) {
+TEST(Slice, StoresStayInside) {
   const std::vector<Range> all = {{-3, 5}, {5, 5}, {9, 20}, {20, 21}, {30, 29}, {37, 90}};
   for (const DType type : {f32, bf16}) {
     Tensor y = Tensor::rows(type, 40, 37, 3);
@@ -125,12 +127,13 @@ TEST(Slice, StoresStayWithinIt) {
   }
 }
 
-// Products of a slice along the rows of x, factors of which come by tensor copies where there are any: of tile after tile with w, from the one
-// in front of the slice to the one behind it, or of the slice, transposed, with itself, whose rows lie along the turns.
+// Matmuls with a slice of the rows of x as operand, loaded by TMA copies where the target has them.
+// Either tiles from one before the slice to one after it are multiplied by w. Or (`turned`) the
+// transposed slice is multiplied by itself, with its rows along k.
 struct Products {
   static constexpr int64_t kRows = 200, kTile = 64, kTiles = kRows / kTile + 3, kMatrices = 3;
   bool turned;
-  bool nested;  // of a slice without the first two rows and the last one
+  bool nested;  // the slice of a slice without the first two rows and the last one
 
   int64_t first() const { return nested ? 2 : 0; }
   int64_t size() const { return nested ? kRows - 3 : kRows; }
@@ -156,7 +159,7 @@ struct Products {
     return {.program = k.finish(), .launch = kernels::library_launch(Size::rows(), 4)};
   }
 
-  // Of a matrix as it is inside of the slice.
+  // Returns the expected result for a matrix, from its rows inside the slice.
   Values expected(const Values& x, const Values& w, int64_t matrix, int64_t begin, int64_t end) const {
     const auto at = [&](int64_t row, int64_t column) {
       const bool inside = row >= 0 && row < end - begin;
@@ -171,8 +174,8 @@ struct Products {
   }
 };
 
-// Whatever lies beside a slice, it is not what its tiles hold.
-TEST(Slice, ProductsOfItsTiles) {
+// Elements next to a slice never appear in its tiles.
+TEST(Slice, MatmulsOfTiles) {
   constexpr int64_t kTile = Products::kTile, kRows = Products::kRows;
   for (const bool turned : {false, true})
     for (const bool nested : {false, true}) {
@@ -183,7 +186,7 @@ TEST(Slice, ProductsOfItsTiles) {
       Tensor w(bf16, {kTile, kTile});
       for (int64_t i = 0; i < w.size(); ++i) w.set(i, static_cast<double>(i * 7 % 5 - 2));
       for (int64_t first = 0; first < programs; first += Products::kMatrices) {
-        // Each slice has a matrix of its own.
+        // Each slice has its own matrix.
         const int64_t count = std::min(Products::kMatrices, programs - first);
         const std::vector<Range> some(all.begin() + first, all.begin() + first + count);
         Tensor x = Tensor(bf16, {Products::kMatrices, kRows, kTile}, {(kRows + 1) * (kTile + 8), kTile + 8, 1});
@@ -210,7 +213,8 @@ TEST(Slice, ProductsOfItsTiles) {
     }
 }
 
-// A program that moves a window: what it wrote by one slice it reads by another one, whose tiles other threads hold.
+// A program moves a window: it reads through one slice what it wrote through another, whose tiles
+// other threads hold.
 kernels::Step moving_window() {
   KernelBuilder k("moving_window");
   View x = k.view("x", f32, {dyn});
@@ -221,7 +225,7 @@ kernels::Step moving_window() {
   return {.program = k.finish(), .launch = kernels::library_launch(1, 2)};
 }
 
-TEST(Slice, SeesWhatAnotherOneWrote) {
+TEST(Slice, ReadsStoresOfAnotherSlice) {
   constexpr int64_t kSize = 75;
   Tensor x(f32, {kSize});
   Values expected;

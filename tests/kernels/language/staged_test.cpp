@@ -1,6 +1,6 @@
-// Loops that copy what they read to shared memory ahead of time (pipelined), on clusters of few threads, which have no
-// registers for it: tiles that follow the loop and tiles that stay the same in it, in loops that begin again and again
-// or not at all. Numbers are small and whole, so every backend gives the interpreter's bits.
+// Pipelined loops that stage loads in shared memory, on clusters with few threads, which lack the
+// registers. Some tiles change with the loop and some are loop-invariant. Loops run repeatedly or
+// not at all. Numbers are small and whole, so every backend gives the interpreter's bits.
 #include <functional>
 
 #include "dsl/interpreter/interpreter.h"
@@ -20,7 +20,7 @@ Tensor whole_numbers(DType type, int64_t columns, unsigned seed) {
   return tensor;
 }
 
-// `build` takes x, w and y, all of kRows rows.
+// `build` gets x, w and y, each with kRows rows.
 using Build = std::function<void(KernelBuilder&, const View& x, const View& w, const View& y)>;
 
 void expect_interpreters_bits(DType type, int64_t columns, int num_ctas, int num_warps, const Build& build) {
@@ -46,9 +46,9 @@ void expect_interpreters_bits(DType type, int64_t columns, int num_ctas, int num
 
 class Staged : public ::testing::TestWithParam<std::tuple<DType, int>> {};
 
-// Loops of no, one and more iterations, in a loop; what stays the same in one is another row in the next, and beyond
-// the last row 0.
-TEST_P(Staged, StationaryTilesOfLoopsThatBeginAgain) {
+// Inner loops of zero, one and more iterations. The tile that is invariant in one inner loop is
+// another row in the next, and 0 past the last row.
+TEST_P(Staged, StationaryTilesOfRepeatedLoops) {
   const auto [type, stages] = GetParam();
   for (int64_t columns : {kWidth, kWidth - 24})
     for (auto [ctas, warps] : {std::pair(2, 1), {2, 2}, {4, 1}})
@@ -72,8 +72,8 @@ TEST_P(Staged, StationaryTilesOfLoopsThatBeginAgain) {
           });
 }
 
-// The same weight by rows, by a tile of another shape and turned around.
-TEST_P(Staged, StationaryTilesThatAreReadInSeveralWays) {
+// The same weight is read by rows, as a tile of another shape, and transposed.
+TEST_P(Staged, StationaryTilesReadInSeveralWays) {
   const auto [type, stages] = GetParam();
   for (auto [ctas, warps] : {std::pair(2, 1), {2, 2}, {4, 1}})
     expect_interpreters_bits(

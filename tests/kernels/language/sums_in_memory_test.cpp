@@ -1,4 +1,5 @@
-// Tiles that are added to what memory holds: of every dtype, in views of any strides and ends, one after the other.
+// Atomic additions of tiles to memory: every dtype, views with any strides and sizes, one addition
+// after another.
 #include <cmath>
 
 #include "kernels/core/record.h"
@@ -13,10 +14,11 @@ constexpr DType kNumbers[] = {f32, f16, bf16, i8, i16, i32, i64};
 struct Meta {
   DType type = f32;
   int64_t rows = 4, block = 32;  // of a tile
-  bool along = false;            // a row of tiles that begin where vectors do
+  bool along = false;            // a row of tiles that begin at vector boundaries
 };
 
-// y += x, twice, in tiles that reach out of both; total += sum of what was added, of one row.
+// y += x, twice, in tiles that exceed both views; total += the sum of the added elements of one
+// row.
 void add(KernelBuilder& k, const Meta& m) {
   View y = k.view("y", m.type, {dyn, dyn}), x = k.view("x", m.type, {dyn, dyn});
   const Scalar first = k.program_id(0), blocks = cdiv(x.dim(1) + x.max_alignment_offset().to(i64), m.block);
@@ -44,7 +46,7 @@ Tensor whole_numbers(DType type, int64_t rows, int64_t cols, int64_t gap) {
   return tensor;
 }
 
-TEST(SumsInMemory, OfEveryTypeAndShape) {
+TEST(SumsInMemory, EveryTypeAndShape) {
   for (const DType type : kNumbers)
     for (const bool along : {false, true})
       for (const auto [rows, cols, gap] : {std::array<int64_t, 3>{8, 64, 0}, {9, 61, 3}, {1, 7, 0}, {5, 130, 6}}) {
@@ -60,7 +62,7 @@ TEST(SumsInMemory, OfEveryTypeAndShape) {
       }
 }
 
-// The number of a program and a number of the host, to one element each.
+// Adds the number of a program and a number from the host, to one element each.
 void count(KernelBuilder& k, const Meta& m) {
   View counts = k.view("counts", m.type, {dyn});
   const Scalar p = k.program_id(0);
@@ -69,7 +71,7 @@ void count(KernelBuilder& k, const Meta& m) {
   counts.add({p + 1000000}, 2);
 }
 
-TEST(SumsInMemory, OfScalars) {
+TEST(SumsInMemory, Scalars) {
   for (const DType type : kNumbers) {
     Tensor counts(type, {5});
     counts.fill(Values(5, 10));
@@ -80,8 +82,9 @@ TEST(SumsInMemory, OfScalars) {
   }
 }
 
-// Infinities and NaN as by a load and a store; subnormal sums too, or 0 where a GPU's memory adds.
-TEST(SumsInMemory, OfEveryFloat) {
+// Infinities and NaN behave as with a load and a store. So do subnormal results, or a GPU's memory
+// flushes them to 0.
+TEST(SumsInMemory, SpecialFloats) {
   const Values numbers{1e-40, -3e-39, INFINITY, -INFINITY, NAN, 3e38, -0.0, 1e-45};
   const Meta meta{.rows = 1, .block = 32};
   Tensor x(f32, {1, 8}), y(f32, {1, 8});

@@ -1,4 +1,4 @@
-// The number of threads must not change a bit. Partial results depend on the shape alone.
+// The number of threads must not change a bit, because partial results depend only on the shape.
 #include "kernels/cross_entropy/cross_entropy.h"
 #include "kernels/embedding/embedding.h"
 #include "kernels/norm/layer_norm.h"
@@ -75,7 +75,7 @@ std::vector<Tensor> loss_results() {
 }
 
 std::vector<Tensor> gradient_results() {
-  // Rows named never, sometimes and more than a hundred times.
+  // Some rows are never named, some occasionally, and some more than a hundred times.
   const int64_t n = 1700, vocabulary = 1000;
   Tensor d_out = random_rows(f32, n, 24, 5), d_table = Tensor::rows(f32, vocabulary, 24), partials(f32, {4, 2});
   std::vector<int64_t> indices(n);

@@ -1,5 +1,5 @@
-// Tiles that a program makes one after the other, whose products have different numbers of turns, none among them: a tile's sums are
-// those of its own turns, whatever was copied ahead.
+// Persistent kernels whose matmuls have a different number of iterations for each tile, some of
+// them zero. The result of a tile comes from its own iterations only, whatever was copied ahead.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -13,7 +13,7 @@ enum class End { counter, remainder, memory };
 struct Sequence {
   End end;
   int64_t stages = 4, begin = 0, programs = 2;
-  bool tensor = true;  // copies of whole tiles
+  bool tensor = true;  // TMA copies
   std::vector<int64_t> ends = {};
 };
 
@@ -21,7 +21,7 @@ int64_t end_of(const Sequence& s, int64_t tile) {
   return s.end == End::counter ? tile : s.end == End::remainder ? tile % 4 : s.ends[static_cast<size_t>(tile)];
 }
 
-// c[t] = sum over turns i of x[t, i] x[t, i]^T, tiles of 64x64.
+// c[t] = sum over iterations i of x[t, i] x[t, i]^T, with tiles of 64 x 64.
 void check(const Sequence& s, uint64_t seed) {
   SCOPED_TRACE("end " + std::to_string(static_cast<int>(s.end)) + " stages " + std::to_string(s.stages) + " begin " +
                std::to_string(s.begin) + " programs " + std::to_string(s.programs) +
@@ -60,7 +60,7 @@ void check(const Sequence& s, uint64_t seed) {
   EXPECT_TRUE(close_normwise(sums.values(), expected, 1e-6));
 }
 
-TEST(TileSequence, TurnsOfTheCounterAndOfItsRemainder) {
+TEST(TileSequence, IterationsFromCounterAndItsRemainder) {
   uint64_t seed = 1;
   for (const End end : {End::counter, End::remainder})
     for (const bool tensor : {true, false})
@@ -69,8 +69,9 @@ TEST(TileSequence, TurnsOfTheCounterAndOfItsRemainder) {
           check({.end = end, .stages = stages, .begin = begin, .programs = stages - 1, .tensor = tensor}, seed += 3);
 }
 
-// The first tiles, the last ones and several in a row have none; ends below the begin, and as far below as numbers go.
-TEST(TileSequence, TurnsThatMemoryTellsOf) {
+// The first tiles, the last ones, or several in a row have no iterations. Some ends are below the
+// begin, down to the smallest i64.
+TEST(TileSequence, IterationsFromMemory) {
   uint64_t seed = 101;
   const std::vector<std::vector<int64_t>> all{{0, 0, 3, 0, 0, 0, 7, 1, 0},
                                               {9, 8, 7, 6, 5, 4, 3, 2, 1},

@@ -1,4 +1,5 @@
-// Tiles whose index times their size is no i64 number: nothing outside the view is read or written.
+// Tile indices whose product with the tile size overflows i64: nothing outside the view is read or
+// written.
 #include "ligerdsl/dsl.h"
 #include "tests/kernels/shapes.h"
 
@@ -17,7 +18,7 @@ kernels::Step copy(DType type) {
 }
 
 TEST(WrappedIndex, TouchesNothingOutsideTheView) {
-  // Times 256: 2^63 - 256, -2^63, -256 (twice), -512.
+  // Times 256, they wrap to 2^63 - 256, -2^63, -256 (twice), -512.
   const std::vector<int64_t> indices = {INT64_MAX / kBlock, INT64_MAX / kBlock + 1, INT64_MAX, (int64_t{1} << 56) - 1,
                                         -2};
   for (DType type : {f32, i32}) {

@@ -1,9 +1,9 @@
-"""Hugging Face models on the library's kernels, changed in place by one line:
+"""Changes Hugging Face models in place to use the library's kernels:
 
-    report = ligerdsl.hf.patch(model)     # norms, rotary embedding, gated MLPs, head and loss
+    report = ligerdsl.hf.patch(model)     # norms, rotary embedding, gated MLPs, lm_head with its loss
     ligerdsl.hf.unpatch(model)
 
-or before there is a model, by its classes:
+To change the classes before a model exists:
 
     ligerdsl.hf.apply_to_llama()          # and apply_to_mistral, _qwen2, _qwen3, _phi3, _gemma, _gemma2, _gemma3
     ligerdsl.hf.unapply("llama")

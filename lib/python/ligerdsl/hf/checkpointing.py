@@ -1,6 +1,8 @@
-"""Which decoder layers run as one node of autograd (layer.py) while gradient checkpointing is on: those that are two norms, attention of four plain
-linear layers and a gated MLP of three. A call that has anything else about it (a mask, autocast, torch.compile, hooks within the layer,
-adapters, dtypes that differ) takes torch's checkpointing as before."""
+"""Chooses the decoder layers that run as one autograd node (layer.py) under gradient checkpointing.
+
+Such a layer has two norms, attention with four plain linear layers, and a gated MLP with three. A
+call uses torch's checkpointing instead if it has a mask, autocast, torch.compile, hooks inside the
+layer, adapters or mixed dtypes."""
 
 import dataclasses
 import functools
@@ -19,26 +21,29 @@ from .roles import FORWARDS, ROLES, give, is_bare, patched_class, wrapper_of
 
 PARTS = {"self_attn": ("q_proj", "k_proj", "v_proj", "o_proj"), "mlp": ("gate_proj", "up_proj", "down_proj")}
 NORMS = ("input_layernorm", "post_attention_layernorm")
-CACHE = ("use_cache", "past_key_values", "cache")  # which transformers takes away from a layer that is computed again
-PIECE_BYTES = 512 << 20  # of the gated product and its gradient
-LONG = 4096  # positions from which attention takes a good part of a layer's time
+CACHE = ("use_cache", "past_key_values", "cache")  # arguments that transformers removes when it recomputes a layer
+PIECE_BYTES = 512 << 20  # of gate * up and its gradient
+LONG = 4096  # positions from which attention is a large part of a layer's time
 
 
 @dataclasses.dataclass
 class Plan:
-    """Of all layers of a model. keep: layers that keep attention's output, from the last one; "auto": by the memory there is. join: whether
-    weights that multiply the same matrix become neighbours; "auto": where that is faster."""
+    """Settings and state for all layers of a model.
+
+    keep: number of last layers that keep the output of attention; "auto": decided by free memory.
+    join: whether weights that multiply the same matrix become contiguous; "auto": if it is
+    faster."""
 
     layers: int
     keep: object
     piece_bytes: int
     head_bytes: int
     join: object
-    kept: int = 0  # in the step that runs
+    kept: int = 0  # layers that keep attention's output in the current step
 
 
 def parts_of(layer):
-    """The linear layers, or None where there is anything else."""
+    """Returns the linear layers, or None if the layer contains anything else."""
     found = []
     for name, members in PARTS.items():
         inside = layer._modules.get(name)
@@ -55,19 +60,21 @@ def parts_of(layer):
 
 
 def is_plain_layer(layer, family):
-    """Whether layer.py has its formula."""
+    """Returns true if layer.py implements this layer's formula."""
     return (FAMILIES[family] == Family() and set(layer._modules) == {*PARTS, *NORMS} and parts_of(layer) is not None
             and activation_of(layer.mlp.act_fn) == "swiglu" and hasattr(layer, "gradient_checkpointing") and is_bare(layer))
 
 
 def untouched(module):
-    """True if nobody looks into a call of the module: no hooks of torch, no forward of the instance's own (accelerate's hooks are one)."""
+    """Returns true if nothing intercepts a call of the module: it has no torch hooks and no forward
+    of its own (accelerate's hooks set one)."""
     return not (module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks
                 or "forward" in vars(module))
 
 
 def _is_plain_call(layer, kwargs):
-    """A training step whose attention is causal and nothing else, and nobody looks into the layer."""
+    """Returns true for a training step with purely causal attention and no hooks inside the
+    layer."""
     if not torch.is_grad_enabled() or is_compiling() or layer._compiled_call_impl is not None or config.main_grad:
         return False
     for name, value in kwargs.items():
@@ -84,7 +91,7 @@ def _is_plain_call(layer, kwargs):
 
 
 def _shape_of(layer, x):
-    """With the plan of this step."""
+    """Returns the layer's Shape, with `keep` set from the plan of this step."""
     plan, attention, mlp = layer._ligerdsl_plan, layer.self_attn, layer.mlp
     piece = piece_rows(mlp.down_proj.in_features, x.element_size(), plan.piece_bytes)
     shape = _shape(attention.head_dim, attention.scaling, tuple(layer._modules[name].variance_epsilon for name in NORMS), piece)
@@ -113,7 +120,7 @@ def _kept(layer, plan, x, piece):
 
 
 def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
-    """A layer's forward, as one node if __call__ asks for it."""
+    """Runs the layer's forward, as one node if __call__ asks for it."""
     if not ligerdsl_layer:
         return type(self).forward(self, hidden_states, *args, **kwargs)
     kwargs.update((name, None) for name in CACHE if name in kwargs)
@@ -124,21 +131,24 @@ def _forward(self, hidden_states, *args, ligerdsl_layer=False, **kwargs):
     if (not is_direct(x, cos, sin, first, second, *weights) or torch.is_autocast_enabled(x.device.type)
             or any(weight.dtype != x.dtype for weight in (first, second, *weights))):
         return self._gradient_checkpointing_func(functools.partial(patched_class(self).forward, self, **kwargs), hidden_states)
-    self._ligerdsl_joined.join(weights)  # of a model that came to its device after it was patched
+    self._ligerdsl_joined.join(weights)  # needed if the model moved to its device after the patch
     return call(LayerFunction, _shape_of(self, x), self._ligerdsl_joined, x, cos, sin, first, *weights[:4], second, *weights[4:])
 
 
-def _say_without_cache(name):
+def _warn_without_cache(name):
     from transformers.modeling_layers import logger
     logger.warning_once(f"Caching is incompatible with gradient checkpointing in {name}: there is no cache.")
 
 
 def _layer_role(kind):
-    """The forward is an attribute of the instance, because transformers wraps the forward of every subclass of a layer by checkpointing."""
+    """Returns the attributes of a layer's subclass.
+
+    `forward` is an attribute of the instance, because transformers wraps the forward of every
+    subclass of a layer with checkpointing."""
     def __call__(self, *args, **kwargs):
         if self.gradient_checkpointing and self.training and len(args) == 1 and "_ligerdsl_plan" in vars(self) and _is_plain_call(self, kwargs):
             if any(kwargs.get(name) for name in CACHE):
-                _say_without_cache(type(self).__name__)
+                _warn_without_cache(type(self).__name__)
             return nn.Module.__call__(self, *args, ligerdsl_layer=True, **kwargs)
         return kind.__call__(self, *args, **kwargs)
 

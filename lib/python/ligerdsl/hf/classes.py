@@ -1,4 +1,4 @@
-"""Replaces the forward functions of a family's classes, for all models that are made afterwards, and takes that back."""
+"""Replaces the forward functions of a family's classes for all models created later; undoes it."""
 
 import functools
 import importlib
@@ -9,10 +9,10 @@ from .patch import NotPatched, Report, gated_forward, norm_forward, patch_loss
 
 
 class _Applied(list):
-    """(class, attribute, what was there) of each change. A user of the rotation."""
+    """List of (class, attribute, previous value) for each change. It is a user of the rotation."""
 
 
-_applied = {}  # by family
+_applied = {}  # key: family
 
 
 def _init_with_loss(kind, loss, max_workspace_bytes, strict):
@@ -30,9 +30,12 @@ def _init_with_loss(kind, loss, max_workspace_bytes, strict):
 
 
 def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False):
-    """Puts the library's kernels under the classes of a family of FAMILIES: every model that is made from now on has them, and norms and
-    MLPs of models that are there already, too. The arguments are those of patch; an MLP with another activation stays transformers' own, a
-    head that is no plain linear layer keeps its logits and with strict raises. Returns a Report that counts classes. Ended by unapply."""
+    """Replaces the forward functions of a family's classes by the library's kernels, until unapply.
+
+    Models created later use them. Norms and MLPs of existing models use them, too. The arguments
+    are those of patch. An MLP with another activation keeps transformers' own forward. A head that
+    is not a plain linear layer keeps its logits, or raises with strict=True. Returns a Report that
+    counts classes."""
     if family not in FAMILIES:
         raise ValueError(f"apply_to: expected one of {', '.join(FAMILIES)}, got {family!r}")
     if loss not in ("flce", "ce", None):
@@ -65,7 +68,7 @@ def apply_to(family, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_wor
 
 
 def unapply(family):
-    """Takes apply_to back. Models made in between keep their loss until unpatch."""
+    """Undoes apply_to. Models created in between keep their loss until unpatch."""
     changed = _applied.pop(family, None)
     if changed is None:
         return
@@ -78,7 +81,7 @@ def unapply(family):
 
 
 def one_line(family):
-    """apply_to of this family."""
+    """Returns the function apply_to_<family>."""
     def apply(*, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False):
         return apply_to(family, rms_norm=rms_norm, rope=rope, mlp=mlp, loss=loss, max_workspace_bytes=max_workspace_bytes, strict=strict)
 

@@ -1,4 +1,4 @@
-"""What models of transformers 5 have in common and where they differ."""
+"""Describes what the models of transformers 5 have in common and where they differ."""
 
 import inspect
 from dataclasses import dataclass
@@ -8,47 +8,49 @@ import torch
 
 @dataclass(frozen=True)
 class Family:
-    casting: str = "llama"  # where the norm rounds
-    offset: float = 0.0     # what its weight is added to
+    casting: str = "llama"  # where the norm rounds; see rms_norm
+    offset: float = 0.0     # number that is added to the norm's weight
 
 
 GEMMA = Family("gemma", 1.0)
-# By the name of the folder in transformers.models.
+# Key: the name of the folder in transformers.models.
 FAMILIES = {"llama": Family(), "mistral": Family(), "qwen2": Family(), "qwen3": Family(), "phi3": Family(), "gemma": GEMMA, "gemma2": GEMMA,
             "gemma3": GEMMA}
 
 
 @dataclass(frozen=True)
 class Head:
-    """How a model's forward goes from the base model to the loss, beside lm_head and loss_function."""
+    """Differences in how a model's forward gets from the base model to the loss."""
 
-    capped: bool = False        # it applies the configuration's final_logit_softcapping
-    takes_labels: bool = False  # the base model gets the labels, too
+    capped: bool = False        # the model applies the configuration's final_logit_softcapping
+    takes_labels: bool = False  # the base model also takes the labels
 
 
-# Vision-language models whose forward is base model, lm_head, loss_function. By folder.
+# Vision-language models whose forward is base model, lm_head, loss_function. Key: the folder.
 VISION_LANGUAGE = {"gemma3": Head(takes_labels=True), "internvl": Head(), "llava": Head(), "paligemma": Head(capped=True)}
 
 
 def definer_of(kind):
-    """The class that defines the forward of `kind`. Subclasses that patching makes (roles.py) are passed over."""
+    """Returns the class that defines the forward of `kind`, ignoring subclasses from roles.py."""
     return next(each for each in kind.__mro__ if "forward" in vars(each) and "_ligerdsl_made" not in vars(each))
 
 
 def _folder_of(kind):
-    """The folder in transformers.models whose code defines the forward of `kind`, or None."""
+    """Returns the folder in transformers.models that defines the forward of `kind`, or None."""
     parts = definer_of(kind).__module__.split(".")
     return parts[2] if parts[:2] == ["transformers", "models"] and parts[3:] == [f"modeling_{parts[2]}"] else None
 
 
 def family_of_class(kind):
-    """The family whose code defines the forward of `kind`, or None. A user's subclass that keeps its forward belongs to the family."""
+    """Returns the family that defines the forward of `kind`, or None. A user's subclass that keeps
+    the inherited forward belongs to the family."""
     folder = _folder_of(kind)
     return folder if folder in FAMILIES else None
 
 
 def head_of(kind):
-    """The Head of a model whose logits can be left out, or None. Its forward has to call loss_function, which this library replaces."""
+    """Returns the Head of a model that can run without logits, or None. The model's forward has to
+    call loss_function, which this library replaces."""
     definer = definer_of(kind)
     name, code = definer.__name__, getattr(inspect.unwrap(definer.forward), "__code__", None)
     if code is None or "loss_function" not in code.co_names:
@@ -63,7 +65,7 @@ def family_of(module):
 
 
 def activation_of(function):
-    """"swiglu", "geglu" or None."""
+    """Returns "swiglu", "geglu" or None."""
     name = type(function).__name__
     if name in ("SiLU", "SiLUActivation"):
         return "swiglu"

@@ -1,19 +1,22 @@
-"""A decoder layer that is computed again in backward, as one node of autograd.
+"""A decoder layer that is recomputed in backward, as one autograd node.
 
-torch's checkpointing runs a layer's modules twice and takes every tensor that they save in hand; on small batches a GPU waits for that. Here
-the forward saves the layer's input, and the backward is written out:
+torch's checkpointing runs a layer's modules twice and handles every tensor that they save. With
+small batches the GPU waits for this host work. Here the forward saves only the layer's input, and
+the backward is written out:
 
     n1 = norm(x); q, k, v = rope(n1 Wq), rope(n1 Wk), n1 Wv; a = attention(q, k, v)
     h = x + a Wo; n2 = norm(h); y = h + (silu(n2 Wg) * (n2 Wu)) Wd
 
-* Where the weights of q, k and v are neighbours (neighbours.py) one product makes q, k and v, one n1's gradient, and, where all three are
-  wanted, one the weights' gradients, which then share a storage.
-* The gated product is made again from gate and up, for a piece of the rows at a time, and the gradients of gate and up take their place: of
-  four matrices as wide as the MLP two are whole. Where the weights of gate and up are neighbours (neighbours.py) one kernel makes their product
-  from the norm's rows, in the backward with the gradients: gate and up are in no memory.
-* What is added to a product is there before it.
-* Gradients that meet are added by the product or the norm that makes the last of them.
-* Attention is torch's scaled_dot_product_attention. Where its output is kept, its forward runs once.
+* If the weights of q, k and v are contiguous (`neighbours.py`), one matmul computes q, k and v, and
+  one computes the gradient of n1. If all three weight gradients are wanted, one matmul computes
+  them, and they share a storage.
+* silu(gate) * up is recomputed for one piece of the rows at a time, and the gradients of gate and
+  up overwrite them. So only two of four matrices of the MLP's width exist as a whole.
+* If the weights of gate and up are contiguous (`neighbours.py`), one kernel computes their gated
+  product from the norm's output, and in backward the gradients. Then gate and up are never stored.
+* The residual exists before the matmul that adds to it, which accumulates in place (addmm_).
+* Gradients of the same tensor are added by the matmul or norm that computes the last of them.
+* Attention is torch's scaled_dot_product_attention. If its output is kept, its forward runs once.
 """
 
 from dataclasses import dataclass
@@ -30,13 +33,13 @@ from .neighbours import is_faster
 
 @dataclass(frozen=True)
 class Shape:
-    """What of a layer is no tensor."""
+    """Constants of a layer: everything that is not a tensor."""
 
     head_dim: int
     scale: float
-    eps: tuple           # of both norms
-    piece_rows: int      # at most so many rows of the MLP at a time
-    keep: bool = False   # attention's output stays until backward
+    eps: tuple           # eps of both norms
+    piece_rows: int      # largest number of rows that the MLP processes at a time
+    keep: bool = False   # keep the output of attention until backward
 
 
 def attention(q, k, v, scale):
@@ -44,7 +47,7 @@ def attention(q, k, v, scale):
 
 
 class Attention:
-    """Attention with its part of the graph."""
+    """Attention together with its autograd graph."""
 
     def __init__(self, q, k, v, scale):
         with torch.enable_grad():
@@ -56,7 +59,7 @@ class Attention:
 
 
 class KeptAttention(Attention):
-    """The graph has no memory of q, k and v until backward gives it what has been made again."""
+    """Attention whose graph does not keep q, k and v; backward supplies the recomputed tensors."""
 
     def __init__(self, q, k, v, scale):
         self.given, self.known = None, {t.data_ptr(): i for i, t in enumerate((q, k, v))}
@@ -85,17 +88,19 @@ class KeptAttention(Attention):
 
 
 def product(wanted, d_out, x):
-    """The gradient of a weight, or None."""
+    """Returns the gradient of a weight, or None if it is not wanted."""
     return torch.mm(d_out.t(), x) if wanted else None
 
 
 def cut(t, weights, dim=-1):
-    """What lies side by side along an axis: as much of it as each weight has rows."""
+    """Splits t along `dim` into one part per weight, as long as the weight has rows."""
     return t.split([len(weight) for weight in weights], dim)
 
 
 def queries_keys_values(shape, w_qkv, n1, cos, sin, *weights):
-    """[batch, head, position, column] each, rotated. w_qkv: the weights as one matrix, or None."""
+    """Returns q, k and v, each [batch, head, position, column], with q and k rotated.
+
+    w_qkv: the weights as one matrix, or None."""
     parts = [linear(n1, weight) for weight in weights] if w_qkv is None else cut(linear(n1, w_qkv), weights)
     heads = [part.unflatten(-1, (-1, shape.head_dim)) for part in parts]
     arrays.rope(heads[0], heads[1], cos, sin, rotary_dim=cos.shape[-1], q_out=heads[0], k_out=heads[1])
@@ -103,7 +108,10 @@ def queries_keys_values(shape, w_qkv, n1, cos, sin, *weights):
 
 
 def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights):
-    """d_n1, and the gradients of the weights. wanted: which of these. d_heads: as queries_keys_values has the heads."""
+    """Returns d_n1 and the list of the weights' gradients.
+
+    wanted: one flag per weight. d_heads: gradients in the layout of queries_keys_values'
+    results."""
     d_qkv = n1.new_empty(len(n1), sum(map(len, weights)))
     parts = cut(d_qkv, weights)
     d_heads = [d.transpose(1, 2) for d in d_heads]
@@ -121,19 +129,19 @@ def queries_keys_values_backward(w_qkv, wanted, d_heads, n1, cos, sin, *weights)
 
 
 def heads_joined(t):
-    """Heads side by side: [batch, position, head * column]."""
+    """Concatenates the heads: [batch, position, head * column]."""
     return t.transpose(1, 2).flatten(2)
 
 
 def pieces(rows, limit):
-    """(begin, end) of parts of about the same size."""
+    """Returns (begin, end) of parts of about the same size, each at most `limit` rows."""
     count = -(-rows // limit)
     size = -(-rows // count)
     return [(begin, min(begin + size, rows)) for begin in range(0, rows, size)]
 
 
 def gated_forward(shape, both, n2, h, wg, wu, wd):
-    """h, to which the MLP of n2 is added."""
+    """Adds the MLP of n2 to h in place and returns h."""
     rows, y = n2.flatten(0, -2), h.flatten(0, -2)
     for begin, end in pieces(len(rows), shape.piece_rows):
         part = rows[begin:end]
@@ -146,7 +154,9 @@ def gated_forward(shape, both, n2, h, wg, wu, wd):
 
 
 class Sum:
-    """Of a weight's gradient over pieces, in f32 where there are several. in_memory: the product adds to it there."""
+    """Sum of a weight's gradient over pieces, in f32 if there are several.
+
+    in_memory: the matmul itself accumulates into the sum."""
 
     def __init__(self, like, several, in_memory=False):
         self.total = None
@@ -170,9 +180,10 @@ class Sum:
 
 
 def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
-    """d_n2, and the gradients of wg, wu and wd. wanted: which of these three."""
+    """Returns d_n2, and the gradients of wg, wu and wd. wanted: one flag for each of these
+    three."""
     if both is None:
-        d_gate, d_up = linear(n2, wg), linear(n2, wu)  # gate and up, until their gradients are there
+        d_gate, d_up = linear(n2, wg), linear(n2, wu)  # hold gate and up until their gradients overwrite them
     else:
         d_gate_up = n2.new_empty(len(n2), len(both))
         d_gate, d_up = d_gate_up.chunk(2, dim=1)
@@ -197,8 +208,10 @@ def gated_backward(shape, both, wanted, d_y, n2, wg, wu, wd):
 
 
 class LayerFunction(Function):
-    """joined: of q, k and v and of gate and up, Neighbours. x, cos, sin; the weights of the first norm, of q, k, v and o, of the second norm, of
-    gate, up and down."""
+    """A whole decoder layer.
+
+    joined: the Joined weights of q, k and v and of gate and up. Tensors: x, cos, sin; the weights
+    of the first norm, of q, k, v and o, of the second norm, and of gate, up and down."""
 
     @staticmethod
     def forward(ctx, shape, joined, x, cos, sin, w1, wq, wk, wv, wo, w2, wg, wu, wd):

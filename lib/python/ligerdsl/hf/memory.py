@@ -1,23 +1,31 @@
-"""What a training step of a patched model takes, in bytes: how much the fused head may take, and how many layers may keep attention's output,
-without the step's peak being higher for it. Numbers in, numbers out."""
+"""Estimates the memory of a training step of a patched model, in bytes.
+
+From it follow the workspace of the fused head and the number of layers that may keep the output of
+attention without a higher peak. The functions take and return numbers only."""
 
 GIB = 1 << 30
 
 
 def piece_rows(intermediate, element, piece_bytes):
-    """Rows of the MLP at a time: a piece has the gated product and its gradient. 0 bytes: all rows."""
+    """Returns the number of MLP rows that run at a time. A piece holds silu(gate) * up and its
+    gradient. piece_bytes = 0: all rows."""
     return max(1, piece_bytes // (2 * intermediate * element)) if piece_bytes else 1 << 62
 
 
 def layer_bytes(rows, hidden, intermediate, element, piece):
-    """What a layer's backward has at its largest beside its input and its gradients: norms, q, k, v, attention and the stream's gradient as
-    eight rows of the width of the model, gate and up, and a piece of their product and its gradient."""
+    """Returns the peak memory of a layer's backward, without its input and the weights' gradients.
+
+    Eight rows of the model's width stand for norms, q, k, v, attention and the gradient of the
+    residual stream. Gate and up, and a piece of their product and its gradient, are added."""
     return rows * element * (8 * hidden + 2 * intermediate) + 2 * min(rows, piece) * intermediate * element
 
 
 def kept_layers(rows, layers, hidden, intermediate, element, kept_row, piece, free, head):
-    """How many of the last layers keep attention's output: what pieces of the MLP save, spent again. kept_row: bytes of an output's row; free: what
-    is left on the device beside the inputs of all layers; head: bytes of the head's gradient."""
+    """Returns how many of the last layers keep the output of attention. They use the memory that
+    the pieces of the MLP save.
+
+    kept_row: bytes per row of an output. free: bytes left on the device, without the inputs of all
+    layers. head: bytes of the head's gradient."""
     saved = 2 * max(0, rows - piece) * intermediate * element
     most = min(layers, saved // (rows * kept_row))
     needed = layer_bytes(rows, hidden, intermediate, element, piece) + head + GIB // 4
@@ -27,9 +35,12 @@ def kept_layers(rows, layers, hidden, intermediate, element, kept_row, piece, fr
 
 
 def head_limit(rows, layers, hidden, intermediate, element, piece, classes, other_gradients):
-    """Limit of the fused head's workspace, or None for the library's own choice. Backward ends with all gradients and a layer's or the
-    embedding's memory; the head runs while none of these is there, but the inputs of all layers. other_gradients: bytes of gradients that are
-    not there yet and not the head's. Below f32 sums of the weight's gradient and 3/4 GiB of logits chunks are too small to be fast."""
+    """Returns the limit of the fused head's workspace, or None for the library's own choice.
+
+    Backward ends with all gradients and the memory of a layer or of the embedding. The head runs
+    before any of these exist, but while the inputs of all layers do. other_gradients: bytes of
+    gradients that do not exist yet, without the head's. The lower limit is the f32 sum of the
+    weight's gradient and 3/4 GiB of logits: smaller chunks are slow."""
     inputs = (layers + 4) * rows * hidden * element
     later = max(other_gradients - inputs, 0) + max(layer_bytes(rows, hidden, intermediate, element, piece), classes * hidden * element)
     sums = 4 * classes * hidden

@@ -1,5 +1,7 @@
-"""Weights that multiply the same matrix as neighbours in memory, so that one product has them all. They stay parameters of their own, each with a
-storage of its own: what saves a model tells tensors apart by these."""
+"""Places weights that multiply the same matrix contiguously, so that one matmul reads all of them.
+
+They remain separate parameters, each with its own storage object, because code that saves a model
+identifies tensors by their storage."""
 
 import weakref
 
@@ -8,7 +10,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 
 def may_join(weights):
-    """Whether they are plain tensors that have their memory to themselves."""
+    """Returns true if the weights are plain tensors that share their memory with no other
+    tensor."""
     def is_plain(weight):
         storage = weight.untyped_storage()
         alone = weight.storage_offset() == 0 and storage.nbytes() == weight.numel() * weight.element_size()
@@ -19,7 +22,7 @@ def may_join(weights):
 
 
 def is_faster(weight):
-    """Where the library's products are as fast as those of the device's maker."""
+    """Returns true if the library's matmuls are as fast as cuBLAS: 16-bit weights on sm_90."""
     return weight.is_cuda and weight.element_size() == 2 and torch.cuda.get_device_capability(weight.device) == (9, 0)
 
 
@@ -28,18 +31,23 @@ def _place(weight):
 
 
 class Neighbours:
-    """wanted: True, False or "auto". A copy of it joins its own. It keeps no memory alive: where none of the weights is there any more, it goes."""
+    """Weights that share one contiguous buffer.
+
+    wanted: True, False or "auto". A copy of this object joins its own weights. It holds no
+    reference to the buffer, which is freed with the last of the weights."""
 
     def __init__(self, wanted):
         self.wanted, self.tried = wanted, False
-        self.memory = None  # of all, weakly
+        self.memory = None  # weak reference to the shared storage
         self.places, self.weights = [], []
 
     def __reduce__(self):
         return Neighbours, (self.wanted,)
 
     def join(self, *weights):
-        """Once, where it is wanted and may be: what takes them apart later has a reason to."""
+        """Moves the weights into one buffer, once, if this is wanted and possible.
+
+        Code that separates the weights later has a reason, so they are not joined again."""
         if self.tried or not self.wanted or (self.wanted == "auto" and not is_faster(weights[0])) or not may_join(weights):
             return
         if weights[0].is_cuda and torch.cuda.is_current_stream_capturing():
@@ -51,8 +59,8 @@ class Neighbours:
         self.places, self.weights = [_place(weight) for weight in weights], [weakref.ref(weight) for weight in weights]
 
     def of(self, *weights):
-        """One matrix of all their rows, in this order, or None where these are not neighbours, or no more: what moves one of them takes them
-        apart."""
+        """Returns one matrix of all rows in this order, or None if the weights are not contiguous
+        any more: moving one of them separates them."""
         if self.memory is None or [_place(weight) for weight in weights] != self.places:
             return None
         storage = torch.UntypedStorage._new_with_weak_ptr(self.memory.cdata)
@@ -61,7 +69,7 @@ class Neighbours:
         return torch.empty(0, dtype=weights[0].dtype, device=weights[0].device).set_(storage, 0, self.shape)
 
     def part(self):
-        """Gives each that is where it was memory of its own."""
+        """Gives its own memory to each weight that is still in the shared buffer."""
         for reference, place in zip(self.weights, self.places):
             weight = reference()
             if weight is not None and _place(weight) == place:
@@ -70,13 +78,13 @@ class Neighbours:
 
 
 class Joined:
-    """Neighbours of one decoder layer."""
+    """The contiguous weights of one decoder layer."""
 
     def __init__(self, wanted):
         self.qkv, self.gate_up = Neighbours(wanted), Neighbours(wanted)
 
     def join(self, weights):
-        """Of q, k, v, o, gate, up and down."""
+        """Joins weights. `weights`: those of q, k, v, o, gate, up and down."""
         self.qkv.join(*weights[:3])
         self.gate_up.join(*weights[4:6])
 

@@ -1,4 +1,4 @@
-"""Replaces the forward functions of a model's modules, and takes that back."""
+"""Replaces the forward functions of a model's modules, and undoes it."""
 
 import functools
 import inspect
@@ -20,12 +20,12 @@ from .roles import MARK, ROLES, give, original_class, role_of, take_back, wrappe
 
 
 class NotPatched(Error):
-    """What strict=True raises where a module would be left alone."""
+    """Raised with strict=True if a module would be left unpatched."""
 
 
 @dataclass
 class Report:
-    """`patched`: how many modules of a kind; `left`: (name, why) of those that stay torch's."""
+    """`patched`: number of patched modules by kind; `left`: (name, reason) of unpatched modules."""
 
     patched: dict = field(default_factory=dict)
     left: list = field(default_factory=list)
@@ -43,10 +43,10 @@ class Report:
 def norm_forward(family):
     def forward(self, hidden_states):
         x = hidden_states
-        swapped = x.dim() == 4 and not x.is_contiguous()  # heads first, as a view of positions first
+        swapped = x.dim() == 4 and not x.is_contiguous()  # heads before positions, as a view
         if swapped:
             x = x.transpose(1, 2)
-        elif x.stride(-1) != 1:  # as pooled images have it
+        elif x.stride(-1) != 1:  # for example, pooled images
             x = x.contiguous()
         eps = self.variance_epsilon if hasattr(self, "variance_epsilon") else self.eps
         y = F.rms_norm(x, self.weight, eps, offset=family.offset, casting=family.casting)
@@ -56,7 +56,10 @@ def norm_forward(family):
 
 
 def gated_forward(before):
-    """`before`: the MLP's own forward, for an activation that has no kernel. The gate overwrites what only it reads."""
+    """Returns the forward of a gated MLP. Backward overwrites gate and up, which nothing else
+    reads.
+
+    `before`: the MLP's own forward, used for an activation that has no kernel."""
     @functools.wraps(before)
     def forward(self, x):
         activation = activation_of(_activation_function(self))
@@ -75,7 +78,7 @@ def _activation_function(mlp):
 
 
 def _head_forward(self, input, loss_request=None):
-    """A linear layer, or with a request its loss."""
+    """Applies the linear layer, or returns its loss if there is a request."""
     if loss_request is None:
         return nn.functional.linear(input, self.weight, self.bias)
     labels = loss_request["labels"].to(input.device)
@@ -83,12 +86,15 @@ def _head_forward(self, input, loss_request=None):
 
 
 def _shifted(labels, ignore_index):
-    """The label of each position is the next token."""
+    """Returns the labels shifted by one position: the label of a position is the next token."""
     return nn.functional.pad(labels, (0, 1), value=ignore_index)[..., 1:].contiguous()
 
 
 def _head_limit(model, rows):
-    """Where the library's own choice of workspace might be what a step's peak is made of; None: it is not, or that is not known."""
+    """Returns a workspace limit if the library's own choice might raise the peak of a step; else
+    None.
+
+    None also if the peak is not known."""
     heads, settings = linear_layers(model.lm_head), model.config.get_text_config()
     if heads is None or config.max_workspace_bytes is not None or not getattr(model.model, "gradient_checkpointing", False):
         return None
@@ -97,7 +103,7 @@ def _head_limit(model, rows):
     if rows * classes * element <= GIB:
         return None
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad and parameter.grad is None]
-    if any(type(parameter) is not nn.Parameter for parameter in parameters):  # in shards
+    if any(type(parameter) is not nn.Parameter for parameter in parameters):  # sharded parameters
         return None
     other = sum(parameter.numel() * parameter.element_size() for parameter in parameters if parameter is not head)
     piece = piece_rows(settings.intermediate_size, element, checkpointing.PIECE_BYTES)
@@ -115,7 +121,7 @@ def _loss_request(model, head, given, max_workspace_bytes):
 
 
 def _output_class(kind):
-    """The class that the model's forward says it returns."""
+    """Returns the class that the model's forward names as its return type."""
     from transformers.modeling_outputs import CausalLMOutputWithPast
     returned = inspect.signature(kind.forward).return_annotation
     fields = [(each, getattr(each, "__dataclass_fields__", ())) for each in typing.get_args(returned) or (returned,)]
@@ -123,7 +129,7 @@ def _output_class(kind):
 
 
 def _fused_forward(model, head, output_class, given, max_workspace_bytes):
-    """The model's forward with the head and its loss in one; the logits do not exist."""
+    """Runs the model's forward with lm_head and loss fused; the logits never exist."""
     request = _loss_request(model, head, given, max_workspace_bytes)
     dropped = ("logits_to_keep", "return_dict") if head.takes_labels else ("labels", "logits_to_keep", "return_dict")
     outputs = model.model(**{name: value for name, value in given.items() if name not in dropped}, return_dict=True)
@@ -136,7 +142,7 @@ def _fused_forward(model, head, output_class, given, max_workspace_bytes):
 
 
 def linear_layers(head):
-    """The plain linear layers that a head is made of, or None if it is more than that."""
+    """Returns the plain linear layers of a head, or None if the head contains anything else."""
     if original_class(head) is nn.Linear:
         return [head]
     if type(head).__name__ == "ModulesToSaveWrapper":  # peft keeps a trained copy next to the original
@@ -146,7 +152,8 @@ def linear_layers(head):
 
 
 def _gives_loss(head):
-    """True if the head can be asked for its loss now: it is patched, or it came after the patch and is a linear layer and nothing else."""
+    """Returns true if the head can compute its loss now: it is patched, or it replaced the patched
+    head and is a plain linear layer."""
     layers = linear_layers(head)
     if layers is None:
         return False
@@ -156,13 +163,13 @@ def _gives_loss(head):
 
 
 def _is_causal_loss(function):
-    """True for transformers' loss of causal models, and for this library's."""
+    """Returns true for transformers' loss of causal models, and for this library's."""
     from transformers.loss.loss_utils import ForCausalLMLoss
     return function is ForCausalLMLoss or function is _loss
 
 
 def _makes_loss(model, given):
-    """True if this call is a training step whose loss the head makes."""
+    """Returns true if this call is a training step whose loss the head computes."""
     kept = given.get("logits_to_keep", 0)
     if not model.training or given.get("labels") is None or not isinstance(kept, int) or kept != 0:
         return False
@@ -178,8 +185,10 @@ def _makes_loss(model, given):
 
 
 def _keywords(kind):
-    """Keywords that mean the same to a fused head: those of the model's own forward, of attention and of the loss. A model that gets any
-    other, as TRL's heads take, runs its own forward."""
+    """Returns the forward's positional names, and the keywords that a fused head understands.
+
+    These are the keywords of the model's own forward, of attention and of the loss. A call with any
+    other keyword, for example one of TRL's heads, runs the model's own forward."""
     from transformers.utils.generic import TransformersKwargs
     parameters = list(inspect.signature(kind.forward).parameters.values())[1:]
     names = [each.name for each in parameters if each.kind is not inspect.Parameter.VAR_KEYWORD]
@@ -203,7 +212,7 @@ def _model_role(kind):
 
 
 def _loss(logits, labels, vocab_size=None, num_items_in_batch=None, ignore_index=-100, shift_labels=None, **_):
-    """transformers' loss of a causal model, from the logits as they are."""
+    """Computes transformers' loss of a causal model with cross_entropy, from existing logits."""
     labels = _shifted(labels, ignore_index) if shift_labels is None else shift_labels
     labels = labels.to(logits.device)
     if num_items_in_batch is None:
@@ -220,8 +229,8 @@ ROLES.update({"norm": lambda kind: {"forward": norm_forward(FAMILIES[family_of_c
 
 # ---- Patching ---------------------------------------------------------------------------------------------------------
 
-_ROOT = "_ligerdsl_root"  # attribute of what patch was called with
-_warned = set()           # names of classes
+_ROOT = "_ligerdsl_root"  # attribute of the module that was passed to patch
+_warned = set()           # names of classes that have warned
 
 
 def _describe_class(module):
@@ -231,7 +240,8 @@ def _describe_class(module):
 
 
 def _describe_wrapper(module):
-    """Names the code of a forward that somebody put on a module. functools.wraps copies the names of what is wrapped."""
+    """Describes the forward that somebody put on a module, by its code: functools.wraps copies the
+    name of the wrapped function."""
     wrapper = wrapper_of(module)
     function = getattr(wrapper, "__func__", wrapper)
     code = getattr(function, "__code__", None)
@@ -245,7 +255,7 @@ def _patch_attention(family, module):
 
 
 def _patch_module(name, module, options, report):
-    """Patches a norm, an MLP or an attention module of the families."""
+    """Patches the module if it is a norm, an MLP or an attention module of a known family."""
     family = family_of(module)
     if family is None or role_of(module) is not None:
         return
@@ -266,7 +276,7 @@ def _patch_module(name, module, options, report):
 
 
 def _patch_layers(model, options, report):
-    """Layers that are recomputed, if they are that of layer.py."""
+    """Patches the decoder layers that layer.py implements; they use it when they are recomputed."""
     layers = [module for module in model.modules() if family_of(module) and definer_of(type(module)).__name__.endswith("DecoderLayer")]
     layers = [layer for layer in layers if checkpointing.is_plain_layer(layer, family_of(layer))]
     if not layers:
@@ -281,13 +291,13 @@ def _patch_layers(model, options, report):
 
 
 def has_head(module):
-    """True for models of transformers that make logits of tokens."""
+    """Returns true for models of transformers that compute logits of tokens."""
     from transformers import PreTrainedModel
     return isinstance(module, PreTrainedModel) and module.get_output_embeddings() is not None
 
 
-def _why_logits(name, model):
-    """(name, why) of a head that has to keep its logits, or None."""
+def _reason_to_keep_logits(name, model):
+    """Returns (module name, reason) if the head has to keep its logits, or None."""
     if wrapper_of(model) is not None:
         return name or "model", _describe_wrapper(model)
     head_name = f"{name}.lm_head".lstrip(".")
@@ -301,7 +311,7 @@ def _why_logits(name, model):
 
 
 def patch_loss(name, model, loss, max_workspace_bytes, report):
-    """Patches head and loss of a model that has_head."""
+    """Patches lm_head and loss of a model for which has_head is true."""
     if not _is_causal_loss(model.loss_function):
         report.left.append((name or "model", "its loss is not that of transformers' causal models"))
         return
@@ -309,7 +319,7 @@ def patch_loss(name, model, loss, max_workspace_bytes, report):
         if loss == "flce":
             report.left.append((name or "model", "its loss_function is cross_entropy already, by apply_to; the head keeps its logits"))
         return
-    reason = _why_logits(name, model) if loss == "flce" else None
+    reason = _reason_to_keep_logits(name, model) if loss == "flce" else None
     if reason is not None:
         where, why = reason
         report.left.append((where, f"{why}; it keeps its logits, and the model's loss_function is cross_entropy"))
@@ -324,8 +334,9 @@ def patch_loss(name, model, loss, max_workspace_bytes, report):
         report.add("cross_entropy")
 
 
-def _say_unknown(model, report):
-    """Reports a model of no known family. Warns once for each class, and names the other way."""
+def _report_unknown(model, report):
+    """Reports a model of no known family. Warns once per class, and names Liger-Kernel's
+    patches."""
     kind = type(model).__name__
     report.left.append((kind, f"its family is none of {', '.join(FAMILIES)}"))
     if kind not in _warned:
@@ -352,21 +363,32 @@ def _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights):
 
 def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspace_bytes=None, strict=False, layers=True,
           mlp_piece_bytes=checkpointing.PIECE_BYTES, keep_attention="auto", join_weights="auto"):
-    """Puts the library's kernels under a model of FAMILIES, peft's wrappers included, and says what it did. In training, with labels, the
-    output has a loss and no logits; loss="ce" keeps them, loss=None leaves head and loss alone. The rotary embedding is a function of
-    transformers' module, so it changes for every model of that family in the process. strict: raise where a module is left alone.
+    """Replaces the forward functions of a model of FAMILIES by the library's kernels.
 
-    max_workspace_bytes: of the fused head; None: the library's choice, or less where that would be a step's peak of memory.
-    layers: with gradient checkpointing, layers of Llama and Mistral run as one node of autograd. mlp_piece_bytes: what their MLP's backward
-    takes beside gate and up; more rows than fit go in pieces; 0: never. keep_attention: how many of the last layers keep attention's output,
-    so that its forward runs once; "auto": as many as pieces of the MLP have made room for, from 4,096 positions on. join_weights: whether the
-    weights of a layer's gate and up, and those of its q, k and v, move into one piece of memory, now or in the first step, so that one product
-    has them all, and one the gradients of q, k and v, which share a storage; the weights stay parameters of their own, but what points to their old memory (a graph that was captured, p.data) does not; "auto": 16-bit weights on Hopper."""
+    Works under peft's wrappers. Returns a Report. In training, with labels, the output has a loss
+    and no logits. The rotary embedding is a function of transformers' module, so it changes for
+    every model of that family in the process.
+
+    * loss: "flce" fuses lm_head and loss; "ce" keeps the logits; None changes neither.
+    * max_workspace_bytes: limit for the fused head. None: the library's choice, or less if that
+      choice would raise the peak memory of a step.
+    * strict: raise NotPatched if a module is left unpatched.
+    * layers: with gradient checkpointing, each decoder layer of Llama and Mistral runs as one
+      autograd node.
+    * mlp_piece_bytes: memory for the MLP's backward in such a layer, without gate and up. More rows
+      than fit are processed in pieces. 0: no pieces.
+    * keep_attention: number of last layers that keep the output of attention, so that its forward
+      runs once. "auto": from 4,096 positions on, the number that fits in the memory that the pieces
+      save.
+    * join_weights: move the weights of gate and up, and those of q, k and v, into contiguous
+      memory, now or in the first step. Then one matmul reads all of them, and the gradients of q, k
+      and v share a storage. The weights remain separate parameters, but references to their old
+      memory (a captured graph, p.data) become stale. "auto": for 16-bit weights on Hopper."""
     _check_options(model, loss, mlp_piece_bytes, keep_attention, join_weights)
     report = Report()
     families = {family_of(module) for module in model.modules()} - {None}
     if not families:
-        _say_unknown(model, report)
+        _report_unknown(model, report)
     if strict and not families:
         raise NotPatched(str(report))
     for name, module in list(model.named_modules()):
@@ -386,7 +408,7 @@ def patch(model, *, rms_norm=True, rope=True, mlp=True, loss="flce", max_workspa
 
 
 def unpatch(model):
-    """Takes patch back."""
+    """Undoes patch."""
     for module in model.modules():
         own, role = vars(module), role_of(module)
         own.pop(_ROOT, None)

@@ -21,7 +21,7 @@ FORWARDS = set()                # functions that patching puts in the place of a
 
 @functools.cache
 def subclass_of(kind, role):
-    """The subclass of `kind` for `role`."""
+    """Returns the subclass of `kind` for `role`."""
     attributes = {"__module__": kind.__module__, "__qualname__": kind.__qualname__, "__doc__": kind.__doc__, "__reduce_ex__": _reduce}
     own = ROLES[role](kind)
     made = type(kind)(kind.__name__, (kind,), {**attributes, **own, "_ligerdsl_made": (kind, role)})
@@ -31,12 +31,13 @@ def subclass_of(kind, role):
 
 
 def _made(kind):
-    """The subclass in the ancestry of a class that subclass_of made, or None. FSDP derives a class of its own from it."""
+    """Returns the ancestor of a class that subclass_of made, or None. FSDP derives its own class
+    from that ancestor."""
     return next((each for each in kind.__mro__ if "_ligerdsl_made" in vars(each)), None)
 
 
 def new_instance(kind, role):
-    """Begins the copy of a module that a pickle or a deep copy describes."""
+    """Creates the empty instance from which unpickling or a deep copy builds a module."""
     made = subclass_of(kind, role)
     return made.__new__(made)
 
@@ -44,7 +45,7 @@ def new_instance(kind, role):
 def _reduce(self, protocol):
     made = type(self)
     reduced = super(_made(made), self).__reduce_ex__(max(protocol, 2))
-    if "_ligerdsl_made" not in vars(made):  # a class that others derived from ours; they answer for its copies
+    if "_ligerdsl_made" not in vars(made):  # others derived this class from ours, and handle its copies
         return reduced
     return (new_instance, made._ligerdsl_made, *reduced[2:])
 
@@ -54,50 +55,55 @@ def role_of(module):
 
 
 def patched_class(module):
-    """The class that a patched module had."""
+    """Returns the class that a patched module had."""
     return _made(type(module))._ligerdsl_made[0]
 
 
 def original_class(module):
-    """The module's class without ours."""
+    """Returns the module's class without our subclass."""
     made = _made(type(module))
     return made._ligerdsl_made[0] if type(module) is made else type(module)
 
 
 def _is_class_forward(bound, module):
-    """True if `bound` is a method that the module's class gives it anyway."""
+    """Returns true if `bound` is a method that the module would inherit from its class."""
     if not isinstance(bound, MethodType) or bound.__self__ is not module:
         return False
     return bound.__func__ in FORWARDS or any(vars(each).get("forward") is bound.__func__ for each in type(module).__mro__)
 
 
 def _slot(module):
-    """Where the innermost forward of the instance is: below accelerate's hook, if there is one."""
+    """Returns the name of the attribute with the innermost forward of the instance.
+
+    With accelerate's hook it is the forward below that hook."""
     own = vars(module)
     return _OLD_FORWARD if "_hf_hook" in own and _OLD_FORWARD in own else "forward"
 
 
 def wrapper_of(module):
-    """The forward that somebody put on this instance, which a patch of its class cannot reach; None if there is none.
+    """Returns the forward that somebody put on this instance, or None.
 
-    accelerate's hooks are no such wrapper, because they name the forward below them."""
+    A patch of the class cannot reach it. Hooks of accelerate do not count as wrappers, because they
+    name the forward below them."""
     inner = vars(module).get(_slot(module))
     return None if inner is None or _is_class_forward(inner, module) else inner
 
 
 def is_bare(module):
-    """True if the instance has nothing around the forward of its class."""
+    """Returns true if nothing wraps the forward of the class on this instance."""
     return "_hf_hook" not in vars(module) and wrapper_of(module) is None
 
 
 def _bind(module, forward):
-    """Makes `forward` the innermost forward of the instance, unless somebody else's is there."""
+    """Makes `forward` the innermost forward of the instance, unless somebody wrapped it."""
     if wrapper_of(module) is None:
         vars(module)[_slot(module)] = MethodType(forward, module)
 
 
 def _unbind(module):
-    """Leaves the innermost forward of the instance to its class, which _old_forward can only name."""
+    """Resets the innermost forward of the instance to that of its class.
+
+    _old_forward cannot be removed, so it is set to the method of the class."""
     if _slot(module) == _OLD_FORWARD:
         _bind(module, type(module).forward)
     elif wrapper_of(module) is None:
@@ -105,7 +111,8 @@ def _unbind(module):
 
 
 def give(module, role):
-    """Gives the module its role. A role with a forward of its own needs wrapper_of(module) to be None."""
+    """Gives the module its role. A role with its own forward requires wrapper_of(module) to be
+    None."""
     made = _made(type(module))
     if made is None or made._ligerdsl_made[1] != role:
         module.__class__ = subclass_of(type(module), role)
@@ -124,7 +131,7 @@ def take_back(module):
     if type(module) is made:
         module.__class__ = original_class(module)
         _unbind(module)
-    elif vars(made).get("forward") in FORWARDS:  # a class that others derived from ours stays
+    elif vars(made).get("forward") in FORWARDS:  # keep a class that others derived from ours
         _bind(module, made._ligerdsl_made[0].forward)
     else:
         _unbind(module)

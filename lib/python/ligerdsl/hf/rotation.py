@@ -1,7 +1,7 @@
 """Replaces the function of transformers that rotates queries and keys.
 
-Attention finds it in the Python module of its family, so it changes for every model of the family in the process. It stays replaced while it
-has a user: a patched attention module, or apply_to.
+Attention looks it up in the Python module of its family, so the replacement affects every model of
+the family in the process. It lasts while it has a user: a patched attention module, or apply_to.
 """
 
 import sys
@@ -16,10 +16,10 @@ from .roles import MARK, ROLES
 @dataclass
 class Rotation:
     original: object
-    users: dict = field(default_factory=dict)  # weak references by the user's id
+    users: dict = field(default_factory=dict)  # id of the user -> weak reference
 
 
-_rotations = {}  # by family
+_rotations = {}  # key: family
 
 
 def rotate(q, k, cos, sin, unsqueeze_dim=1):
@@ -31,7 +31,7 @@ def _module_of(family):
 
 
 def use(family, user):
-    """Replaces the function until `user` calls release or is no more."""
+    """Replaces the function until `user` calls release or is deleted."""
     if family not in _rotations:
         _rotations[family] = Rotation(_module_of(family).apply_rotary_pos_emb)
         _module_of(family).apply_rotary_pos_emb = rotate
@@ -52,7 +52,8 @@ def _drop(family, key):
 
 
 def _attention_role(kind):
-    """The forward is the class's own; a copy of the module uses the rotation, too."""
+    """Keeps the forward of the class. A copy of the module registers as a user of the rotation,
+    too."""
     def __setstate__(self, state):
         kind.__setstate__(self, state)
         if MARK in state:

@@ -1,26 +1,29 @@
-"""A back end for Liger-Kernel: with LIGER_KERNEL_IMPL=ligerdsl in the environment its Functions are the library's kernels.
+"""A back end for Liger-Kernel: LIGER_KERNEL_IMPL=ligerdsl makes its Functions call this library.
 
-The installed wheel's ligerdsl_liger.pth imports ligerdsl.liger.hook when Python starts; elsewhere import it before liger_kernel. Nothing
-is written into Liger. coverage() says which of its Functions are the library's, and which stay Liger's own."""
+The installed wheel's ligerdsl_liger.pth imports ligerdsl.liger.hook when Python starts. Without the
+wheel, import it before liger_kernel. No file of Liger is changed. coverage() lists which of its
+Functions are the library's and which remain Liger's own."""
 
 
 import importlib
 
-# Modules of Liger whose kernels do not come through liger_kernel.ops alone, and what each takes.
+# Modules of Liger that do not get their kernels from liger_kernel.ops alone: {module: Function}.
 _ADAPTERS = {"liger_kernel.megatron.rms_norm": "LigerRMSNormFunction", "liger_kernel.megatron.swiglu": "LigerFusedGateUpSiLUMulFunction",
              "liger_kernel.transformers.vocab_parallel_cross_entropy": "LigerVocabParallelCEFunction"}
 
 
 def _kernels(module):
-    """What a module of Liger's has by names without an underscore: Functions, and functions that launch kernels."""
+    """Returns the public Functions of a Liger module, and its functions that launch kernels."""
     return {name: value for name, value in vars(module).items() if not name.startswith("_") and callable(value)
             and getattr(value, "__module__", "").startswith(("liger_kernel.ops.", "ligerdsl.liger."))}
 
 
 def coverage():
-    """{name: "ligerdsl" or "liger"} of everything that liger_kernel.ops has now, by its name; of the modules that take a Function by ways
-    of their own, as "module: Function"; and of the operations that Liger 0.8.5 dispatches one by one, as "dispatch: operation". "liger" is
-    Liger's own kernel: there is none here, or another back end is chosen."""
+    """Returns {name: "ligerdsl" or "liger"}: which library implements each operation now.
+
+    The names are those in liger_kernel.ops; "module: Function" for modules that get a Function in
+    another way; and "dispatch: operation" for operations that Liger 0.8.5 dispatches one by one.
+    "liger" is Liger's own kernel: this library has none, or another back end is chosen."""
     import liger_kernel.ops as liger
 
     from . import dispatched, hook, ops

@@ -1,4 +1,4 @@
-"""Operations as Liger's dispatcher calls them: tensors and numbers by position or name, `mode` of one kind."""
+"""Operations in the form of Liger's dispatcher: arguments by position or name, only one `mode`."""
 
 import functools
 
@@ -27,7 +27,7 @@ OPERATIONS = {name: _with_default_mode(name, function.apply) for name, function 
 
 
 def tolerances():
-    """As Liger's own kernels have them."""
+    """Returns the tolerances of Liger's own kernels."""
     return {torch.float16: {"atol_fwd": 5e-3, "atol_bwd": 5e-2, "rtol_fwd": 1e-3, "rtol_bwd": 1e-2},
             torch.bfloat16: {"atol_fwd": 2e-2, "atol_bwd": 1e-1, "rtol_fwd": 1e-2, "rtol_bwd": 2e-2},
             torch.float32: {"atol_fwd": 1e-5, "atol_bwd": 1e-4, "rtol_fwd": 1e-5, "rtol_bwd": 1e-4}}

@@ -1,4 +1,4 @@
-"""Registers the back end with Liger-Kernel when that is imported."""
+"""Registers the back end with Liger-Kernel when Liger-Kernel is imported."""
 
 import functools
 import importlib
@@ -8,16 +8,18 @@ import sys
 import warnings
 
 NAME = "ligerdsl"
-handed_on = set()  # dispatched operations that Liger computes itself
+handed_on = set()  # dispatched operations that this library lacks, so Liger's own kernels run
 
 
 def _register_functions(registry):
-    """All Functions at once: what LIGER_KERNEL_IMPL chooses among."""
+    """Registers all Functions together, so that LIGER_KERNEL_IMPL can choose them."""
     registry.register_impl(registry.ImplInfo(NAME, ("cuda", "cpu"), module_path="ligerdsl.liger.ops"))
 
 
 def _register_dispatched(registry):
-    """Operations that later versions look up one by one. Those that are not here are handed on, and said so once."""
+    """Registers operations that later versions look up one by one.
+
+    Operations that this library lacks fall back to Liger's, with one warning each."""
     from . import dispatched
     for operation, function in dispatched.OPERATIONS.items():
         registry.register_impl(operation, impl_name=NAME, preference_rank=10, tolerances=dispatched.tolerances())(function)
@@ -40,7 +42,8 @@ def _register_dispatched(registry):
 
 
 def dispatched_operations():
-    """{operation: the implementation that Liger's dispatcher takes now}, without a warning; none before 0.8.5."""
+    """Returns {operation: implementation that Liger's dispatcher chooses now}, without warnings. It
+    is empty before Liger 0.8.5."""
     from . import dispatched
     try:
         importlib.import_module("liger_kernel.functional")  # declares them
@@ -53,20 +56,20 @@ def dispatched_operations():
 
 
 def chosen():
-    """Whether LIGER_KERNEL_IMPL, as Liger read it, names this back end."""
+    """Returns true if LIGER_KERNEL_IMPL, as Liger read it, names this back end."""
     from . import ops
     return importlib.import_module("liger_kernel.ops").LigerSiLUMulFunction is ops.LigerSiLUMulFunction
 
 
 def _bind_past_the_choice(module):
-    """It imports the Function from where that is defined, past what LIGER_KERNEL_IMPL chose."""
+    """Replaces a Function that the module imports directly, without regard to LIGER_KERNEL_IMPL."""
     from . import ops
     if chosen():
         module.LigerVocabParallelCEFunction = ops.LigerVocabParallelCEFunction
 
 
 def _bind_in_patch_of_megatron(module):
-    """Its function imports the gate when it runs, from where that is defined."""
+    """Wraps a Megatron patch that imports the gate from its defining module when it runs."""
     from . import ops
     name, before = "LigerFusedGateUpSiLUMulFunction", getattr(module, "_patch_swiglu_function", None)
     if before is None or not chosen():
@@ -86,7 +89,7 @@ def _bind_in_patch_of_megatron(module):
 
 
 def _name_kernels_without_a_gpu(module):
-    """Gives a reason to the error of Liger's own Triton kernels, which have no device to run on where there is no GPU."""
+    """Makes Liger's own Triton kernels explain their error on a machine without a GPU."""
     from torch.autograd import Function
     if not chosen():
         return

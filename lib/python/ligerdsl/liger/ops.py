@@ -1,10 +1,12 @@
-"""Liger-Kernel's Functions by name, with its positional arguments and what it returns.
+"""Liger-Kernel's Functions by name, with its positional arguments and results.
 
-Activations and cross-entropy overwrite their inputs, as Liger's do: autograd notices if somebody else needs an input. Nothing overwrites the
-gradient of a result. That tensor may be shared, because the gradient of `residual + norm(x)` is one tensor for both terms, and autograd cannot
-notice. So `in_place` of a norm is ignored. It would save one tensor of the size of x while the norm's backward runs, and no time.
+Activations and cross-entropy overwrite their inputs, as Liger's do. Autograd detects if another
+node needs such an input. No Function overwrites the gradient of a result: that tensor may be
+shared, and autograd cannot detect it. For example, the gradient of `residual + norm(x)` is one
+tensor for both terms. So `in_place` of a norm is ignored. It would save one tensor of the size of x
+during the norm's backward, and no time.
 
-Arguments that later versions add are taken where they have their defaults."""
+Arguments of later versions of Liger are accepted only with their default values."""
 
 import torch
 
@@ -24,7 +26,7 @@ def _casting(mode):
 
 
 class _OfWhole(torch.autograd.Function):
-    """y, whose gradient may come in shards."""
+    """Returns y. Its gradient may arrive as shards, and is gathered."""
 
     @staticmethod
     def forward(ctx, y):
@@ -36,7 +38,8 @@ class _OfWhole(torch.autograd.Function):
 
 
 def _whole(tensor):
-    """All of a DTensor: Liger's norms gather what a tensor-parallel layer left in shards, and return a tensor of each rank."""
+    """Gathers a DTensor. Liger's norms also gather sharded input of tensor-parallel layers, and
+    return a plain tensor on each rank."""
     return tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
 
 
@@ -58,7 +61,7 @@ def _contiguous(tensor):
 
 
 def _labels_checked(function, *args, **kwargs):
-    """Liger's error is an AssertionError."""
+    """Raises AssertionError instead of LabelError, as Liger does."""
     try:
         return function(*args, **kwargs)
     except LabelError as error:
@@ -84,7 +87,7 @@ class LigerFusedAddRMSNormFunction:
 
 
 class LigerModulatedRMSNormFunction:
-    """scale and shift: a row for all of X, for each of its first dimension, or for each row."""
+    """scale and shift have one row for all of X, per element of X's first dimension, or per row."""
 
     @staticmethod
     def apply(X, W, scale, shift, eps, offset=0.0, casting_mode="llama", in_place=True):
@@ -111,7 +114,8 @@ class LigerPolyNormFunction:
 
 
 class LigerSiLUMulFunction:
-    """Of a DTensor and a tensor, the tensor is taken as whole on every rank, and cut as the other is."""
+    """For a DTensor and a plain tensor, shards the plain tensor, which is whole on each rank, like
+    the DTensor."""
 
     @staticmethod
     def apply(a, b, gate_multiplier=1.0, down_multiplier=1.0):
@@ -145,13 +149,14 @@ class LigerRopeFunction:
         if cos.dim() == 4:
             cos, sin = cos.squeeze(1), sin.squeeze(1)
         rotary_dim = rotary_dim or min(cos.shape[-1], q.shape[-1]) // 2 * 2
-        if cos.shape[-1] > rotary_dim:  # of a head with an odd number of columns the last one is left as it is
+        if cos.shape[-1] > rotary_dim:  # an odd last column of a head is not rotated
             cos, sin = (t[..., :rotary_dim // 2].repeat(*[1] * (t.dim() - 1), 2) for t in (cos, sin))
         return F.rope(q, k, cos.contiguous(), sin.contiguous(), heads_dim=1, rotary_dim=rotary_dim)
 
 
 class LigerLlama4RopeFunction:
-    """q and k are [batch, position, head, column]; a complex number turns each pair of columns."""
+    """q and k are [batch, position, head, column]; a complex number rotates each pair of
+    columns."""
 
     @staticmethod
     def apply(q, k, freqs_cis, BLOCK_SIZE=None):
@@ -185,7 +190,7 @@ class LigerEmbeddingFunction:
 
 
 class LigerCrossEntropyFunction:
-    """The gradient takes the memory of the input, in the forward."""
+    """The forward overwrites the input with its gradient."""
 
     @staticmethod
     def apply(_input, target, weight, ignore_index=-100, lse_square_scale=0.0, label_smoothing=0.0, reduction="mean", softcap=None,
@@ -198,7 +203,7 @@ class LigerCrossEntropyFunction:
 
 
 def _four(out, loss_dtype, z_loss_dtype):
-    """(loss, z_loss, token_accuracy, predicted_tokens), in the dtypes that Liger gives them."""
+    """Returns (loss, z_loss, token_accuracy, predicted_tokens) in the dtypes of Liger."""
     if isinstance(out, torch.Tensor):
         return out.to(loss_dtype), None, None, None
     z_loss = None if out.z_loss is None else out.z_loss.to(z_loss_dtype)
@@ -221,8 +226,9 @@ class LigerFusedLinearCrossEntropyFunction:
 
 
 class LigerVocabParallelCEFunction:
-    """Logits are [position, batch, class of this rank]; where there is no group, or one rank in it, they are of all classes. A label
-    outside all classes is an error here; Liger takes it for a class of the largest logit."""
+    """Logits are [position, batch, class of this rank]. Without a group of several ranks they
+    contain all classes. A label outside all classes is an error here; Liger treats it as a class
+    with the largest logit."""
 
     @staticmethod
     def apply(vocab_parallel_logits, target, tp_group, ignore_index, label_smoothing, label_smoothing_formula, label_smoothing_mode):
@@ -252,7 +258,7 @@ class LigerJSDFunction:
 
 
 class LigerFusedLinearJSDFunction:
-    """Sums of weights' gradients are f32, whatever `accum_dtype` says."""
+    """Gradients of the weights are summed in f32, whatever `accum_dtype` is."""
 
     @staticmethod
     def apply(student_input, student_weight, teacher_input, teacher_weight, shift_labels=None, jsd_beta=0.5, ignore_index=-100,

@@ -1,7 +1,8 @@
-"""PyTorch functions with autograd, modules, an optimiser, and operators torch.ops.ligerdsl.* over the library's kernels.
+"""PyTorch functions with autograd, modules, an optimiser, and operators torch.ops.ligerdsl.*.
 
-Tensors of a CPU or of a CUDA device, in f32, f16 and bf16. What is not supported raises NotSupported or InvalidArgument with the
-library's text; nothing falls back to torch's own operators. Graph capture: call a configuration once before."""
+All of them run the library's kernels on f32, f16 and bf16 tensors of a CPU or CUDA device.
+Unsupported input raises NotSupported or InvalidArgument with the library's text. Nothing falls back
+to torch's own operators. Before a graph capture, call each configuration once."""
 
 from .. import calls, check, doctor, poll
 from . import functional, ops, register  # noqa: F401
@@ -15,4 +16,4 @@ from .optim import AdamW
 __all__ = [*_functions, "AdamW", "CrossEntropyLoss", "Embedding", "FusedLinearCrossEntropyLoss", "GeGLUMLP", "GroupNorm", "LayerNorm",
            "RMSNorm", "SwiGLUMLP", "calls", "check", "config", "doctor", "functional", "ops", "poll"]
 
-_learn_sharding()  # compiled functions do not look for it
+_learn_sharding()  # compiled functions do not check for it

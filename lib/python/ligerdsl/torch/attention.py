@@ -1,4 +1,4 @@
-"""Attention that stores no scores."""
+"""Attention that does not store the scores."""
 
 from torch.autograd import Function
 
@@ -10,7 +10,7 @@ def _operation(bounds, direction, *tensors):
 
 
 class AttentionFunction(Function):
-    """Of batches; with bounds of queries and of keys, of sequences."""
+    """Attention of batches, or of sequences if `bounds` holds the bounds of queries and keys."""
 
     @staticmethod
     def forward(ctx, q, k, v, numbers, *bounds):
@@ -34,26 +34,34 @@ class AttentionFunction(Function):
 
 
 def _numbers(name, causal, window, softcap, scale):
-    """Fields of the description."""
+    """Returns the fields of the descriptor."""
     left, right = window
     for side, keys in (("left", left), ("right", right)):
         if keys is not None and keys < 0:
             raise ValueError(f"{name}: window: expected 0 or more keys to the {side}, or None for all, got {keys}")
-    if scale == 0:  # to the operation that is 1 / sqrt(column)
+    if scale == 0:  # in the descriptor, 0 means 1 / sqrt(column)
         raise ValueError(f"{name}: scale: expected a number above 0, or None for 1 / sqrt(column), got {scale}")
     return {"causal": causal, "window_left": -1 if left is None else left, "window_right": -1 if right is None else right,
             "scale": 0.0 if scale is None else scale, "softcap": softcap}
 
 
 def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=None, heads_dim=2, return_lse=False):
-    """softmax(scale q k^T) v over the keys that each query sees, without scores in memory.
+    """Returns softmax(scale q k^T) v over the keys that each query sees; the scores are not stored.
 
-    q is [batch, queries, heads, column], k and v [batch, keys, heads of keys, column], with heads_dim=1 [batch, heads, tokens, column],
-    which is no copy; heads of q take those of k and v in groups. The last query is where the last key is: causal hides keys to the right of
-    a query's own, window=(left, right) all but so many to its left and right, None: all are seen. softcap z = softcap tanh(z / softcap) of
-    scores, 0: none; scale 1 / sqrt(column) unless said. A query that sees no key gives 0. With return_lse also the logarithms of the sums of
-    exponentials, f32 [batch, heads, queries], which have no gradient. Backward is deterministic and makes all three gradients, whichever
-    are wanted. q, k and v are of one dtype; under autocast they are cast as scaled_dot_product_attention casts them."""
+    * q: [batch, queries, heads, column]. k and v: [batch, keys, key heads, column]. With
+      heads_dim=1 all three are [batch, heads, tokens, column], also without a copy. Groups of heads
+      of q share one head of k and v. All have one dtype; under autocast they are cast as
+      scaled_dot_product_attention does.
+    * causal: hides the keys to the right of a query; the last query is at the position of the last
+      key.
+    * window: (left, right), the number of visible keys on each side of a query; None: all.
+    * softcap: replaces scores z by softcap tanh(z / softcap); 0: does not.
+    * scale: default 1 / sqrt(column).
+    * return_lse: also returns the logarithms of the sums of exponentials, f32 [batch, heads,
+      queries], which have no gradient.
+
+    A query that sees no key gives 0. Backward is deterministic and computes all three gradients,
+    even if some of them are not needed."""
     if heads_dim not in (1, 2):
         raise ValueError(f"attention: heads_dim: expected 1 or 2, got {heads_dim}")
     require_tensors("attention", q=q, k=k, v=v)
@@ -73,15 +81,19 @@ def attention(q, k, v, *, causal=False, window=(None, None), softcap=0.0, scale=
 
 def attention_varlen(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *, causal=False, window=(None, None), softcap=0.0,
                      scale=None, return_lse=False):
-    """attention of sequences of several lengths, whose tokens lie one behind the other.
+    """attention of sequences of several lengths, whose tokens are concatenated.
 
-    q is [tokens, heads, column], k and v [tokens, heads of keys, column]. Sequence n has the queries from cu_seqlens_q[n] to before
-    cu_seqlens_q[n + 1] and the keys from cu_seqlens_k[n] to before cu_seqlens_k[n + 1], maybe none; both are int32 or int64, [sequences + 1],
-    on q's device, from 0 to all tokens. They are read on the device: the host waits for nothing, and so has to say max_seqlen_q and
-    max_seqlen_k, as many queries and keys as the longest sequences have; more cost programs that end at once. All else is as attention
-    has it, of each sequence on its own: the last query of a sequence is where its last key is. With return_lse also the logarithms of the
-    sums of exponentials, f32 [heads, tokens]. Bounds that decrease, leave tokens out or are further apart than was said raise BoundsError, on a
-    GPU later (ligerdsl.check)."""
+    * q: [tokens, heads, column]. k and v: [tokens, key heads, column].
+    * cu_seqlens_q, cu_seqlens_k: int32 or int64 [sequences + 1] on q's device, from 0 to the number
+      of tokens. Sequence n has the queries from cu_seqlens_q[n] to before cu_seqlens_q[n + 1], and
+      the keys likewise; it may be empty. The device reads the bounds, so the host does not wait.
+    * max_seqlen_q, max_seqlen_k: upper bounds of the lengths. Larger values cost programs that end
+      at once.
+
+    Everything else is as in attention, for each sequence on its own: the last query of a sequence
+    is at the position of its last key. return_lse also returns f32 [heads, tokens]. Bounds that
+    decrease, omit tokens or exceed the given lengths raise BoundsError, on a GPU later
+    (ligerdsl.check)."""
     require_tensors("attention_varlen", q=q, k=k, v=v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k)
     numbers = _numbers("attention_varlen", causal, window, softcap, scale)
     numbers |= {name: whole(name, longest) for name, longest in (("max_seqlen_q", max_seqlen_q), ("max_seqlen_k", max_seqlen_k))}

@@ -1,4 +1,4 @@
-"""Settings of the whole process."""
+"""Settings of the process."""
 
 from .. import _bind
 
@@ -6,11 +6,18 @@ _MODES = {"off": 0, "lazy": 1, "sync": 2}
 
 
 class Config:
-    """max_workspace_bytes: limit of what a fused head and loss takes beside its results; None: the library's own choice.
-    check_labels: "lazy" (a LabelError or BoundsError comes with the next loss, backward or check() that knows of it; on a CPU
-    at once), "sync" (waits for the GPU at each loss) or "off". main_grad: gradients of a parameter with an f32 `main_grad` are added there in backward, and its
-    `grad_added_to_main_grad` becomes True. copies: by operation, how many tensors were copied because the kernel does not take their
-    strides; copies_warned: operations whose first copy has warned."""
+    """Settings:
+
+    * max_workspace_bytes: limit for the workspace of a fused lm_head, without its results; None:
+      the library's own choice.
+    * check_labels: "lazy": the next loss, backward or check() that knows of an error raises
+      LabelError or BoundsError, on a CPU at once. "sync": waits for the GPU at each loss. "off": no
+      check.
+    * main_grad: if a parameter has an f32 `main_grad`, backward adds its gradient there and sets
+      its `grad_added_to_main_grad` to True.
+    * copies: {operation: number of tensors that were copied because the kernel does not take their
+      strides}.
+    * copies_warned: operations that have warned of their first copy."""
 
     def __init__(self):
         self.copies, self.copies_warned = {}, set()

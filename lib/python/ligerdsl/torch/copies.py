@@ -1,6 +1,7 @@
-"""Contiguous copies of tensors whose strides the kernels do not take, as torch makes them. They are counted, and each operation warns once.
+"""Contiguous copies of tensors whose strides the kernels do not take, as torch makes them.
 
-The library says which tensor it refuses, so that a call without copies costs nothing more."""
+Copies are counted, and each operation warns once. The library names the tensor that it refuses, so
+a call without copies costs nothing more."""
 
 import functools
 import inspect
@@ -18,8 +19,10 @@ _lock = threading.Lock()
 
 
 def count(operation, name, tensor):
-    """Counts one copy in config.copies. The first copy of each operation warns, unless the tensor is an expansion: the upstream gradient
-    of a sum is one, and nobody can pass it otherwise."""
+    """Counts one copy in config.copies. The first copy of each operation warns.
+
+    An expanded tensor does not warn: the upstream gradient of a sum is expanded, and nobody can
+    change that."""
     with _lock:
         config.copies[operation] = config.copies.get(operation, 0) + 1
         expanded = any(stride == 0 and size > 1 for stride, size in zip(tensor.stride(), tensor.shape))
@@ -33,7 +36,7 @@ def count(operation, name, tensor):
 
 
 def contiguous(tensor, operation, name):
-    """The tensor, or its counted copy."""
+    """Returns the tensor if it is contiguous, else a counted copy."""
     made = tensor.contiguous()
     if made is not tensor:
         count(operation, name, tensor)
@@ -41,8 +44,10 @@ def contiguous(tensor, operation, name):
 
 
 def _refused(error, tensors):
-    """The operation that failed, if the error says it, and names of the tensors to copy: the one that the error is about, or all that are
-    not contiguous where it is about a result. No names where strides cannot be the reason."""
+    """Returns the operation that failed, or None, and the names of the tensors to copy.
+
+    These are the tensor that the error names, or all that are not contiguous if the error is about
+    a result. No names if strides cannot be the reason."""
     if error.status != _INVALID_SHAPE:
         return None, ()
     scattered = [name for name, tensor in tensors.items() if isinstance(tensor, torch.Tensor) and not tensor.is_contiguous()]
@@ -52,7 +57,8 @@ def _refused(error, tensors):
 
 
 def retried(error, function, tensors, numbers):
-    """function(**tensors, **numbers) with copies, or the error where there is nothing to copy. The tensors are only read by it."""
+    """Calls function(**tensors, **numbers) with copies, or raises `error` if there is nothing to
+    copy. The function must only read the tensors."""
     _, names = _refused(error, tensors)
     if not names:
         raise error
@@ -62,12 +68,13 @@ def retried(error, function, tensors, numbers):
 
 @functools.cache
 def _names(function):
-    """What a Function calls the tensors and numbers that its apply() takes."""
+    """Returns the parameter names of a Function's forward, without ctx."""
     return [parameter.name for parameter in inspect.signature(function.forward).parameters.values()][1:]
 
 
 def in_arguments(error, function, arguments):
-    """Arguments of a Function with copies that autograd knows of, or None where there is nothing to copy."""
+    """Returns a Function's arguments with differentiable copies, or None if there is nothing to
+    copy."""
     tensors = dict(zip(_names(function), arguments))
     operation, names = _refused(error, tensors)
     if not names:

@@ -1,19 +1,23 @@
-"""Functions of autograd that _bind runs without a frame of Python, for tensors that are memory and nothing else.
+"""Autograd Functions that _bind runs without a Python frame, for tensors without wrappers or modes.
 
-A plan says in words where each argument of the two operations comes from, in the order of the C ABI:
+A plan lists the source of each argument of an operation, in the order of the C ABI:
 
-    name            a tensor: an input, a gradient, what was saved
-    .name           of the Function's numbers, which are one tuple
-    0, None         this
-    new=name        made like a tensor; rows(name): f32 of its leading sizes; pair(name): two of those as one tensor; gated(name): like it,
-                    or where it is None half of the tensor two inputs on; loss(name): f32, of the labels behind it or no dimension;
-                    over(name): in its memory
-    ...[0]          not the tensor, but this part of it
-    ...?a,b         only where the gradient of a or of b is wanted
+    name            tensor: an input, a gradient or a saved tensor
+    .name           element of the Function's tuple of numbers
+    0, None         this constant
+    new=like        new tensor `new` with the shape and dtype of `like`
+    new=rows(t)     f32 with the leading sizes of t
+    new=pair(t)     two of rows(t) in one tensor
+    new=gated(t)    like t; if t is None, half of the input that is two inputs later
+    new=loss(t)     f32 loss: the shape of the labels, which follow t, or no dimension
+    new=over(t)     the memory of t, which is overwritten
+    ...[0]          this part of the tensor
+    ...?a,b         only if the gradient of a or of b is wanted
 
-Backward may be several operations, each with its plan; one whose first tensor is not there is left out. The Function's own forward and
-backward have to do the same. They do it for all other tensors, and backward for second derivatives, `config.main_grad` and where the first
-gradient is missing."""
+Backward may consist of several operations, each with its plan. An operation whose first tensor is
+None is skipped. The Function's own forward and backward must compute the same: they run for all
+other tensors. The own backward also runs for second derivatives, for `config.main_grad`, and if the
+first gradient is missing."""
 
 import re
 
@@ -28,7 +32,7 @@ _bind.set_autograd(is_grad_enabled, empty_like, increment_version, float32, copi
 
 
 def _encoded(words, slots, numbers, inputs):
-    """Four bytes for each argument. What is made gets the next slot."""
+    """Encodes each argument in four bytes. A new tensor gets the next slot."""
     out = []
     for word in words:
         word, _, wanted = word.partition("?")
@@ -54,10 +58,13 @@ def _indices(names, slots):
 
 
 def direct(function, inputs, numbers, upstream, *, forward, saved, returned="y", backward, gradients, columns_together=False, labels=False):
-    """What apply() of this Function is to be in its place. It takes `inputs`, which are tensors or None, and the tuple of numbers.
+    """Returns the replacement of this Function for apply().
 
-    `upstream`: names of the gradients that backward gets, the first of which must be there. backward: one plan, or a list of them.
-    columns_together: gradients may have strides but for the last dimension. labels: backward reports labels that are out of range."""
+    It takes `inputs` (tensors or None) and the tuple of numbers.
+    * upstream: names of backward's gradients; the first must not be None.
+    * backward: one plan, or a list of them.
+    * columns_together: gradients may have any strides except in the last dimension.
+    * labels: backward reports labels out of range."""
     inputs, numbers, upstream = inputs.split(), numbers.split(), upstream.split()
     operation, *words = forward.split()
     slots = list(inputs)

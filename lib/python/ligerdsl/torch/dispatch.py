@@ -1,4 +1,4 @@
-"""Which way a call takes, and what the autograd functions share."""
+"""Chooses between direct calls and torch operators; helpers that the autograd Functions share."""
 
 import functools
 import sys
@@ -20,7 +20,8 @@ _operators = torch.ops.ligerdsl
 
 
 def operations(*tensors):
-    """Direct calls for tensors that are memory and nothing else, operators of torch's for all others."""
+    """Returns direct calls for tensors without wrappers or modes, and torch operators for
+    others."""
     if is_compiling():
         return _operators
     if _plain(*tensors):
@@ -38,13 +39,17 @@ def _learn_sharding():
 
 
 def learn_sharding():
-    """Tells DTensors about the operators, once there may be any: torch.distributed.tensor takes a second to import."""
+    """Registers the operators' sharding once DTensors may exist.
+
+    torch.distributed.tensor takes a second to import."""
     if "torch.distributed.tensor" in sys.modules:
         _learn_sharding()
 
 
 def _refuse_mixtures(tensors):
-    """A DTensor beside tensors: most likely a parameter of FSDP's where it is not gathered. torch's own words do not say what to do."""
+    """Raises if DTensors are mixed with tensors; torch's own error does not say what to do.
+
+    Most likely one of them is an FSDP parameter that is not gathered."""
     from torch.distributed.tensor import DTensor
     shards = [tensor for tensor in tensors if isinstance(tensor, DTensor)]
     others = [tensor for tensor in tensors if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.numel() != 1]
@@ -53,7 +58,7 @@ def _refuse_mixtures(tensors):
         return
     one, other = shards[0], others[0]
     raise NotSupported(
-        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with placements {one.placements} beside a tensor of "
+        f"expected tensors alone or DTensors alone, got both: a DTensor of {list(one.shape)} with placements {one.placements} and a tensor of "
         f"{list(other.shape)}. A parameter that FSDP shards is whole inside its module's forward only: call the function there (ligerdsl.patch "
         "computes a head's loss inside lm_head), or pass weight.full_tensor()")
 
@@ -63,7 +68,7 @@ def is_direct(*tensors):
 
 
 def wants_grad(*tensors):
-    """ctx.needs_input_grad is True under no_grad, too; this is not."""
+    """Returns true if a gradient is wanted; ctx.needs_input_grad is True even under no_grad."""
     if not is_grad_enabled():
         return False
     try:
@@ -77,7 +82,7 @@ def wants_grad(*tensors):
 
 
 def require_torch(arrays):
-    """Raises where one of these is neither a tensor nor None."""
+    """Raises TypeError if one of the arrays is neither a tensor nor None."""
     for array in arrays:
         if array is not None and not isinstance(array, torch.Tensor):
             raise TypeError(f"expected a torch.Tensor, got a {type(array).__module__}.{type(array).__qualname__}; torch.as_tensor() makes "
@@ -85,7 +90,7 @@ def require_torch(arrays):
 
 
 def device_type(tensor):
-    """"cpu" or "cuda"."""
+    """Returns "cpu" or "cuda"."""
     try:
         return tensor.device.type
     except AttributeError:
@@ -98,8 +103,10 @@ _applies = {}
 
 
 def call(function, *arguments, within=None):
-    """function.apply(*arguments), without what that looks for in each argument. `within`, if given, is the same Function as `direct` makes
-    it, and is called in its place outside torch.compile. Tensors whose strides the kernel does not take are copied."""
+    """function.apply(*arguments), without apply's inspection of each argument.
+
+    within: the same Function from `direct`, called instead except under torch.compile. Tensors
+    whose strides the kernel does not take are copied."""
     if is_compiling():
         return function.apply(*arguments)
     if _transforms_active():
@@ -118,7 +125,7 @@ def call(function, *arguments, within=None):
 
 
 def choice(name, value, choices):
-    """A number for a word, which may be one of the library's enumerators already."""
+    """Returns the number of a word. The word may already be one of the library's enumerators."""
     if isinstance(value, str):
         try:
             return choices[value]
@@ -131,7 +138,7 @@ def choice(name, value, choices):
 
 
 def whole(name, value):
-    """A whole number of any library."""
+    """Returns a whole number, of any library's type, as an int."""
     try:
         return index(value)
     except TypeError:
@@ -149,21 +156,22 @@ def names_of(enum):
 
 
 def gradient(tensor, operation):
-    """A gradient as the operation takes it. autograd may give one element for all of them, with strides of 0."""
+    """Returns a contiguous gradient. autograd may pass one element with strides of 0."""
     return None if tensor is None else _contiguous(tensor, operation)
 
 
 def _contiguous(tensor, operation):
-    """Compiled, the copy is part of the graph, and is not counted."""
+    """Returns a contiguous tensor. Under torch.compile the copy is in the graph and is not
+    counted."""
     return tensor.contiguous() if is_compiling() else copies.contiguous(tensor, operation, "gradient")
 
 
-# Before, torch.compile allows no backward to ask for strides.
+# Before torch 2.11, torch.compile allows no backward to ask for strides.
 _ASKS_FOR_STRIDES = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 11)
 
 
 def columns_together(tensor, operation):
-    """Heads may lie anywhere; the columns of one must be side by side."""
+    """Makes the last dimension contiguous. Heads may have any strides."""
     if tensor is None:
         return None
     if is_compiling() and not _ASKS_FOR_STRIDES:
@@ -172,7 +180,8 @@ def columns_together(tensor, operation):
 
 
 def as_autocast_has_it(*tensors):
-    """In autocast's dtype where that is on, as torch casts what it multiplies: all but f64."""
+    """Casts to autocast's dtype, if it is on, all tensors but f64, as torch casts operands of
+    matmuls."""
     kind = device_type(tensors[0])
     if not torch.is_autocast_enabled(kind):
         return tensors
@@ -181,7 +190,7 @@ def as_autocast_has_it(*tensors):
 
 
 def main_grad_of(parameter):
-    """Where this parameter's gradient is summed, or None."""
+    """Returns the f32 tensor that accumulates this parameter's gradient, or None."""
     if not config.main_grad or is_compiling():
         return None
     return getattr(parameter, "main_grad", None)
@@ -193,7 +202,8 @@ def added(parameter, main_grad):
 
 
 def is_first_backward(ctx):
-    """Once for each ctx, whichever threads ask: what was saved is overwritten."""
+    """Returns true once per ctx, whichever threads ask, because backward overwrites saved
+    tensors."""
     mine = object()
     return ctx.__dict__.setdefault("spent", mine) is mine
 
@@ -203,7 +213,8 @@ def dtype_if(wanted, tensor):
 
 
 class SecondOrder(Function):
-    """Returns `made` gradients as they are. They depend on all `sources`, through a node that raises when it is differentiated."""
+    """Returns `made` gradients unchanged. They depend on all `sources` through this node, which
+    raises when it is differentiated."""
 
     @staticmethod
     def forward(ctx, name, made, *tensors):
@@ -212,12 +223,12 @@ class SecondOrder(Function):
 
     @staticmethod
     def backward(ctx, *gradients):
-        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one backward, without create_graph=True "
-                           "behind it")
+        raise NotSupported(f"{ctx.name}: its gradient has no gradient of its own; expected one backward, without create_graph=True")
 
 
 class _UnpackedOnce:
-    """A ctx whose saved tensors can be read again: hooks of torch's checkpoints unpack them once only."""
+    """A ctx whose saved tensors can be read again: hooks of torch's checkpoints unpack only
+    once."""
 
     __slots__ = ("_ctx", "_unpacked")
 
@@ -239,11 +250,14 @@ class _UnpackedOnce:
 
 
 def first_order(backward):
-    """Decorates the backward of a Function whose kernels have no second derivative: differentiating its gradients raises.
+    """Decorates the backward of a Function whose kernels have no second derivative: differentiating
+    its gradients raises.
 
-    With create_graph=True every gradient depends on the gradients that came in and on the saved tensors, through SecondOrder. A Function
-    whose gradients depend on an input that it does not save must therefore save one of its outputs, which leads to all inputs.
-    torch.autograd.grad runs only nodes that lead to the inputs it is asked for, so a node without these sources would be left out."""
+    With create_graph=True every gradient depends, through SecondOrder, on the upstream gradients
+    and on the saved tensors. Calls of torch.autograd.grad visit only nodes that lead to the
+    requested inputs, so without these sources it would skip the node. A Function whose gradients
+    depend on an input that it does not save must therefore save one of its outputs, which leads to
+    all inputs."""
 
     @functools.wraps(backward)
     def checked(ctx, *gradients):
@@ -257,7 +271,7 @@ def first_order(backward):
         if not made:
             return results
         sources = [tensor for tensor in (*gradients, *unpacked.saved_tensors) if tensor is not None and tensor.requires_grad]
-        if not sources:  # the gradient is the same whatever the inputs are
+        if not sources:  # the gradient is constant
             return results
         marked = iter(SecondOrder.apply(type(ctx).__name__.removesuffix("FunctionBackward"), len(made), *made, *sources))
         return tuple(None if result is None else next(marked) for result in results)

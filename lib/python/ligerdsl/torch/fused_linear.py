@@ -1,4 +1,6 @@
-"""A head's product and its loss from a bounded piece of the logits at a time. Gradients are made in the forward, where the logits are."""
+"""The matmul of a head fused with its loss, over chunks of the logits.
+
+The forward computes the gradients, while it has the logits."""
 
 import torch
 from torch.autograd import Function
@@ -13,7 +15,7 @@ from .losses import REDUCTIONS, LossOutput, mark, numbers_of, report_labels
 
 
 def scaled(tensor, factor):
-    """tensor * factor, in its own memory where that can be seen; a factor of 1 moves nothing."""
+    """Returns tensor * factor, in place if that is safe. The kernel skips a factor of 1."""
     if tensor is None:
         return None
     if not is_direct(tensor, factor):
@@ -23,7 +25,8 @@ def scaled(tensor, factor):
 
 
 def spend(ctx, name):
-    """The gradients of the forward are given away once: they are scaled in place."""
+    """Raises if an earlier backward took the gradients of the forward, which are scaled in
+    place."""
     if is_compiling():
         return
     if not is_first_backward(ctx):
@@ -32,7 +35,7 @@ def spend(ctx, name):
 
 
 def accumulated(parameter, d_parameter):
-    """The gradient that autograd gets: None where it was added to main_grad."""
+    """Returns the gradient for autograd, or None after adding it to main_grad."""
     main_grad = None if d_parameter is None else main_grad_of(parameter)
     if main_grad is None:
         return d_parameter
@@ -46,9 +49,11 @@ _NUMBERS = ("ignore_index", "reduction", "label_smoothing", "lse_square_scale", 
 
 
 class FusedLinearCrossEntropyFunction(Function):
-    """`inverse`: what each row's loss is multiplied by, or None. `grad_scale`: what the upstream gradient will be, or None. numbers: of
-    _NUMBERS, a dict of extras, and `later`: gradients are made in backward, from lse and entropy and the logits multiplied again: upstream
-    gradients of rows are not known before."""
+    """inverse: factor of each row's loss, or None. grad_scale: expected upstream gradient, or None.
+
+    numbers: the values of _NUMBERS, a dict of extras, and `later`. If `later` is true, backward
+    computes the gradients from lse, entropy and recomputed logits, because gradients of single rows
+    are unknown in the forward."""
 
     @staticmethod
     def forward(ctx, x, weight, bias, labels, class_weight, inverse, grad_scale, numbers):
@@ -69,7 +74,7 @@ class FusedLinearCrossEntropyFunction(Function):
         if later:
             ctx.save_for_backward(weight, bias, inverse, x, labels, class_weight, lse, entropy if extras["with_entropy"] else None)
         else:  # the loss for first_order: x is not saved
-            made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))  # an operator's that is not made is empty
+            made = zip((d_x, d_weight, d_bias), (needs_x, needs_weight, needs_bias))  # an operator returns empty tensors for gradients that are not wanted
             ctx.save_for_backward(weight, bias, grad_scale, loss, *(tensor if needed else None for tensor, needed in made))
         return loss, z_loss, accuracy, predictions, entropy
 
@@ -79,12 +84,12 @@ class FusedLinearCrossEntropyFunction(Function):
         report_labels()
         nothing = (None,) * 5
         *given, extras, later = ctx.numbers
-        if not (later and extras["with_entropy"]):  # compiled, it is zeros
+        if not (later and extras["with_entropy"]):  # under torch.compile it is zeros instead of None
             d_entropy = None
         if d_loss is None and d_entropy is None:
             return (None, None, None, *nothing)
         needs_x, needs_weight, needs_bias, *_ = ctx.needs_input_grad
-        if not later:  # before what was saved is asked for, which the first backward has overwritten
+        if not later:  # must precede saved_tensors, which the first backward overwrote
             spend(ctx, "fused_linear_cross_entropy")
         weight, bias, factor, *rest = ctx.saved_tensors
         if later:
@@ -108,7 +113,7 @@ class FusedLinearCrossEntropyFunction(Function):
                 accumulated(bias, d_bias) if needs_bias else None, *nothing)
 
 
-# For a loss of one number, made of what is always there: without num_items, grad_scale, extras.
+# For a loss of one number without num_items, grad_scale and extras.
 _direct_head = direct(
     FusedLinearCrossEntropyFunction, "x weight bias labels class_weight inverse grad_scale", " ".join(_NUMBERS) + " extras later",
     "d_loss d_z d_accuracy d_predictions d_entropy",
@@ -122,7 +127,8 @@ _direct_head = direct(
 
 
 def under_autocast(x, *weights):
-    """As torch.nn.functional.linear casts, but for an f32 weight, which the kernels take beside 16-bit x."""
+    """Casts as torch.nn.functional.linear does, except f32 weights, which the kernels take with
+    16-bit x."""
     kind = device_type(x)
     if not torch.is_autocast_enabled(kind):
         return (x, *weights)
@@ -147,13 +153,21 @@ def fused_linear_cross_entropy(x, weight, labels, bias=None, *, class_weight=Non
                                label_smoothing=0.0, lse_square_scale=0.0, softcap=None, temperature=None, use_token_scaling=False,
                                num_items=None, grad_scale=None, with_z_loss=False, with_accuracy=False, with_predictions=False,
                                with_entropy=False, max_workspace_bytes=None, chunk_rows=0):
-    """cross_entropy of x weight^T + bias; the logits never exist at once. A weight or an x that needs no gradient costs none.
+    """Returns cross_entropy of x weight^T + bias. The logits never exist as a whole.
 
-    num_items: the loss is the sum divided by this number, or one-element tensor (gradient accumulation), whatever `reduction` says.
-    grad_scale: a GradScaler's factor as a tensor of one element, so that f16 gradients are made with it.
-    with_entropy: the entropy of each row's probabilities, which has a gradient; "detached": without one.
-    max_workspace_bytes: None is config.max_workspace_bytes. With reduction="none" and with an entropy that has a gradient, gradients are made
-    in backward, by computing the logits again."""
+    An x or weight that needs no gradient costs no time for it. Other arguments are those of
+    cross_entropy.
+
+    * num_items: number, or tensor of one element, by which the sum of the losses is divided,
+      whatever `reduction` is (gradient accumulation).
+    * grad_scale: factor of a GradScaler, a tensor of one element; f16 gradients are computed with
+      it.
+    * with_entropy: also returns the entropy of each row's probabilities, with a gradient;
+      "detached": without one.
+    * max_workspace_bytes: None means config.max_workspace_bytes.
+
+    With reduction="none", or an entropy with a gradient, backward computes the gradients from
+    recomputed logits."""
     if with_entropy not in (False, True, "detached"):
         raise ValueError(f"fused_linear_cross_entropy: with_entropy: expected False, True or 'detached', got {with_entropy!r}")
     inverse = _reciprocal(num_items, x)
@@ -185,7 +199,7 @@ class FusedLinearJSDFunction(Function):
         inputs = (x, weight, target_x, target_weight, labels)
         loss, d_x, d_weight = operations(*inputs).fused_linear_jsd(*inputs, **numbers, with_d_x=needs_x,
                                                                    d_weight_dtype=dtype_if(needs_weight, weight))
-        ctx.save_for_backward(weight, d_x, d_weight, loss)  # the loss for first_order: x is not saved
+        ctx.save_for_backward(weight, d_x, d_weight, loss)  # the loss is for first_order, because x is not saved
         return loss
 
     @staticmethod
@@ -201,7 +215,8 @@ class FusedLinearJSDFunction(Function):
 
 def fused_linear_jsd(x, weight, target_x, target_weight, labels=None, *, beta=0.5, temperature=None, reduction="batchmean",
                      ignore_index=-100, max_workspace_bytes=None, chunk_rows=0):
-    """jsd of the softmaxes of a student's and a teacher's heads, whose logits never exist at once. The teacher has no gradient."""
+    """jsd of the softmaxes of a student's and a teacher's heads. The logits never exist as a whole,
+    and the teacher has no gradient."""
     if reduction == "none":
         raise NotSupported("fused_linear_jsd: reduction: expected sum, mean or batchmean, got none")
     require_torch((x, weight, target_x, target_weight))

@@ -10,7 +10,7 @@ from .dispatch import call, first_order, gradient, is_direct, is_first_backward,
 
 
 def _overwriting(name, d_out, inputs, numbers):
-    """Gradients in the memory of the forward's inputs."""
+    """Runs backward with the gradients in the memory of the forward's inputs."""
     gate, up, gate_up = inputs
     results = getattr(arrays, name)(d_out, gate, up, gate_up, d_gate=gate, d_up=up, d_gate_up=gate_up, **numbers)
     for tensor in inputs:
@@ -36,7 +36,7 @@ def _backward(ctx, name, d_out, in_place, numbers):
 
 
 class SwiGLUFunction(Function):
-    """`gate_up` is None, or gate and up are."""
+    """Either `gate_up` is None, or both gate and up are."""
 
     @staticmethod
     def forward(ctx, gate, up, gate_up, numbers):
@@ -67,7 +67,7 @@ class GeGLUFunction(Function):
 
 
 def _directly(function, name, numbers):
-    """By in_place."""
+    """Returns the Function for `direct` in two versions; the index is in_place."""
     words = "".join(f" .{number}" for number in numbers.split())
     return [direct(function, "gate up gate_up", numbers + " in_place", "d_out", returned="out", saved="gate up gate_up",
                    forward=f"{name}_forward gate up gate_up out=gated(gate)" + words,
@@ -75,7 +75,7 @@ def _directly(function, name, numbers):
                             f"d_gate_up={where % 'gate_up'}" + words, gradients="d_gate d_up d_gate_up") for where in ("%s", "over(%s)")]
 
 
-_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")  # by in_place, a number: see norms.py
+_SWIGLUS = _directly(SwiGLUFunction, "swiglu", "gate_multiplier down_multiplier")  # index: in_place as a number, see norms.py
 _GEGLUS = _directly(GeGLUFunction, "geglu", "")
 
 
@@ -84,8 +84,10 @@ def _halves(gate, up):
 
 
 def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=False):
-    """SiLU(gate) * up. With one tensor, gate and up are the halves of its last dimension. in_place: backward writes the gradients
-    over gate and up, which nothing else may use then."""
+    """SiLU(gate) * up. If up is None, gate and up are the halves of the first tensor's last
+    dimension.
+
+    in_place: backward overwrites gate and up with their gradients, so nothing else may use them."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
         numbers = (gate_multiplier, down_multiplier, in_place)
@@ -95,7 +97,7 @@ def swiglu(gate, up=None, *, gate_multiplier=1.0, down_multiplier=1.0, in_place=
 
 
 def geglu(gate, up=None, *, in_place=False):
-    """GELU(gate) * up with the tanh form of GELU. One tensor, in_place: as of swiglu."""
+    """GELU(gate) * up with the tanh form of GELU. up, in_place: see swiglu."""
     gate, up, gate_up = _halves(gate, up)
     if wants_grad(gate, up, gate_up):
         return call(GeGLUFunction, gate, up, gate_up, (in_place,), within=_GEGLUS[1 if in_place else 0])

@@ -1,4 +1,4 @@
-"""Products of groups of rows by a matrix of each group: the layers of a mixture's experts."""
+"""Grouped matmul: each group of rows has its own matrix, as in the experts of a mixture."""
 
 import torch
 from torch.autograd import Function
@@ -13,7 +13,10 @@ def _product(x, weight, offsets, transposed):
 
 
 def _d_weight(rows, columns, offsets, weight):
-    """The gradient of the parameter [E, rows' width, columns' width], of its type; None where it was added to its main_grad."""
+    """Returns the gradient of the weight in the weight's dtype, or None after adding it to
+    main_grad.
+
+    For weights [E, width of rows, width of columns]."""
     groups, main_grad = weight.shape[0], main_grad_of(weight)
     if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(rows, columns, offsets, main_grad):
         arrays.grouped_matmul_tn(rows, columns, offsets, n_groups=groups, c=main_grad, accumulate=True)
@@ -48,13 +51,18 @@ class GroupedLinearFunction(Function):
 
 
 def grouped_linear(x, weight, offsets, *, transposed=True):
-    """x [T, K], whose rows are sorted by group, by the weight of each group: y = x weight[e]^T, weights [E, N, K] as of nn.Linear, or
-    transposed=False: y = x weight[e], weights [E, K, N].
+    """Multiplies the rows of each group by the group's matrix.
 
-    offsets [E + 1], int32 or int64 on x's device: group e has the rows from offsets[e] to before offsets[e + 1], maybe none. They are
-    read on the device; the host waits for nothing. Under autocast x and weight are cast as torch.nn.functional.linear does it; the weight's
-    gradient is of its own dtype, not rounded to the cast's. Rows of no group give 0, and get a gradient of 0. Offsets that decrease or are
-    beyond x's rows raise BoundsError, on a GPU later (ligerdsl.check)."""
+    * x: [T, K], rows sorted by group.
+    * weight: [E, N, K], y = x weight[e]^T as in nn.Linear; with transposed=False [E, K, N], y = x
+      weight[e].
+    * offsets: int32 or int64 [E + 1] on x's device. Group e has the rows from offsets[e] to before
+      offsets[e + 1]; it may be empty. The device reads them, so the host does not wait.
+
+    Under autocast, x and weight are cast as in torch.nn.functional.linear; the weight's gradient
+    keeps the weight's dtype and is not rounded to the cast's. Rows outside all groups give 0 and
+    get a gradient of 0. Offsets that decrease or exceed x's rows raise BoundsError, on a GPU later
+    (ligerdsl.check)."""
     casts = torch.is_autocast_enabled(device_type(x))
     if casts:
         x = x.to(torch.get_autocast_dtype(x.device.type))

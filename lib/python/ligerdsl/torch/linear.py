@@ -1,4 +1,4 @@
-"""Matrix products with autograd: a linear layer with its activation, and matmul with torch's shapes."""
+"""Matmuls with autograd: a linear layer with its activation, and matmul with torch's shapes."""
 
 import torch
 from torch.autograd import Function
@@ -12,10 +12,11 @@ from .rows import sum_dtype
 
 _ACTIVATIONS = names_of(Activation)
 _EPILOGUES = {None: int(Epilogue.NONE)} | {int(kind): int(Epilogue[kind.name]) for kind in Activation}
-_IN_EPILOGUE = (None, int(Activation.RELU))  # activations whose derivative is read off their result
+_IN_EPILOGUE = (None, int(Activation.RELU))  # activations whose derivative follows from their result
 
-# The two gradients of a product c = a b, by the layout of the product: products of a, b and the gradient d of c, and their layouts. A layout
-# says of both factors whether they lie in memory as they are (n) or transposed (t).
+# The two gradients of c = a b, by the layout of that matmul: (operand, operand, layout) of the
+# matmul for d_a and of that for d_b. d is the gradient of c. A layout says for each operand whether
+# it is stored as it is (n) or transposed (t).
 _GRADIENTS = {"nn": (("d", "b", "nt"), ("a", "d", "tn")), "nt": (("d", "b", "nn"), ("d", "a", "tn")),
               "tn": (("b", "d", "nt"), ("a", "d", "nn")), "tt": (("b", "d", "tt"), ("d", "a", "tt"))}
 
@@ -25,7 +26,7 @@ def _operation(layout, batched):
 
 
 def _product(a, b, layout, batched, bias=None, epilogue=0, dtype=None):
-    """The product in new memory, of a's dtype unless said."""
+    """Returns the matmul's result in new memory. dtype: default a's dtype."""
     rows = (a.shape[-1],) if layout[0] == "t" else a.shape[-2:-1] if batched else a.shape[:-1]
     batch = a.shape[:1] if batched else ()
     c = a.new_empty((*batch, *rows, b.shape[-2 if layout[1] == "t" else -1]), dtype=dtype or a.dtype)
@@ -34,7 +35,7 @@ def _product(a, b, layout, batched, bias=None, epilogue=0, dtype=None):
 
 
 def _gradient_of(factor, a, b, layout, batched):
-    """The gradient of a factor, of its dtype; None where it was added to its main_grad."""
+    """Returns the gradient of an operand in its dtype, or None after adding it to its main_grad."""
     main_grad = main_grad_of(factor)
     if main_grad is not None and main_grad.dtype == torch.float32 and is_direct(a, b, main_grad):
         getattr(arrays, _operation(layout, batched))(a, b, None, main_grad, beta=1.0)
@@ -45,8 +46,10 @@ def _gradient_of(factor, a, b, layout, batched):
 
 
 class ProductFunction(Function):
-    """activation(a b + bias). b is cast to a's dtype here, so that its gradient is not rounded to that. numbers: layout, whether the product
-    is of a batch, the activation or None."""
+    """activation(a b + bias). The forward casts b to a's dtype, so b's gradient is not rounded to
+    it.
+
+    numbers: layout, whether the matmul is batched, the activation or None."""
 
     @staticmethod
     def forward(ctx, a, b, bias, numbers):
@@ -82,7 +85,7 @@ class ProductFunction(Function):
 
 
 def _as_in_memory(matrix, may_be_transposed=True):
-    """The matrix, or its transpose where that is what lies in memory by rows; and "n" or "t"."""
+    """Returns the matrix and "n", or its transpose and "t" if the transpose is stored by rows."""
     if may_be_transposed and matrix.stride(-1) != 1 and matrix.stride(-2) == 1:
         return matrix.mT, "t"
     return matrix, "n"
@@ -95,23 +98,27 @@ def _run(a, b, bias, layout, batched, kind, casts):
 
 
 def _autocast_dtype(tensor):
-    """The dtype that autocast gives factors of products on this device, or None."""
+    """Returns the dtype to which autocast casts operands of matmuls on this device, or None."""
     kind = tensor.device.type
     return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
 
 
 def linear(x, weight, bias=None, activation=None):
-    """activation(x weight^T + bias), as torch.nn.functional.linear.
+    """activation(x weight^T + bias), like torch.nn.functional.linear.
 
-    x: [..., K], f32, f16 or bf16. weight: [N, K], of x's dtype; a weight that is the transpose of one in memory by rows is not copied.
-    bias: [N], of x's dtype or f32, or None. activation: None, "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared".
-    Returns [..., N] of x's dtype; sums are f32.
+    * x: [..., K], f32, f16 or bf16.
+    * weight: [N, K], of x's dtype. A weight that is the transpose of one stored by rows is not
+      copied.
+    * bias: [N], of x's dtype or f32, or None.
+    * activation: None, "gelu_tanh", "gelu_erf", "silu", "relu" or "relu_squared".
 
-    Without gradients, and for ReLU, the activation is in the product's epilogue. Else the sums are stored in x's dtype for backward, and
-    the activation is a kernel behind the product. A frozen input has no gradient, and its product is not computed. Under autocast x and
-    weight are cast as torch casts them, and the weight's gradient keeps its own dtype. With config.main_grad the product adds the weight's
-    gradient to its f32 main_grad. Shapes or dtypes that do not fit raise InvalidArgument, an unknown activation ValueError. DTensors have no
-    sharding here."""
+    Returns [..., N] of x's dtype; the accumulator is f32. The activation is in the matmul's
+    epilogue without gradients, and for ReLU. Otherwise the matmul's result is stored in x's dtype
+    for backward, and the activation is a second kernel. The gradient of a frozen input is not
+    computed. Under autocast x and weight are cast as torch casts them, and the weight's gradient
+    keeps the weight's dtype. With config.main_grad the matmul adds the weight's gradient to its f32
+    main_grad. Shapes or dtypes that do not fit raise InvalidArgument, an unknown activation
+    ValueError. There is no sharding for DTensors."""
     require_tensors("linear", x=x, weight=weight)
     if weight.dim() != 2 or x.dim() < 1 or x.shape[-1] != weight.shape[-1]:
         raise InvalidArgument(f"linear: expected x [..., K] and weight [N, K], got {list(x.shape)} and {list(weight.shape)}")
@@ -126,10 +133,11 @@ def linear(x, weight, bias=None, activation=None):
 def matmul(a, b):
     """a b, with the shapes of torch.matmul.
 
-    a: [..., M, K] or [K]; b: [..., K, N] or [K]; f32, f16 or bf16, both of one dtype. Leading dimensions are broadcast. Returns
-    [..., M, N], without M or N where the factor has one dimension; sums are f32. Matrices whose transposes are in memory by rows are not
-    copied; leading dimensions of a count as rows where b has two dimensions. Under autocast both are cast as torch casts them.
-    Shapes or dtypes that do not fit raise InvalidArgument."""
+    a: [..., M, K] or [K]. b: [..., K, N] or [K]. Both have one dtype: f32, f16 or bf16. Leading
+    dimensions are broadcast. Returns [..., M, N], without M or N if that operand has one dimension;
+    the accumulator is f32. Matrices whose transposes are stored by rows are not copied. If b has
+    two dimensions, the leading dimensions of a count as rows. Under autocast both are cast as torch
+    casts them. Shapes or dtypes that do not fit raise InvalidArgument."""
     require_tensors("matmul", a=a, b=b)
     if a.dim() == 0 or b.dim() == 0 or a.shape[-1] != b.shape[-2 if b.dim() > 1 else -1]:
         raise InvalidArgument(f"matmul: expected a [..., M, K] and b [..., K, N], got {list(a.shape)} and {list(b.shape)}")

@@ -1,4 +1,6 @@
-"""Losses of rows: cross-entropy, and divergences of two distributions. Their gradients are made in backward, from what the forward read."""
+"""Losses of rows: cross-entropy, and divergences of two distributions.
+
+Backward computes the gradients from the inputs of the forward."""
 
 from typing import NamedTuple, Optional
 
@@ -19,7 +21,7 @@ _OF_CROSS_ENTROPY = {name: REDUCTIONS[name] for name in ("none", "sum", "mean")}
 
 
 class LossOutput(NamedTuple):
-    """A loss, and what else was asked for. Only loss and entropy have gradients."""
+    """A loss with its optional extra results. Only loss and entropy have gradients."""
 
     loss: Tensor
     z_loss: Optional[Tensor] = None
@@ -29,7 +31,7 @@ class LossOutput(NamedTuple):
 
 
 def report_labels():
-    """Raises LabelError or BoundsError for what kernels have reported by now."""
+    """Raises LabelError or BoundsError for errors that kernels have reported so far."""
     if not is_compiling() and config.check_labels != "off":
         _bind.poll()
 
@@ -45,7 +47,8 @@ _WORDS = " ".join("." + name for name in _NUMBERS)
 
 
 def _by_name(numbers):
-    """Of the numbers of CrossEntropyFunction; behind them is a dict of extras."""
+    """Returns the numbers of CrossEntropyFunction by name, without the dict of extras after
+    them."""
     return dict(zip(_NUMBERS, numbers))
 
 
@@ -69,7 +72,7 @@ class CrossEntropyFunction(Function):
     def backward(ctx, d_loss, _z, _accuracy, _predictions, d_entropy):
         report_labels()
         logits, labels, class_weight = ctx.saved_tensors
-        if not ctx.numbers[-1].get("with_entropy"):  # compiled, it is zeros of no rows
+        if not ctx.numbers[-1].get("with_entropy"):  # under torch.compile it is an empty tensor instead of None
             d_entropy = None
         if d_loss is None and d_entropy is None:
             return None, None, None, None
@@ -91,7 +94,7 @@ _direct_cross_entropy = direct(
 
 
 class CrossEntropyInPlaceFunction(Function):
-    """The gradient takes the logits' memory, in the forward."""
+    """Cross-entropy whose forward overwrites the logits with their gradient."""
 
     @staticmethod
     def forward(ctx, logits, labels, class_weight, numbers, extras):
@@ -121,8 +124,10 @@ class CrossEntropyInPlaceFunction(Function):
 def cross_entropy(logits, labels, *, class_weight=None, ignore_index=-100, reduction="mean", label_smoothing=0.0, lse_square_scale=0.0,
                   softcap=None, temperature=None, with_z_loss=False, with_accuracy=False, with_predictions=False, with_entropy=False,
                   in_place=False):
-    """Cross-entropy over the last dimension of logits; `labels` have its leading dimensions. The loss is f32: a tensor, or a LossOutput
-    when something else is asked for. in_place: the forward writes the gradient over the logits, which nothing else may use then."""
+    """Cross-entropy over the last dimension of logits; `labels` have its leading dimensions.
+
+    The loss is f32: a tensor, or a LossOutput if an extra result is requested. in_place: the
+    forward overwrites the logits with the gradient, so nothing else may use them."""
     numbers = numbers_of(ignore_index, reduction, label_smoothing, lse_square_scale, softcap, temperature)
     extras = {"with_z_loss": with_z_loss, "with_accuracy": with_accuracy, "with_predictions": with_predictions,
               "with_entropy": with_entropy}
@@ -146,7 +151,7 @@ def cross_entropy(logits, labels, *, class_weight=None, ignore_index=-100, reduc
 
 
 class DivergenceFunction(Function):
-    """kl_div, jsd and tvd: `name` says which."""
+    """kl_div, jsd or tvd, as `name` says."""
 
     @staticmethod
     def forward(ctx, input, target, labels, name, numbers):
@@ -181,10 +186,11 @@ def kl_div(input, target, *, reduction="batchmean", log_target=False, eps=1e-10)
 
 
 def jsd(input, target, labels=None, *, beta=0.5, reduction="batchmean", ignore_index=-100):
-    """Generalised Jensen-Shannon divergence of two sets of log-probabilities. labels: rows with ignore_index do not count."""
+    """Generalised Jensen-Shannon divergence of two sets of log-probabilities. Rows whose label is
+    ignore_index do not count."""
     return _divergence("jsd", input, target, labels, reduction, {"beta": beta, "ignore_index": ignore_index})
 
 
 def tvd(input, target, labels=None, *, reduction="batchmean", ignore_index=-100):
-    """Total variation distance of two sets of probabilities. labels: as of jsd."""
+    """Total variation distance of two sets of probabilities. labels: see jsd."""
     return _divergence("tvd", input, target, labels, reduction, {"ignore_index": ignore_index})

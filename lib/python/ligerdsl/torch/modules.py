@@ -1,4 +1,4 @@
-"""Modules with the parameter names of torch's own."""
+"""Modules with the parameter names of torch's modules."""
 
 import torch
 from torch import nn
@@ -7,7 +7,7 @@ from . import functional as F
 
 
 class RMSNorm(nn.Module):
-    """`offset`, `casting`, in_place: as of rms_norm."""
+    """`offset`, `casting`, `in_place`: see rms_norm."""
 
     def __init__(self, hidden_size, eps=1e-6, *, offset=0.0, casting="llama", in_place=False, elementwise_affine=True, device=None,
                  dtype=None):

@@ -1,4 +1,4 @@
-"""Further norms: GroupNorm, PolyNorm, DyT, and RMSNorm with a modulation (AdaLN)."""
+"""GroupNorm, PolyNorm, DyT, and RMSNorm with a modulation (AdaLN)."""
 
 from torch.autograd import Function
 
@@ -29,7 +29,7 @@ class GroupNormFunction(Function):
 
 
 def group_norm(x, num_groups, weight, bias=None, eps=1e-5):
-    """GroupNorm of [batch, channel, ...]."""
+    """GroupNorm of x [batch, channel, ...]."""
     require_torch((x, weight, bias))
     flat = x.flatten(2) if x.dim() > 3 else x.unsqueeze(-1) if x.dim() == 2 else x
     if wants_grad(x, weight, bias):
@@ -114,7 +114,8 @@ class ModulatedRMSNormFunction(Function):
 
 
 def modulated_rms_norm(x, scale, shift=None, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
-    """rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]: row i of N takes row i // (N / K) of them."""
+    """rms_norm(x) * (1 + scale) + shift. scale and shift are [K, H]: row i of N uses row i // (N /
+    K)."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight, scale, shift):
         return call(ModulatedRMSNormFunction, x, weight, scale, shift, eps, offset, casting)

@@ -1,4 +1,4 @@
-"""RMSNorm and LayerNorm, with a residual sum or without."""
+"""RMSNorm and LayerNorm, with or without a residual sum."""
 
 from torch import Tensor
 from torch.autograd import Function
@@ -14,9 +14,11 @@ _CASTING = names_of(Casting)
 
 
 def _backward(name, inputs, parameters, needs_x, numbers, overwritten=None):
-    """A norm's backward whose gradients go to memory that is there: parameters' main_grad, and d_x over `overwritten`.
+    """Runs a norm's backward with gradients in existing memory: parameters' main_grad, and d_x over
+    `overwritten`.
 
-    `parameters`: (name, tensor, wanted). Returns d_x and a gradient, or None, of each parameter."""
+    parameters: list of (name, tensor, wanted). Returns d_x, and for each parameter a gradient or
+    None."""
     sums = {f"d_{key}": main_grad_of(tensor) for key, tensor, wanted in parameters if wanted}
     accumulate = bool(sums) and all(tensor is not None for tensor in sums.values())
     if not is_direct(*inputs):
@@ -69,12 +71,14 @@ def _rms_norm_direct(d_x):
                   gradients="d_x d_weight")
 
 
-_RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")  # by in_place as a number: torch.compile of 2.11 takes no bool there
+_RMS_NORMS = _rms_norm_direct("x"), _rms_norm_direct("over(d_y)")  # index: in_place as a number; torch.compile of 2.11 takes no bool
 
 
 def rms_norm(x, weight=None, eps=1e-6, *, offset=0.0, casting="llama", in_place=False):
-    """RMSNorm over the last dimension. `offset` is added to the weight (1: Gemma); `casting` says where it rounds: "llama", "gemma",
-    "none". in_place: backward writes the gradient of x over that of the result, which nothing else may use then."""
+    """RMSNorm over the last dimension.
+
+    offset: added to the weight (Gemma: 1). casting: where the norm rounds: "llama", "gemma" or
+    "none". in_place: backward overwrites the gradient of the result, so nothing else may use it."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, weight):
         return call(RMSNormFunction, x, weight, (eps, offset, casting, in_place), within=_RMS_NORMS[1 if in_place else 0])
@@ -121,7 +125,7 @@ _direct_fused_add_rms_norm = direct(
 
 
 def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, casting="llama"):
-    """RMSNorm of x + residual, and that sum: (y, sum)."""
+    """Returns (RMSNorm of x + residual, x + residual)."""
     casting = choice("casting", casting, _CASTING)
     if wants_grad(x, residual, weight):
         return call(FusedAddRMSNormFunction, x, residual, weight, (eps, offset, casting), within=_direct_fused_add_rms_norm)
@@ -130,17 +134,20 @@ def fused_add_rms_norm(x, residual, weight=None, eps=1e-6, *, offset=0.0, castin
 
 
 def _statistics(x, mean, *rest):
-    """Means and reciprocal deviations, and what is saved behind them: of two tensors, or as `direct` has them, in one."""
+    """Splits the saved statistics: returns mean, rstd and the rest. `direct` saves both in one
+    tensor."""
     return (*mean.unbind(), *rest) if mean.dim() == x.dim() else (mean, *rest)
 
 
 def _kept(mean, rstd):
-    """As `direct` keeps them: a checkpoint counts what is saved, and what it runs again may be direct where the first run was not, for a
-    mode. Compiled, and of subclasses, both are as they are."""
+    """Returns the statistics to save: in one tensor, as `direct` saves them.
+
+    A checkpoint counts saved tensors. Because of a mode, its second run may use `direct` where the
+    first did not. Under torch.compile, and for subclasses of tensors, both remain separate."""
     if type(mean) is not Tensor or is_compiling():
         return mean, rstd
     rows = mean.numel()
-    both = mean.new_empty((2, (rows + 3) // 4 * 4)).narrow(1, 0, rows).view(2, *mean.shape)  # each begins at a multiple of 16 bytes
+    both = mean.new_empty((2, (rows + 3) // 4 * 4)).narrow(1, 0, rows).view(2, *mean.shape)  # both begin at a multiple of 16 bytes
     both[0], both[1] = mean, rstd
     return both,
 
@@ -181,11 +188,11 @@ def _layer_norm_direct(d_x, saved):
                   gradients="d_x d_weight d_bias")
 
 
-_LAYER_NORMS = _layer_norm_direct("x", "x weight stats"), _layer_norm_direct("over(d_y)", "x weight stats bias")  # likewise
+_LAYER_NORMS = _layer_norm_direct("x", "x weight stats"), _layer_norm_direct("over(d_y)", "x weight stats bias")  # index: in_place
 
 
 def layer_norm(x, weight, bias=None, eps=1e-5, *, in_place=False):
-    """LayerNorm over the last dimension. in_place: as of rms_norm."""
+    """LayerNorm over the last dimension. in_place: see rms_norm."""
     if wants_grad(x, weight, bias):
         return call(LayerNormFunction, x, weight, bias, (eps, in_place),
                     within=None if config.main_grad else _LAYER_NORMS[1 if in_place else 0])
@@ -226,7 +233,7 @@ _direct_fused_add_layer_norm = direct(
 
 
 def fused_add_layer_norm(x, residual, weight, bias=None, eps=1e-5):
-    """LayerNorm of x + residual, and that sum: (y, sum)."""
+    """Returns (LayerNorm of x + residual, x + residual)."""
     if wants_grad(x, residual, weight, bias):
         return call(FusedAddLayerNormFunction, x, residual, weight, bias, (eps,), within=_direct_fused_add_layer_norm)
     return operations(x, residual, weight, bias).fused_add_layer_norm_forward(x, residual, weight, bias, eps=eps)[:2]

@@ -1,4 +1,4 @@
-"""AdamW in one kernel a tensor, and the norm of all gradients in one pass."""
+"""AdamW with one kernel launch per tensor, and the norm of all gradients in one pass."""
 
 import torch
 from torch.optim import Optimizer
@@ -8,7 +8,7 @@ from . import ops
 
 
 def _flat(tensor):
-    """All elements in the order of memory, or None where there are gaps."""
+    """Returns the elements as a contiguous tensor in memory order, or None if there are gaps."""
     if tensor.is_contiguous():
         return tensor
     order = sorted(range(tensor.dim()), key=lambda i: (tensor.stride(i), tensor.shape[i]), reverse=True)
@@ -17,12 +17,13 @@ def _flat(tensor):
 
 
 def _like(tensor, other):
-    """`tensor` with the memory order of `other`."""
+    """Returns `tensor` in the memory order of `other`."""
     return tensor if tensor.stride() == other.stride() else torch.empty_like(other, dtype=tensor.dtype).copy_(tensor)
 
 
 def _sum_of_flags(flags, device):
-    """One f32 number on the device that is 0 only if all of the flags (tensors of one element) are; None without flags."""
+    """Returns one f32 number on the device that is 0 only if all flags (tensors of one element) are
+    0; None without flags."""
     flags = [flag.to(device, torch.float32, non_blocking=True).reshape(()) for flag in flags]
     if len(flags) < 2:
         return flags[0] if flags else None
@@ -30,12 +31,16 @@ def _sum_of_flags(flags, device):
 
 
 class AdamW(Optimizer):
-    """torch.optim.AdamW's update. Moments are f32. master_weights: parameters of 16 bits have an f32 copy, which is what is updated and
-    then rounded into them. capturable: learning rate and step are on the device, so that a CUDA graph of step() can be replayed.
+    """torch.optim.AdamW's update with f32 moments.
 
-    A step whose gradients are not finite is left out: parameters, moments, master weights and the step count stay as they are, and
-    skipped_steps() counts it. What says so is torch.amp.GradScaler, clip_grad_norm_, or step(skip=...). The device reads it, so the host
-    waits for nothing."""
+    * master_weights: 16-bit parameters have an f32 copy; it is updated and then rounded into them.
+    * capturable: learning rate and step are on the device, so a CUDA graph of step() can be
+      replayed.
+
+    A step with gradients that are not finite is skipped: parameters, moments, master weights and
+    the step count do not change, and skipped_steps() counts it. torch.amp.GradScaler,
+    clip_grad_norm_ or step(skip=...) give the flag. The device reads it, so the host does not
+    wait."""
 
     _step_supports_amp_scaling = True  # GradScaler.step sets grad_scale and found_inf and does not wait for the device
 
@@ -47,7 +52,7 @@ class AdamW(Optimizer):
         self._on_device()
 
     def _on_device(self):
-        self._skipped = {}  # device -> number of steps that were left out
+        self._skipped = {}  # device -> number of skipped steps
         self._rates = {}  # (number of the group, device) -> learning rate, and the same on the device
 
     def __setstate__(self, state):
@@ -55,7 +60,8 @@ class AdamW(Optimizer):
         self._on_device()
 
     def skipped_steps(self):
-        """How many steps were left out, an i64 tensor on the device. Reading it (int, item) waits for the device."""
+        """Returns the number of skipped steps, i64 on the device. Reading it waits for the
+        device."""
         counts = list(self._skipped.values())
         if not counts:
             return torch.zeros((), dtype=torch.int64)
@@ -76,12 +82,14 @@ class AdamW(Optimizer):
 
     @staticmethod
     def _move_step(parameter, state):
-        """The step count to the device: only there can a step that is left out not count."""
+        """Moves the step count to the device, because only the device knows if a step is
+        skipped."""
         if not isinstance(state["step"], torch.Tensor):
             state["step"] = torch.full((), state["step"], dtype=torch.int64, device=parameter.device)
 
     def load_state_dict(self, state_dict):
-        """torch casts what it loads to the parameter's dtype; here moments, master weights and steps keep theirs."""
+        """Loads the state. torch casts it to the parameter's dtype; this restores the dtypes of
+        moments, master weights and steps."""
         super().load_state_dict(state_dict)
         saved = [number for group in state_dict["param_groups"] for number in group["params"]]
         parameters = [parameter for group in self.param_groups for parameter in group["params"]]
@@ -92,8 +100,10 @@ class AdamW(Optimizer):
 
     @torch.no_grad()
     def step(self, closure=None, *, clip_factor=None, skip=None):
-        """clip_factor: what gradients are multiplied by, a tensor of one element, as global_norm() gives it.
-        skip: a tensor of one element; where it is not 0 (NaN is not) this step is left out."""
+        """Updates the parameters.
+
+        clip_factor: factor of the gradients, a tensor of one element from global_norm().
+        skip: a tensor of one element; if it is not 0 (NaN is not), the step is skipped."""
         loss = None
         if closure is not None:
             with torch.enable_grad():
@@ -110,7 +120,7 @@ class AdamW(Optimizer):
         return loss
 
     def _count(self, updates, flags):
-        """One step more for each parameter, on its device if something there says that this step is left out."""
+        """Increments the step counts, on the device if a flag there may skip the step."""
         counts = {}
         for parameter, number in updates:
             state = self._prepare(parameter, self.param_groups[number])
@@ -124,7 +134,8 @@ class AdamW(Optimizer):
             torch._foreach_add_(steps, flags[device].eq(0).long() if device in flags else 1)
 
     def _flags(self, given):
-        """What says for each device whether to leave the step out; counts it there."""
+        """Returns a flag per device that says whether to skip the step, and counts skipped
+        steps."""
         devices, flags = set(), {id(flag): flag for flag in given if flag is not None}
         for group in self.param_groups:
             for parameter in group["params"]:
@@ -162,7 +173,8 @@ class AdamW(Optimizer):
         torch.autograd.graph.increment_version(parameter)
 
     def _device_rate(self, parameter, number, state):
-        """The learning rate on the device: a parameter's own if a graph may be replayed with it, else one for the group."""
+        """Returns the learning rate on the device: the parameter's own if a graph may be replayed
+        with it, else one for the group."""
         group = self.param_groups[number]
         if group["capturable"]:
             if not (parameter.is_cuda and torch.cuda.is_current_stream_capturing()):
@@ -175,7 +187,7 @@ class AdamW(Optimizer):
 
 
 def _norm(tensors, max_norm):
-    """(norm, clip_factor, nonfinite) of a list of tensors, one at least."""
+    """Returns (norm, clip_factor, nonfinite) of a list of at least one tensor."""
     groups = {}
     for tensor in tensors:
         groups.setdefault((tensor.dtype, tensor.device), []).append(tensor.contiguous())
@@ -188,26 +200,28 @@ def _norm(tensors, max_norm):
 
 
 def global_norm(tensors, max_norm=float("inf")):
-    """(norm, clip_factor) of a list of tensors: the norm of all their elements, and min(1, max_norm / (norm + 1e-6))."""
+    """Returns the norm of all elements of the tensors, and min(1, max_norm / (norm + 1e-6))."""
     tensors = list(tensors)
     return _norm(tensors, max_norm)[:2] if tensors else (torch.zeros(()), torch.ones(()))
 
 
 def _set_flag(gradient, flag):
-    """Notes on a gradient, for AdamW.step, whether the norm it was clipped by was not finite."""
+    """Attaches the nonfinite flag of the clipped norm to a gradient, for AdamW.step."""
     gradient._ligerdsl_nonfinite = (flag, gradient._version)
 
 
 def _flag_of(gradient):
-    """That note, unless the gradient has been changed since: then it says nothing of what is there now."""
+    """Returns the attached flag, or None if the gradient has changed since."""
     flag, version = getattr(gradient, "_ligerdsl_nonfinite", (None, None))
     return flag if version == gradient._version else None
 
 
 @torch.no_grad()
 def clip_grad_norm_(parameters, max_norm):
-    """Scales gradients so that their common norm is at most max_norm; returns the norm before. Nothing is waited for. If the norm is NaN
-    or infinite, the gradients stay as they are, and the next step of AdamW is left out."""
+    """Scales gradients so that their common norm is at most max_norm; returns the norm before.
+
+    Does not wait for the device. If the norm is NaN or infinite, the gradients stay unchanged and
+    AdamW skips its next step."""
     parameters = [parameters] if isinstance(parameters, torch.Tensor) else parameters
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:

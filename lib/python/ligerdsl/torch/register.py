@@ -1,4 +1,4 @@
-"""Operators torch.ops.ligerdsl.*: what torch.compile, fake tensors, modes and subclasses of tensors go through."""
+"""Operators torch.ops.ligerdsl.*, for torch.compile, fake tensors, modes and tensor subclasses."""
 
 import torch
 
@@ -13,7 +13,7 @@ _wraps = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_te
 
 
 def explained(tensor):
-    """Why a tensor has no memory to compute with, or None."""
+    """Returns the reason why a tensor has no memory to compute with, or None."""
     if _wraps(tensor):
         return NO_TRANSFORMS
     if tensor.is_meta:
@@ -25,13 +25,15 @@ def explained(tensor):
 
 
 def or_empty(tensor, like):
-    """Operators have a fixed number of results: one that is not made is empty."""
+    """Returns an empty tensor for None: operators have a fixed number of results."""
     return torch.empty(0, dtype=like.dtype, device=like.device) if tensor is None else tensor
 
 
 def is_taken(x, columns, any_stride=False):
-    """True if the library takes x without a copy. Its last `columns` dimensions may lie anywhere, those before are joined and must be evenly
-    strided; the last of all needs a stride of 1, unless any_stride. It is the rule of lib/src/bind.cpp."""
+    """Returns true if the library takes x without a copy; the same rule as in lib/src/bind.cpp.
+
+    The last `columns` dimensions may have any strides. The dimensions before them are joined and
+    must be evenly strided. The last dimension needs a stride of 1, unless any_stride."""
     if x.is_contiguous() or x.numel() == 0:
         return True
     count, step = 1, 0
@@ -46,7 +48,8 @@ def is_taken(x, columns, any_stride=False):
 
 
 def like(x, columns, any_stride=False, dtype=None):
-    """The fake of a result like x: it has x's strides where the library takes x, else those of the contiguous copy."""
+    """Returns the fake of a result like x: with x's strides if the library takes x, else
+    contiguous."""
     if is_taken(x, columns, any_stride):
         return torch.empty_like(x, dtype=dtype)
     return torch.empty_like(x, dtype=dtype, memory_format=torch.contiguous_format)
@@ -60,7 +63,9 @@ def register(name, schema, operator, fake):
 
 
 def _workspace(device):
-    """A function that gives so many bytes of a GPU's memory on the current stream. torch.empty takes twice the time."""
+    """Returns a function that allocates N bytes of a GPU on the current stream.
+
+    torch.empty takes twice the time."""
     return torch.empty(0, dtype=torch.uint8, device=torch.device("cuda", device)).new_empty
 
 
@@ -68,5 +73,5 @@ _bind.set_torch(torch.Tensor, torch.nn.Parameter, torch._C._len_torch_dispatch_s
                 getattr(torch._C, "_cuda_getCurrentRawStream", None), explained)
 _bind.set_workspace(_workspace)
 _raw = [getattr(torch._C, f"_cuda_{name}", None) for name in ("cudaCachingAllocator_raw_alloc", "cudaCachingAllocator_raw_delete", "getDevice")]
-if all(_raw):  # of torch with CUDA: the same memory without a tensor around it
+if all(_raw):  # only in torch with CUDA: allocates without creating a tensor
     _bind.set_raw_workspace(*_raw)

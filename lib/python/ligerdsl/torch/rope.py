@@ -14,7 +14,7 @@ _NUMBERS = ("inverse", "complex_table", "layout", "rotary_dim", "time_section", 
 
 
 class RopeFunction(Function):
-    """numbers: of _NUMBERS, and `inverse` of the backward."""
+    """numbers: the values of _NUMBERS, and `inverse` for the backward."""
 
     @staticmethod
     def forward(ctx, q, k, cos, sin, numbers):
@@ -45,9 +45,13 @@ _direct_rope = direct(RopeFunction, "q k cos sin", " ".join(_NUMBERS) + " back",
 
 
 def rope(q, k, cos, sin=None, *, heads_dim=2, layout="half", rotary_dim=0, sections=(0, 0, 0), inverse=False):
-    """q and k, of which k may be None, rotated: (q_out, k_out). Tensors are [batch, position, head, column], or with heads_dim=1
-    [batch, head, position, column], which is no copy. cos and sin are [S, D], [1, S, D] or [B, S, D]; without sin, cos holds cosines and sines
-    in turn. layout: "half", "interleaved" or "multimodal" with its `sections` of angles, for which cos and sin have three planes."""
+    """Rotates q and k; k may be None. Returns (q_out, k_out).
+
+    * q and k: [batch, position, head, column], or with heads_dim=1 [batch, head, position, column],
+      also without a copy.
+    * cos and sin: [S, D], [1, S, D] or [B, S, D]; without sin, cos alternates cosines and sines.
+    * layout: "half", "interleaved" or "multimodal". "multimodal" has `sections` of angles, and cos
+      and sin have three planes."""
     if cos.requires_grad or sin is not None and sin.requires_grad:
         raise NotSupported("rope: cos and sin have no gradients; detach them")
     if heads_dim not in (1, 2):

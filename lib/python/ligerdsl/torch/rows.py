@@ -1,4 +1,5 @@
-"""Functions of rows whose backward takes the forward's result or its input: softmax and sparsemax, activations, dropout, a bias."""
+"""Row functions whose backward uses the forward's result or input: softmax, activations, dropout,
+..."""
 
 import torch
 from torch.autograd import Function
@@ -32,7 +33,8 @@ _direct_softmax = direct(SoftmaxFunction, "x", "scale causal", "d_y", forward="s
 
 
 def softmax(x, *, scale=1.0, causal=False):
-    """softmax(scale * x) over the last dimension. causal: the last two are queries and keys, of which later ones count for nothing."""
+    """softmax(scale * x) over the last dimension. causal: the last two dimensions are queries and
+    keys, and later keys are hidden."""
     if wants_grad(x):
         return call(SoftmaxFunction, x, (scale, causal), within=_direct_softmax)
     return operations(x).softmax_forward(x, scale=scale, causal=causal)
@@ -104,8 +106,10 @@ class DropoutFunction(Function):
 
 
 def dropout(x, p=0.5, *, residual=None, seed=None, offset=0):
-    """Dropout, added to `residual` if there is one. No mask is stored: seed and offset say which elements stay. Without a seed, one
-    is drawn from torch's generator of the CPU."""
+    """Dropout, added to `residual` if given. No mask is stored: seed and offset determine the
+    elements.
+
+    Without a seed, one is drawn from torch's CPU generator."""
     if seed is None:
         seed = int(torch.randint(-2**63, 2**63 - 1, ()))
     if wants_grad(x, residual):
@@ -131,12 +135,12 @@ class BiasAddFunction(Function):
 
 
 def sum_dtype(rows, wanted):
-    """Sums of columns come in f32 or the rows' own dtype."""
+    """Returns the dtype of column sums: f32, or `wanted` if it is the rows' own dtype."""
     return wanted if wanted in (torch.float32, rows.dtype) else torch.float32
 
 
 def bias_add(x, bias):
-    """x + bias in every row."""
+    """Adds bias to each row of x."""
     return call(BiasAddFunction, x, bias) if wants_grad(x, bias) else operations(x, bias).bias_add_forward(x, bias)
 
 
@@ -154,17 +158,18 @@ class EmbeddingFunction(Function):
         indices, = ctx.saved_tensors
         n_rows, dtype = ctx.weight_like
         if ctx.padding_idx is not None:
-            indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # adds nothing
+            indices = indices.masked_fill(indices == ctx.padding_idx, -1)  # -1 adds nothing
         d_out = gradient(d_out, "embedding_backward")
         d_weight, _ = operations(indices, d_out).embedding_backward(indices, d_out, n_rows=n_rows, d_weight_dtype=dtype, **ctx.shard)
         return None, d_weight, None, None, None
 
 
 def embedding(indices, weight, padding_idx=None, *, first_row=0, total_rows=0):
-    """Rows of weight. The row `padding_idx` gets no gradient.
+    """Returns rows of weight. The row `padding_idx` gets no gradient.
 
-    total_rows: weight is a shard, the rows from `first_row` on of a table of so many rows. Indices of other shards give rows of 0 and no
-    gradient; the sum over the shards is the embedding. padding_idx is a row of the whole table then."""
+    total_rows: if not 0, weight is a shard: the rows from `first_row` on of a table with this
+    number of rows. Indices of other shards give rows of 0 and no gradient, so the sum over the
+    shards is the embedding. padding_idx then refers to the whole table."""
     if padding_idx is not None and padding_idx < 0:
         padding_idx += total_rows or weight.shape[0]
     if wants_grad(weight):

@@ -1,9 +1,13 @@
-"""How operators of rows take DTensors: what may be sharded, and which gradients are then sums still to be made.
+"""Sharding rules for DTensors: which arguments may be sharded, and which gradients become Partial.
 
-Rows may be sharded along any of their leading dimensions, parameters are whole on every rank and their gradients Partial. Everything else
-torch brings into one of these forms by communication. What is not here has no sharding, and torch
-says so: dropout, whose bits depend on where an element lies; heads whose vocabulary is sharded; jsd of heads; linear and matmul, whose
-operators write into a given result; products of groups and attention of sequences, whose bounds count the rows of one rank."""
+Rows may be sharded along any of their leading dimensions. Parameters are whole on every rank, and
+their gradients are Partial. torch redistributes other placements into one of these. These operators
+have no rule, and torch raises for them:
+
+* dropout, whose bits depend on the position of an element
+* heads with a sharded vocabulary, and jsd of heads
+* linear and matmul, whose operators write into a given result
+* grouped matmul and attention of sequences, whose bounds count the rows of one rank"""
 
 import dataclasses
 import functools
@@ -15,7 +19,7 @@ from torch.distributed.tensor.experimental import register_sharding
 from .losses import REDUCTIONS
 
 _PARAMETERS = ("weight", "bias", "alpha", "class_weight")
-_EACH = ("none", "sum")  # reductions of a part of the rows that add up
+_EACH = ("none", "sum")  # reductions whose values for parts of the rows add up
 _REDUCED = ("loss", "z_loss", "accuracy", "d_loss")
 
 
@@ -24,7 +28,7 @@ def _is_tensor(value):
 
 
 class _Call:
-    """One call: its operator's arguments by name."""
+    """One call of an operator, with its arguments by name."""
 
     def __init__(self, schema, args, kwargs):
         self.schema = schema
@@ -33,7 +37,7 @@ class _Call:
         self.tensors = {name: value for name, value in self.given.items() if _is_tensor(value)}
 
     def makes(self, name):
-        """Whether this result is more than an empty tensor."""
+        """Returns true if this result is more than an empty tensor."""
         if f"with_{name}" in self.given:
             return bool(self.given[f"with_{name}"])
         if f"without_{name}" in self.given:
@@ -44,7 +48,7 @@ class _Call:
         return of is None or of in self.tensors
 
     def placed(self, place, result):
-        """(placements of the results, of the arguments) by two functions of a name."""
+        """Returns (placements of the results, of the arguments), from two functions of the name."""
         outs = [result(each.name) if self.makes(each.name) else Replicate() for each in self.schema.returns]
         positional = [argument for argument in self.schema.arguments if not argument.kwarg_only]
         return outs, [place(argument.name) if argument.name in self.tensors else None for argument in positional]
@@ -53,7 +57,7 @@ class _Call:
         return self.placed(lambda name: Replicate(), lambda name: Replicate())
 
     def rows(self, dim, **special):
-        """Sharded along `dim`, with `special` placements by name."""
+        """Returns placements sharded along `dim`, except for the names in `special`."""
         def place(name):
             return special.get(name, Replicate() if name in _PARAMETERS else Shard(dim))
 
@@ -89,7 +93,8 @@ def _modulated(call):
 
 
 def _losses(call, first):
-    """A sum over rows adds up; a mean does not, its number of rows being that of all ranks."""
+    """Sums over rows add up across ranks. A mean does not, because it divides by the rows of all
+    ranks."""
     name = next(name for name, number in REDUCTIONS.items() if number == call.given["reduction"])
     if name not in _EACH or name == "sum" and call.given.get("with_accuracy"):
         return []
@@ -111,7 +116,7 @@ def _scale(call):
 
 
 def _rope(call):
-    """Heads, and positions and batches with their angles."""
+    """Shards along heads, or along positions and batches together with their angles."""
     q, cos = call.tensors["q"], call.tensors["cos"]
     table = lambda placement: {"cos": placement, "sin": placement}
     found = [call.rows(2, **table(Replicate()))]
@@ -141,7 +146,8 @@ _RULES |= {"sparsemax_forward": _of(_rows, "x"), "sparsemax_backward": _of(_rows
 
 
 def _mesh_of_any(strategy):
-    """torch 2.11 and before ask the first argument alone for the mesh, and that may be None here."""
+    """Wraps a strategy: torch up to 2.11 takes the mesh from the first argument, which may be
+    None."""
     @functools.wraps(strategy)
     def of_any(op_schema):
         first = op_schema.args_schema[0]
@@ -161,7 +167,8 @@ def _register(name, rule):
         call = _Call(operator._schema, args, kwargs)
         return [call.whole(), *rule(call)]
 
-    # Which results are made depends on flags and dtypes, of which torch looks at integers alone when it looks for what it found before.
+    # Flags and dtypes decide which results exist. torch's cache of strategies compares only
+    # integers.
     names = [argument.name for argument in operator._schema.arguments if argument.kwarg_only and "float" not in str(argument.type)]
     _known[operator] = dataclasses.replace(_known[operator], static_kwargkey=names or None)
     if operator in _strategies:
@@ -170,6 +177,6 @@ def _register(name, rule):
 
 _propagator = getattr(getattr(DTensor, "_op_dispatcher", None), "sharding_propagator", None)
 _known, _strategies = getattr(_propagator, "op_to_schema_info", None), getattr(_propagator, "op_strategy_funcs", {})
-if _known is not None:  # without it calls could be taken for one another: then no operator has a sharding
+if _known is not None:  # without it torch could mix up calls, so no operator gets a sharding
     for _name, _rule in _RULES.items():
         _register(_name, _rule)

@@ -1,4 +1,4 @@
-"""Cross-entropy whose classes are spread over ranks: every rank has the logits of its own."""
+"""Cross-entropy with the classes distributed over ranks: each rank has the logits of its own."""
 
 import torch
 from torch.autograd import Function
@@ -34,18 +34,23 @@ class VocabParallelCrossEntropyFunction(Function):
 
 
 def vocab_parallel_partials(logits, labels, *, first_class=0, total_classes=0, ignore_index=-100, with_smoothing=False):
-    """What a rank knows of each row from its own classes, f32: the largest logit, the sum of e^(logit - largest) of the classes other than the
-    label, the label's logit or 0; with_smoothing, which label_smoothing needs, two more. No gradient: that of the loss has it all."""
+    """Returns f32 statistics of each row over this rank's classes, which have no gradient.
+
+    They are the largest logit, the sum of e^(logit - largest) over classes other than the label,
+    and the label's logit or 0. with_smoothing adds two more, which label_smoothing needs. The
+    gradient of the loss is complete without gradients of the statistics."""
     logits = logits.detach()
     return operations(logits, labels).vocab_parallel_cross_entropy_partials(
         logits, labels, ignore_index=ignore_index, first_class=first_class, total_classes=total_classes, with_smoothing=with_smoothing)
 
 
 def merge_partials(partials):
-    """The numbers of the whole vocabulary from those of shards, [P, ..., C] to [..., C]. Where all-reduces are wanted instead: the maximum of
-    the first, M; the second times e^(first - M), the fourth plus the fifth times (first - M); and the sums of all but the first."""
+    """Merges the statistics of shards into those of the whole vocabulary: [P, ..., C] to [..., C].
+
+    With all-reduces instead: M is the maximum of the first. Then sum the second times e^(first -
+    M), the third, the fourth plus the fifth times (first - M), and the fifth."""
     largest = partials[..., 0].amax(0)
-    # Of no finite number: a rank whose logits are all -inf has a sum of 0, which stays.
+    # If all logits of a rank are -inf, its sum is 0 and must stay 0.
     moved = torch.where(partials[..., 0] == -torch.inf, 0.0, partials[..., 0] - largest)
     sums = [(partials[..., 1] * moved.exp()).sum(0), partials[..., 2].sum(0)]
     if partials.shape[-1] == 5:
@@ -63,17 +68,23 @@ def _gathered(partials, group):
 def vocab_parallel_cross_entropy(logits, labels, partials=None, *, group=None, first_class=None, total_classes=None, shard=None,
                                  ignore_index=-100, reduction="mean", label_smoothing=0.0, shard_smoothing=False, smooth_others=False,
                                  in_place=False):
-    """Cross-entropy of rows whose logits are this rank's classes, from `first_class` on, of `total_classes`; `labels` are of all
-    classes, the same on all ranks. The loss is f32, and the same on all ranks; the gradient is that of this rank's logits.
+    """Cross-entropy of rows if this rank has only a part of the classes.
 
-    group: a process group, whose ranks have the shards in order; their numbers of rows, 3 or 5 of f32, are all-gathered. Where shards are of
-    one size, first_class, total_classes and shard follow from it.
-    partials: what vocab_parallel_partials gave on all ranks, [P, ..., C], exchanged by the caller, or merged, [..., C] (merge_partials).
-    They need total_classes, unless this rank has the last shard and they are merged.
-    Without either the logits are all there are.
-    label_smoothing is over all classes; shard_smoothing: over those of the rank, whose loss is its own then, and `shard` its place in
-    partials; smooth_others: over classes other than the label. in_place: backward writes the gradient over the logits, which nothing
-    else may use then."""
+    The loss is f32 and the same on all ranks. The gradient is that of this rank's logits.
+
+    * logits: this rank's classes, from `first_class` on, of `total_classes`.
+    * labels: over all classes, the same on all ranks.
+    * group: a process group whose ranks have the shards in order. Their 3 or 5 f32 statistics per
+      row are all-gathered. If all shards have one size, first_class, total_classes and shard follow
+      from it.
+    * partials: results of vocab_parallel_partials on all ranks, [P, ..., C], exchanged by the
+      caller; or merged, [..., C] (merge_partials). They need total_classes, unless they are merged
+      and this rank has the last shard. Without group and partials, the logits contain all classes.
+    * label_smoothing: over all classes.
+    * shard_smoothing: smooths over the classes of the rank, whose loss is then its own. `shard` is
+      the rank's place in partials.
+    * smooth_others: smooths over classes other than the label.
+    * in_place: backward overwrites the logits with the gradient, so nothing else may use them."""
     require_torch((logits, labels))
     world, rank = 1, 0
     if group is not None:

@@ -1,0 +1,28 @@
+// The table of remarks (program/remarks.def) as C++, for the compiler, the runtime and the launcher.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "program/artifact.h"
+
+namespace ligerdsl::program {
+
+enum class RemarkId : uint16_t {
+#define LIGERDSL_REMARK(name, ...) name,
+#include "program/remarks.def"
+};
+
+/// Returns the id as it is printed, for example "load-not-ahead".
+const std::string& id_of(RemarkId remark);
+/// Returns the pass or other source that emits the remark.
+const char* pass_of(RemarkId remark);
+/// Returns the remark with this printed id.
+std::optional<RemarkId> find_remark(std::string_view id);
+
+/// Returns a remark without a place.
+Remark make_remark(RemarkId remark, std::string text);
+
+}  // namespace ligerdsl::program

@@ -1,0 +1,99 @@
+"""The table of remarks, dsl/program/remarks.def, and the patterns of its texts."""
+
+import dataclasses
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = ROOT / "dsl/program/remarks.def"
+
+ENTRY = re.compile(r'^LIGERDSL_(REMARK|REASON)\((\w+),\s*((?:"(?:\\.|[^"\\])*"[\s,]*)+)\)$', re.M)
+STRING = re.compile(r'"((?:\\.|[^"\\])*)"(\s*,)?')
+PLACEHOLDER = re.compile(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}")
+# A path may have a drive or a colon only before the line.
+KINDS = {"N": r"-?\d+", "M": r"-?\d+", "B": r"\d+", "PLACE": r"(?:[^\s;,]+|an unknown place)", "NAME": r"\w+"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Remark:
+    id: str
+    source: str
+    text: str
+    cause: str
+    change: str
+
+    @property
+    def name(self):
+        """The enumerator of RemarkId."""
+        return self.id.replace("-", "_")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    group: str
+    text: str
+    change: str
+
+
+def fields(arguments):
+    """The arguments of an entry. Adjacent string literals are one argument."""
+    found, last = [""], 0
+    for match in STRING.finditer(arguments):
+        found[-1] += match.group(1)
+        if match.group(2):
+            found.append("")
+        last = match.end()
+    if arguments[last:].strip():
+        raise SystemExit(f"{TABLE.name}: not a string: {arguments[last:]}")
+    return found
+
+
+def read(text=None):
+    """(remarks, reasons) in the table's order."""
+    text = TABLE.read_text(encoding="utf-8") if text is None else text
+    remarks, reasons = [], []
+    for kind, name, arguments in ENTRY.findall(text):
+        values = [name.replace("_", "-"), *fields(arguments)]
+        to, entry = (remarks, Remark) if kind == "REMARK" else (reasons, Reason)
+        if len(values) != len(dataclasses.fields(entry)):
+            raise SystemExit(f"{TABLE.name}: {name} has {len(values) - 1} strings, expected {len(dataclasses.fields(entry)) - 1}")
+        to.append(entry(*values))
+    lines = len(re.findall(r"^LIGERDSL_RE(?:MARK|ASON)\(", text, re.M))
+    if lines != len(remarks) + len(reasons):
+        raise SystemExit(f"{TABLE.name}: {lines} entries, but {len(remarks) + len(reasons)} have the form of one")
+    return remarks, reasons
+
+
+def groups_of(text):
+    """The groups of reasons that a text names."""
+    return [group for inside in PLACEHOLDER.findall(text) if inside.startswith("R ") for group in inside[2:].split()]
+
+
+def shown(text):
+    """The text as the page shows it: {N} as N, {R group} as R, {a|b} as a/b and {?a} as {a}."""
+    def show(match):
+        inside = match.group(1)
+        if inside.startswith("R "):
+            return "R"
+        if inside.startswith("?"):
+            return "{" + shown(inside[1:]) + "}"
+        return "FILE:LINE" if inside == "PLACE" else inside.replace("|", "/")
+    return PLACEHOLDER.sub(show, text)
+
+
+def pattern(text, reasons):
+    """The regular expression of a text, with all reasons of its groups."""
+    parts, last = [], 0
+    for match in PLACEHOLDER.finditer(text):
+        parts.append(re.escape(text[last:match.start()]))
+        inside, last = match.group(1), match.end()
+        if inside.startswith("R "):
+            wanted = inside[2:].split()
+            parts.append("(?:" + "|".join(pattern(reason.text, ()) for reason in reasons if reason.group in wanted) + ")")
+        elif inside.startswith("?"):
+            parts.append(f"(?:{pattern(inside[1:], reasons)})?")
+        elif "|" in inside:
+            parts.append("(?:" + "|".join(map(re.escape, inside.split("|"))) + ")")
+        else:
+            parts.append(KINDS[inside])
+    return "".join(parts) + re.escape(text[last:])
