@@ -1,11 +1,12 @@
 // Matmuls with their epilogues, compared with float64.
+#include "kernels/matmul/matmul.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <functional>
 
 #include "kernels/elementwise/activation_reference.h"
-#include "kernels/matmul/matmul.h"
 #include "kernels/matmul/matmul_reference.h"
 #include "tests/kernels/shapes.h"
 
