@@ -14,6 +14,8 @@ nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 
      Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
     rows="labels",
     plan=Plan("label_type=label_dtype has_weight=with_class_weight classes=n_classes weight_type=class_weight_dtype", integers="ignore_index",
-              tensors="weight=class_weight"))
+              tensors="weight=class_weight"),
+    cases=["", "with_class_weight=1 label_dtype=i32"],
+    case_sizes={"N": "500 * rows + 3"})
 
 OPS = [TARGET_COUNTS]

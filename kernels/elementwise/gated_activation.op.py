@@ -29,21 +29,24 @@ OPS = [
        "u = gate_multiplier * gate; out = round(down_multiplier * round(u * sigmoid(u)) * up). Arithmetic in f32.",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED, *MULTIPLIERS],
        GATED_FORWARD_TENSORS, rows="rows of out",
-       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
+       cases=["dtype=bf16 fused=1", ""]),
 
     Op("swiglu_backward", "gradient of swiglu",
        """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out; d_up = g * u * s,
 d_gate = gate_multiplier * g * up * (s + u * s * (1 - s)). """ + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, *MULTIPLIERS, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
-       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
+       cases=["dtype=bf16", "fused=1 in_place=1"]),
 
     Op("geglu_forward", "GELU(gate) * up, tanh form",
        """gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))); out = round(round(gelu(gate)) * up). Arithmetic in f32, with an
 accurate tanh.""",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED],
        GATED_FORWARD_TENSORS, rows="rows of out",
-       plan=Plan("cols=n_cols type=dtype", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", hook=True),
+       cases=["dtype=bf16", "fused=1"]),
 
     Op("geglu_backward", "gradient of geglu",
        """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)); d_up = d_out * round(gelu(gate)),
@@ -51,5 +54,6 @@ d_gate = round(d_out * up) * ((1 + t) / 2 + gate / 2 * (1 - t^2) * sqrt(2 / pi) 
 PyTorch does. """ + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
-       plan=Plan("cols=n_cols type=dtype", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", hook=True),
+       cases=["dtype=f16", "fused=1 in_place=1"]),
 ]

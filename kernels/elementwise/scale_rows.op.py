@@ -12,5 +12,6 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("factor", "in", "L*", "factor_dtype", "one element, or one per row"),
         Tensor("out", "out", "N* H", "dtype", "x * factor")],
        rows="rows of x", aliases=[("out", "x")],
-       plan=Plan("cols=n_cols type=dtype factor_type=factor_dtype per_row", kernel="scale_rows_kernel", tensors="in=x", reduced="factor")),
+       plan=Plan("cols=n_cols type=dtype factor_type=factor_dtype per_row", kernel="scale_rows_kernel", tensors="in=x", reduced="factor"),
+       cases=["dtype=bf16", "dtype=f16 factor_dtype=f16 per_row=1 in_place=1"]),
 ]

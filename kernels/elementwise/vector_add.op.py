@@ -9,5 +9,7 @@ OPS = [
         Tensor("b", "in", "N*", "dtype", "second summand"),
         Tensor("out", "out", "N*", "dtype", "the sum")],
        rows="elements", aliases=[("out", "a"), ("out", "b")],
-       plan=Plan("type=dtype")),
+       plan=Plan("type=dtype"),
+       cases=["dtype=bf16", "in_place=1"],
+       case_sizes={"N": "500 * rows + 3"}),
 ]

@@ -24,7 +24,12 @@ outside [0, total_rows) is NaN and reported on every shard. A shard takes no pos
         Tensor("position_weight", "in", "P H", "dtype", "a row of each position, or NULL", "with_position_weight")],
        rows="indices", reports="index",
        plan=Plan("cols=n_cols vocabulary=n_rows type=dtype index_type=index_dtype", tensors="table=weight position_table=position_weight",
-                 hook=True)),
+                 hook=True),
+       cases=[
+           "dtype=bf16",
+           "index_dtype=i32",
+           "dtype=bf16 with_position_weight=1 P=5",
+           "dtype=bf16 first_row=10 total_rows=5000"]),
 
     Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v, and sums by position",
        """Sums in f32 and in an order that the indices alone decide, so every run gives the same bits; rows that no index names
@@ -42,5 +47,13 @@ A shard (total_rows > 0): d_weight has rows first_row to first_row + n_rows - 1 
         Tensor("d_position_weight", "inout", "P H", "d_position_weight_dtype", "gradient of position_weight, or NULL", "d_position_weight_dtype")],
        rows="indices", reports="index",
        plan=Plan("""cols=n_cols vocabulary=n_rows type=dtype index_type=index_dtype d_table_type=d_weight_dtype accumulate
-d_position_type=d_position_weight_dtype accumulate_positions""", tensors="d_table=d_weight d_position_table=d_position_weight", hook=True)),
+d_position_type=d_position_weight_dtype accumulate_positions""", tensors="d_table=d_weight d_position_table=d_position_weight", hook=True),
+       cases=[
+           "dtype=bf16 d_weight_dtype=bf16 first_row=10 total_rows=5000",
+           "d_weight_dtype=f32 first_row=10 total_rows=5000 index_dtype=i32",
+           "dtype=bf16 d_weight_dtype=bf16",
+           "accumulate=1 d_weight_dtype=f32",
+           "dtype=bf16 d_weight_dtype=f32 d_position_weight_dtype=f32 P=3",
+           "d_weight_dtype=f32 d_position_weight_dtype=f32 accumulate_positions=1 P=5",
+           "dtype=bf16 d_weight_dtype=bf16 d_position_weight_dtype=bf16 P=5"]),
 ]

@@ -80,7 +80,16 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
         *GRADIENTS,
         *ENTROPY_TENSORS,
         Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, 0 at ignored rows, or NULL", "with_lse")],
-       rows="rows of x", aliases=[("d_x", "x")]),
+       rows="rows of x", aliases=[("d_x", "x")],
+       cases=[
+           "dtype=bf16 d_weight_dtype=bf16",
+           "without_loss=1 with_accuracy=1 with_d_loss=1",
+           "dtype=bf16 d_weight_dtype=bf16 products=kernels",
+           "d_weight_dtype=f32 chunk_rows=2",
+           "d_weight_dtype=f32 temperature=2 with_entropy=1 with_d_entropy=1",
+           "dtype=bf16 d_weight_dtype=f32 with_lse=1 reduction=none",
+           "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32"],
+       case_sizes=fused_linear.CASE_SIZES),
 
     Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
        """d of fused_linear_cross_entropy is made from logits that are multiplied again and from lse, which it wrote, without another pass
@@ -111,5 +120,13 @@ d_x may be exactly x when in_place is set.""",
         *GRADIENTS,
         Tensor("entropy", "in", "N*", "f32", "the forward's entropy, or NULL", "with_d_entropy"),
         Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")],
-       rows="rows of x", aliases=[("d_x", "x")]),
+       rows="rows of x", aliases=[("d_x", "x")],
+       cases=[
+           "dtype=f16 d_weight_dtype=f32 products=kernels chunk_rows=2",
+           "dtype=bf16 d_weight_dtype=bf16 reduction=none",
+           "d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 chunk_rows=2 softcap=5",
+           "with_d_x=0 d_weight_dtype=f32 accumulate=1 label_smoothing=0.1 with_class_weight=1",
+           "in_place=1 d_weight_dtype=none use_token_scaling=1 lse_square_scale=0.01",
+           "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32 temperature=2 with_d_entropy=1"],
+       case_sizes=fused_linear.CASE_SIZES),
 ]

@@ -38,5 +38,10 @@ Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are c
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, one element, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "one element, or NULL", "!without_loss"),
         *fused_linear.GRADIENTS],
-       rows="rows of x", aliases=[("d_x", "x")]),
+       rows="rows of x", aliases=[("d_x", "x")],
+       cases=[
+           "dtype=bf16 d_weight_dtype=bf16 label_dtype=i32 with_d_loss=1",
+           "beta=0 temperature=2 d_weight_dtype=f32 accumulate=1 chunk_rows=2",
+           "beta=1 without_loss=1 in_place=1 reduction=sum"],
+       case_sizes=fused_linear.CASE_SIZES),
 ]

@@ -2,6 +2,8 @@
 
 from table import Op, Tensor, dim, dtype, option, present
 
+CASE_SIZES = {"M": "rows", "K": 88, "F": 136}
+
 GATED_MATMUL = Op(
     "gated_matmul_nt", "f(x W_gate^T) * (x W_up^T): the first half of a gated MLP, SwiGLU or GeGLU, in one kernel",
     """gate = round(x W_gate^T), up = round(x W_up^T); out = round(round(f(gate)) * up), f by activation (the functions are those of
@@ -17,7 +19,9 @@ second half of its rows, does not, these alone are moved so. There is no workspa
     [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
      Tensor("gate_up", "out", "M* 2F", "dtype", "gate in columns [0, F), up in [F, 2F), or NULL", "with_gate_up"),
      Tensor("out", "out", "M* F", "dtype", "the activation")],
-    rows="rows of x")
+    rows="rows of x",
+    cases=["dtype=bf16", "with_gate_up=1", "dtype=f16 activation=gelu_tanh with_gate_up=1"],
+    case_sizes=CASE_SIZES)
 
 GATED_MATMUL_BACKWARD = Op(
     "gated_matmul_nt_backward", "gradients of gate and up, which are made again from x, in one kernel",
@@ -35,6 +39,8 @@ second half of its rows, does not, all but x and weight are moved so. There is n
      Tensor("d_out", "in", "M* F", "dtype", "gradient of out"),
      Tensor("d_gate_up", "out", "M* 2F", "dtype", "gradient of gate in columns [0, F), of up in [F, 2F)"),
      Tensor("out", "out", "M* F", "dtype", "the activation, or NULL", "with_out")],
-    rows="rows of x")
+    rows="rows of x",
+    cases=["dtype=bf16 with_out=1", "dtype=f16 activation=gelu_tanh", "activation=relu"],
+    case_sizes=CASE_SIZES)
 
 OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

@@ -13,6 +13,8 @@ which argument)."""
 TYPES = [dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
          dtype("index_dtype", "offsets", "", INDEX)]
 
+CASES = {"nt": ["dtype=bf16", "c_dtype=f32 index_dtype=i32"], "nn": ["dtype=f16"]}
+
 
 def of_rows(layout):
     b, formula = {"nt": ("E N K", "a b[e]^T"), "nn": ("E K N", "a b[e]")}[layout]
@@ -29,7 +31,9 @@ May need a workspace for a list of tiles, at most 32 (M / 16 + E + 3) bytes.
         [Tensor("a", "in", "M* K", "dtype", "rows, sorted by group"), Tensor("b", "in", b, "dtype", "a matrix of each group"),
          indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
          Tensor("c", "out", "M* N", "c_dtype", "the products")],
-        rows="rows of a", reports="group")
+        rows="rows of a", reports="group",
+        cases=CASES[layout],
+        case_sizes={"M": "rows", "K": 88, "N": 136, "E": 5})
 
 
 GRADIENT = Op(
@@ -43,6 +47,8 @@ rows. The gradient of the weights of grouped_matmul_nt is that of its c by its a
     [Tensor("a", "in", "K* M", "dtype", "rows, sorted by group"), Tensor("b", "in", "K* N", "dtype", "rows, sorted by group"),
      indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
      Tensor("c", "inout", "E M N", "c_dtype", "a matrix of each group")],
-    rows="rows of a", reports="group")
+    rows="rows of a", reports="group",
+    cases=["dtype=bf16", "dtype=bf16 c_dtype=f32 accumulate=1 index_dtype=i32"],
+    case_sizes={"K": "rows", "M": 88, "N": 136, "E": 5})
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

@@ -16,6 +16,22 @@ USES = {"nn": "the gradient of a linear layer's input: d_y weight",
         "tn": "the gradient of a linear layer's weight: d_y^T x; beta = 1 adds to what is in c",
         "tt": "both factors by columns"}
 
+CASES = {
+    "nn": ["dtype=bf16 c_dtype=f32", "beta=1 alpha=0.5 bias_dtype=f32"],
+    "nt": ["dtype=f16 bias_dtype=f16 c_dtype=f16 epilogue=gelu_tanh", ""],
+    "tn": ["dtype=bf16 c_dtype=f32 beta=1", "c_dtype=f32 epilogue=silu"],
+    "tt": ["dtype=bf16 c_dtype=bf16"]}
+BATCHED_CASES = {
+    "nn": ["dtype=bf16 c_dtype=f32"],
+    "nt": ["dtype=f16 bias_dtype=f32 epilogue=relu", ""],
+    "tn": ["dtype=bf16 c_dtype=f32 beta=1"],
+    "tt": ["dtype=bf16 alpha=0.5"]}
+
+
+def case_sizes(layout):
+    rows, other = ("K", "M") if layout[0] == "t" else ("M", "K")
+    return {rows: "rows", other: 88, "N": 136}
+
 
 def product(layout):
     a, b, c, formula = LAYOUTS[layout]
@@ -34,7 +50,9 @@ sums, at most 64 N M bytes. Made by the library's own kernels on every device.""
         [Tensor("a", "in", a, "dtype", "first factor"), Tensor("b", "in", b, "dtype", "second factor"),
          Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
          Tensor("c", "inout", c, "c_dtype", "the product")],
-        rows="rows of a in memory")
+        rows="rows of a in memory",
+        cases=CASES[layout],
+        case_sizes=case_sizes(layout))
 
 
 def batched(layout):
@@ -48,7 +66,9 @@ def batched(layout):
         f"""c[i] = round(f(alpha {LAYOUTS[layout][3].replace("a", "a[i]").replace("b", "b[i]")} + bias) + beta c[i]) for every matrix i of a batch; else as matmul_{layout}. Strides of a batch and of rows are any, so
 heads of a projection are matrices that lie side by side. A batch whose matrices are one (a stride of 0) is right, by the kernel that moves single elements.
 There is no workspace.""",
-        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory")
+        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory",
+        cases=BATCHED_CASES[layout],
+        case_sizes={**case_sizes(layout), "B": 3})
 
 
 OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]

@@ -19,6 +19,11 @@ all (LIGERDSL_LOG=debug says which argument). Few rows may need a workspace for 
      Tensor("b_scale", "in", "N", "f32", "of every row of b, or NULL", "with_b_scale", any_stride=True),
      Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
      Tensor("c", "out", "M* N", "c_dtype", "the product")],
-    rows="rows of a")
+    rows="rows of a",
+    cases=[
+        "c_dtype=bf16",
+        "dtype=f8e5m2 b_dtype=f8e4m3 c_dtype=f32 bias_dtype=f32 with_a_scale=1 with_b_scale=1",
+        "b_dtype=f8e5m2 c_dtype=f16 fast_accumulation=1 with_b_scale=1"],
+    case_sizes={"M": "rows", "K": 88, "N": 136})
 
 OPS = [SCALED_MATMUL]

@@ -14,6 +14,7 @@ modulation of d_y * n * w', d_shift = sum over these rows of d_y. Sums in f32, i
 when in_place is set."""
 MODULATION_HINT = "one row for all rows of x is [1, n_cols]"
 MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, which divide those of x")]
+MODULATED_CASE_SIZES = {"N": "(rows + 2) / 3 * 3", "K": 3, "H": 520}
 
 OPS = [
     Op("modulated_rms_norm_forward", "RMSNorm with a scale and a shift of each stretch of rows (AdaLN)", MODULATED_DOC + MODULATED_VALUE,
@@ -27,7 +28,9 @@ OPS = [
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
        rows="rows of x",
        plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
-scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True)),
+scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True),
+       cases=["dtype=bf16", "casting=gemma offset=1 with_shift=0 K=1"],
+       case_sizes=MODULATED_CASE_SIZES),
 
     Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
@@ -49,5 +52,7 @@ scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", 
        rows="rows of x", aliases=[("d_x", "d_y")],
        plan=Plan("""cols=n_cols type=dtype modulations=n_modulations casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
 scale_type=scale_dtype want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype want_d_scale=d_scale_dtype want_d_shift=d_shift_dtype
-d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=True)),
+d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=True),
+       cases=["dtype=bf16 d_weight_dtype=f32", "in_place=1 accumulate=1", "without_d_x=1 d_scale_dtype=none"],
+       case_sizes=MODULATED_CASE_SIZES),
 ]

@@ -32,5 +32,11 @@ smaller one everything keeps its bits as well, and ligerdsl_context_check report
        plan=Plan("""type=dtype gradient_type=grad_dtype with_copy=copy_dtype copy_type=copy_dtype with_clip=with_clip_factor
 device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kernel="adamw_kernel",
                  values="lr beta1 beta2 eps weight_decay",
-                 tensors="parameter=param gradient=grad copy=param_copy clip=clip_factor lr=device_lr step=device_step", hook=True)),
+                 tensors="parameter=param gradient=grad copy=param_copy clip=clip_factor lr=device_lr step=device_step", hook=True),
+       cases=[
+           "copy_dtype=bf16",
+           "dtype=bf16 grad_dtype=bf16 with_device_step=1",
+           "dtype=bf16 grad_dtype=bf16 copy_dtype=f16 with_device_step=1 skip_dtype=i32",
+           "skip_dtype=f32"],
+       case_sizes={"N": "500 * rows + 3"}),
 ]

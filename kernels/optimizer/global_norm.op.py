@@ -18,5 +18,7 @@ takes steps as device_step and nonfinite as skip; then a step that is left out d
         Tensor("nonfinite", "out", "1", "i32", "1 if the norm is NaN or infinite, else 0; or NULL", "with_nonfinite"),
         Tensor("steps", "inout", "1", "i64", "how many norms were finite, or NULL", "with_steps"),
         Tensor("skipped", "inout", "1", "i64", "how many norms were NaN or infinite, or NULL", "with_skipped")],
-       rows="elements of all tensors, plus 65,536 for each tensor"),
+       rows="elements of all tensors, plus 65,536 for each tensor",
+       cases=["dtype=bf16 with_nonfinite=1", "with_nonfinite=1 with_steps=1 with_skipped=1", ""],
+       case_sizes={"N": "500 * rows + 3", "T": 3}),
 ]

@@ -30,5 +30,11 @@ Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exac
         Tensor("sin", "in", "?", "table_dtype", "sines by position; NULL with complex_table", "!complex_table"),
         Tensor("q_out", "out", "B S A D", "dtype", "rotated queries"),
         Tensor("k_out", "out", "B S K D", "dtype", "rotated keys, or NULL", "with_k")],
-       rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")]),
+       rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")],
+       cases=[
+           "dtype=bf16",
+           "inverse=1 in_place=1 D=46",
+           "layout=interleaved with_k=0",
+           "layout=multimodal time_section=8 height_section=12 width_section=12"],
+       case_sizes={"B": 2, "S": "(rows + 1) / 2", "A": 4, "K": 2, "D": 64}),
 ]

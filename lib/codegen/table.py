@@ -7,6 +7,7 @@ DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
+CASE_SIZES = {"N": "rows", "H": 520, "F": 700, "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
@@ -162,6 +163,8 @@ class Op:
     reports: str = "label"                        # kind of number that its kernels report when an index is out of bounds: one of REPORTS
     aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
     plan: Plan = None                            # None: lib/src/ops/ defines make_plan
+    cases: list = field(default_factory=list)    # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
+    case_sizes: dict = field(default_factory=dict)  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
     place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
 
     @property
@@ -209,6 +212,18 @@ class Op:
         assert not unchecked, f"{self.name}: no option takes the dtype of {unchecked}"
         assert not plan.reduced or "per_row" in names, f"{self.name}: reduced tensors need a field per_row"
 
+    @property
+    def settings(self):
+        """Names that a setting of the command may have. A list of tensors has the letters N and T."""
+        lists = ["N", "T"] if len(self.tensors) < len([a for a in self.args if not isinstance(a, Value)]) else []
+        return [f.name for f in self.fields] + [v.name for v in self.args if isinstance(v, Value)] + self.symbols + lists
+
+    def check_cases(self):
+        """Rejects a configuration with a setting that the row lacks."""
+        given = [*self.case_sizes, *(word.split("=")[0] for case in self.cases for word in case.split())]
+        assert set(given) <= set(self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
+        assert len(set(self.cases)) == len(self.cases), f"{self.name}: a case appears twice"
+
     def check(self):
         """Rejects a row that contradicts itself."""
         assert self.reports in REPORTS, f"{self.name}: reports {self.reports}, none of {REPORTS}"
@@ -237,3 +252,4 @@ class Op:
                 assert other in names, f"{self.name}.{f.name}: no field {other}"
         if self.plan:
             self.check_plan()
+        self.check_cases()
