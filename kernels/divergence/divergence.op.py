@@ -40,7 +40,8 @@ Where p or e^t is 0, it is 0.""" + DIVERGENCE_DOC,
     divergence_tensors("log-probabilities that are trained", "probabilities, or their logarithms with log_target", False),
     rows="rows of input", aliases=[("d_input", "input")],
     plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True),
-    cases=["dtype=bf16", "target_dtype=bf16 log_target=1 reduction=none with_d_loss=1 loss_dtype=f16"])
+    cases=["dtype=bf16", "target_dtype=bf16 log_target=1 reduction=none with_d_loss=1 loss_dtype=f16"],
+    large=["row dtype=bf16 V={4096|64} reduction=none"])
 
 JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient included",
     """With log-probabilities x of input and y of target, Q = e^x, P = e^y, b = beta, M = b P + (1 - b) Q:
@@ -54,7 +55,8 @@ What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE
         "dtype=bf16 label_dtype=i32 with_d_loss=1",
         "beta=0.1 reduction=sum in_place=1 without_loss=1",
         "beta=0 reduction=mean label_dtype=i64",
-        "beta=1 dtype=f16 with_d_input=0"])
+        "beta=1 dtype=f16 with_d_input=0"],
+    large=["row dtype=bf16 V={4096|64} reduction=sum"])
 
 TVD = Op("tvd", "total variation distance of rows, gradient included",
     """With x of input and y of target: |x - y| / 2. Its gradient by x is that of the sign, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
@@ -62,6 +64,7 @@ TVD = Op("tvd", "total variation distance of rows, gradient included",
     divergence_tensors("probabilities that are trained", "probabilities", True),
     rows="rows of input", aliases=[("d_input", "input")],
     plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", integers="ignore_index", hook=True),
-    cases=["dtype=bf16 target_dtype=f32 reduction=mean label_dtype=i64", "reduction=none in_place=1"])
+    cases=["dtype=bf16 target_dtype=f32 reduction=mean label_dtype=i64", "reduction=none in_place=1"],
+    large=["row dtype=bf16 V={4096|64} reduction=sum"])
 
 OPS = [KL_DIV, JSD, TVD]

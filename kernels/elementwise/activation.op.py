@@ -13,7 +13,8 @@ the digits of f kept where it is small; a NaN gives a NaN. y may be exactly x wh
        [Tensor("x", "in", "N* F", "dtype", "rows"), Tensor("y", "out", "N* F", "dtype", "f(x)")],
        rows="rows of x", aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype kind"),
-       cases=["dtype=bf16", "kind=gelu_erf in_place=1"]),
+       cases=["dtype=bf16", "kind=gelu_erf in_place=1"],
+       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2 kind=relu"]),
 
     Op("activation_backward", "gradient of activation_forward",
        """d_x = round(d_y * f'(x)); with accumulate d_x = round(d_x + d_y * f'(x)), in every dtype. Arithmetic in f32. Where x <= 0 what RELU
@@ -24,5 +25,6 @@ and RELU_SQUARED give is 0, even if d_y is not finite. d_x may be exactly d_y or
         Tensor("d_x", "inout", "N* F", "dtype", "gradient of x")],
        rows="rows of x", aliases=[("d_x", "d_y"), ("d_x", "x")],
        plan=Plan("cols=n_cols type=dtype kind accumulate"),
-       cases=["dtype=bf16 kind=gelu_erf", "kind=relu_squared accumulate=1", "kind=silu in_place=1"]),
+       cases=["dtype=bf16 kind=gelu_erf", "kind=relu_squared accumulate=1", "kind=silu in_place=1"],
+       large=["row dtype=bf16 F={4096|64} kind=gelu_erf"]),
 ]

@@ -30,7 +30,8 @@ OPS = [
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED, *MULTIPLIERS],
        GATED_FORWARD_TENSORS, rows="rows of out",
        plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
-       cases=["dtype=bf16 fused=1", ""]),
+       cases=["dtype=bf16 fused=1", ""],
+       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2"]),
 
     Op("swiglu_backward", "gradient of swiglu",
        """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out; d_up = g * u * s,
@@ -38,7 +39,8 @@ d_gate = gate_multiplier * g * up * (s + u * s * (1 - s)). """ + GATED_IN_PLACE_
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, *MULTIPLIERS, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
        plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
-       cases=["dtype=bf16", "fused=1 in_place=1"]),
+       cases=["dtype=bf16", "fused=1 in_place=1"],
+       large=["row dtype=bf16 F={4096|64}", "row dtype=bf16 F={2048|32} fused=1"]),
 
     Op("geglu_forward", "GELU(gate) * up, tanh form",
        """gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))); out = round(round(gelu(gate)) * up). Arithmetic in f32, with an
@@ -46,7 +48,8 @@ accurate tanh.""",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED],
        GATED_FORWARD_TENSORS, rows="rows of out",
        plan=Plan("cols=n_cols type=dtype", hook=True),
-       cases=["dtype=bf16", "fused=1"]),
+       cases=["dtype=bf16", "fused=1"],
+       large=["row dtype=bf16 F={4096|64}"]),
 
     Op("geglu_backward", "gradient of geglu",
        """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)); d_up = d_out * round(gelu(gate)),
@@ -55,5 +58,6 @@ PyTorch does. """ + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
        plan=Plan("cols=n_cols type=dtype", hook=True),
-       cases=["dtype=f16", "fused=1 in_place=1"]),
+       cases=["dtype=f16", "fused=1 in_place=1"],
+       large=["row dtype=bf16 F={4096|64}"]),
 ]

@@ -13,5 +13,6 @@ finite. out may be exactly x when in_place is set.""",
         Tensor("out", "out", "N* H", "dtype", "x * factor")],
        rows="rows of x", aliases=[("out", "x")],
        plan=Plan("cols=n_cols type=dtype factor_type=factor_dtype per_row", kernel="scale_rows_kernel", tensors="in=x", reduced="factor"),
-       cases=["dtype=bf16", "dtype=f16 factor_dtype=f16 per_row=1 in_place=1"]),
+       cases=["dtype=bf16", "dtype=f16 factor_dtype=f16 per_row=1 in_place=1"],
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2 per_row=1"]),
 ]

@@ -11,5 +11,6 @@ OPS = [
        rows="elements", aliases=[("out", "a"), ("out", "b")],
        plan=Plan("type=dtype"),
        cases=["dtype=bf16", "in_place=1"],
-       case_sizes={"N": "500 * rows + 3"}),
+       case_sizes={"N": "500 * rows + 3"},
+       large=["flat dtype=bf16"]),
 ]

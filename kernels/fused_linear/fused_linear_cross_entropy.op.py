@@ -1,8 +1,9 @@
 """The head's product with cross-entropy."""
 
 from fields import fused_linear
+from fields.large import MATMUL_TOLERANCES
 from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
-from table import INDEX, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
+from table import INDEX, Large, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
 
 FIRST_FIELDS = [
     *fused_linear.SIZES, dtype("dtype", "x", "of x and of the products"),
@@ -89,7 +90,8 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
            "d_weight_dtype=f32 temperature=2 with_entropy=1 with_d_entropy=1",
            "dtype=bf16 d_weight_dtype=f32 with_lse=1 reduction=none",
            "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32"],
-       case_sizes=fused_linear.CASE_SIZES),
+       case_sizes=fused_linear.CASE_SIZES,
+       large=[Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)]),
 
     Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
        """d of fused_linear_cross_entropy is made from logits that are multiplied again and from lse, which it wrote, without another pass
@@ -128,5 +130,8 @@ d_x may be exactly x when in_place is set.""",
            "with_d_x=0 d_weight_dtype=f32 accumulate=1 label_smoothing=0.1 with_class_weight=1",
            "in_place=1 d_weight_dtype=none use_token_scaling=1 lse_square_scale=0.01",
            "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32 temperature=2 with_d_entropy=1"],
-       case_sizes=fused_linear.CASE_SIZES),
+       case_sizes=fused_linear.CASE_SIZES,
+       large=[
+           Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES,
+                    weight_scale="{1.0 / 64|1}")]),
 ]

@@ -1,9 +1,10 @@
 """The heads' products of a student and its teacher with jsd."""
 
 from fields import fused_linear
+from fields.large import MATMUL_TOLERANCES
 from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
 from fields.parameters import ACCUMULATE
-from table import Op, Tensor, absent, dim, dtype, in_place, indices, option, present
+from table import Large, Op, Tensor, absent, dim, dtype, in_place, indices, option, present
 
 OPS = [
     Op("fused_linear_jsd", "jsd of the softmaxes of x * weight^T and target_x * target_weight^T from a bounded piece of the logits at a time",
@@ -43,5 +44,6 @@ Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are c
            "dtype=bf16 d_weight_dtype=bf16 label_dtype=i32 with_d_loss=1",
            "beta=0 temperature=2 d_weight_dtype=f32 accumulate=1 chunk_rows=2",
            "beta=1 without_loss=1 in_place=1 reduction=sum"],
-       case_sizes=fused_linear.CASE_SIZES),
+       case_sizes=fused_linear.CASE_SIZES,
+       large=[Large("row H={2048|64} T=64 V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)]),
 ]

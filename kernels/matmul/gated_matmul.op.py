@@ -1,6 +1,7 @@
 """The gate and up projections of a gated MLP with its activation, and their gradients without either in memory."""
 
-from table import Op, Tensor, dim, dtype, option, present
+from fields.large import MATMUL_TOLERANCES
+from table import Large, Op, Tensor, dim, dtype, option, present
 
 CASE_SIZES = {"M": "rows", "K": 88, "F": 136}
 
@@ -21,7 +22,9 @@ second half of its rows, does not, these alone are moved so. There is no workspa
      Tensor("out", "out", "M* F", "dtype", "the activation")],
     rows="rows of x",
     cases=["dtype=bf16", "with_gate_up=1", "dtype=f16 activation=gelu_tanh with_gate_up=1"],
-    case_sizes=CASE_SIZES)
+    case_sizes=CASE_SIZES,
+    large=[
+        Large("row dtype=bf16 K={4096|64} F=32", "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)])
 
 GATED_MATMUL_BACKWARD = Op(
     "gated_matmul_nt_backward", "gradients of gate and up, which are made again from x, in one kernel",
@@ -41,6 +44,7 @@ second half of its rows, does not, all but x and weight are moved so. There is n
      Tensor("out", "out", "M* F", "dtype", "the activation, or NULL", "with_out")],
     rows="rows of x",
     cases=["dtype=bf16 with_out=1", "dtype=f16 activation=gelu_tanh", "activation=relu"],
-    case_sizes=CASE_SIZES)
+    case_sizes=CASE_SIZES,
+    large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)])
 
 OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

@@ -1,6 +1,7 @@
 """Matrix products, one operation for each way in which the factors lie in memory."""
 
-from table import Op, Tensor, dim, dtype, option
+from fields.large import MATMUL_TOLERANCES
+from table import Large, Op, Tensor, dim, dtype, option
 
 FIELDS = [
     dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
@@ -26,6 +27,11 @@ BATCHED_CASES = {
     "nt": ["dtype=f16 bias_dtype=f32 epilogue=relu", ""],
     "tn": ["dtype=bf16 c_dtype=f32 beta=1"],
     "tt": ["dtype=bf16 alpha=0.5"]}
+LARGE = {
+    "nn": [Large("row dtype=bf16 K={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)],
+    "nt": [Large("row dtype=bf16 K={2048|32} N={4096|64}", **MATMUL_TOLERANCES)],
+    "tn": [Large("row dtype=bf16 M={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)]}
+NOT_LARGE = {"tt": "its b has one column per row; matmul_tn covers its a, and matmul_nt its b"}
 
 
 def case_sizes(layout):
@@ -52,7 +58,9 @@ sums, at most 64 N M bytes. Made by the library's own kernels on every device.""
          Tensor("c", "inout", c, "c_dtype", "the product")],
         rows="rows of a in memory",
         cases=CASES[layout],
-        case_sizes=case_sizes(layout))
+        case_sizes=case_sizes(layout),
+        large=LARGE.get(layout, []),
+        not_large=NOT_LARGE.get(layout, ""))
 
 
 def batched(layout):
@@ -68,7 +76,8 @@ heads of a projection are matrices that lie side by side. A batch whose matrices
 There is no workspace.""",
         [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory",
         cases=BATCHED_CASES[layout],
-        case_sizes={**case_sizes(layout), "B": 3})
+        case_sizes={**case_sizes(layout), "B": 3},
+        not_large=f"a plan fixes the number of matrices; matmul_{layout} covers each of them")
 
 
 OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]

@@ -30,7 +30,8 @@ OPS = [
        plan=Plan("channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype",
                  numbers="eps", hook=True),
        cases=["dtype=bf16", "with_mean=0 bias_dtype=none S=1 C=96"],
-       case_sizes=GROUP_NORM_CASE_SIZES),
+       case_sizes=GROUP_NORM_CASE_SIZES,
+       large=["row dtype=bf16 C=8 S={512|8} K=2", "narrow dtype=bf16 C=2 S=1 K=1"]),
 
     Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
@@ -51,5 +52,6 @@ accumulate without_d_x""", hook=True),
            "accumulate=1 in_place=1 S=1 C=96",
            "without_d_x=1 d_bias_dtype=none",
            "C=4 K=1 S=70000 dtype=bf16"],
-       case_sizes=GROUP_NORM_CASE_SIZES),
+       case_sizes=GROUP_NORM_CASE_SIZES,
+       large=["row dtype=bf16 C=8 S={512|8} K=2 d_weight_dtype=f32", "narrow dtype=bf16 C=2 S=1 K=1 d_weight_dtype=f32"]),
 ]

@@ -30,7 +30,8 @@ OPS = [
        plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
 scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True),
        cases=["dtype=bf16", "casting=gemma offset=1 with_shift=0 K=1"],
-       case_sizes=MODULATED_CASE_SIZES),
+       case_sizes=MODULATED_CASE_SIZES,
+       large=["row dtype=bf16 H={4096|64} K=1", "narrow dtype=bf16 H=2 K=1"]),
 
     Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
@@ -54,5 +55,6 @@ scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", 
 scale_type=scale_dtype want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype want_d_scale=d_scale_dtype want_d_shift=d_shift_dtype
 d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=True),
        cases=["dtype=bf16 d_weight_dtype=f32", "in_place=1 accumulate=1", "without_d_x=1 d_scale_dtype=none"],
-       case_sizes=MODULATED_CASE_SIZES),
+       case_sizes=MODULATED_CASE_SIZES,
+       large=["row dtype=bf16 H={4096|64} K=1 d_weight_dtype=f32", "narrow dtype=bf16 H=2 K=1 d_weight_dtype=f32"]),
 ]

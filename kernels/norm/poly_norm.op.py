@@ -19,7 +19,8 @@ OPS = [
         Tensor("rstd", "out", "N* 3", "f32", "of x^3, x^2 and x of each row: what the backward needs, or NULL", "with_rstd")],
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_rstd", numbers="eps"),
-       cases=["with_rstd=0"]),
+       cases=["with_rstd=0"],
+       large=["row dtype=bf16 H={4096|64}"]),
 
     Op("poly_norm_backward", "gradient of PolyNorm", POLY_NORM_GRAD,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
@@ -34,5 +35,6 @@ OPS = [
        rows="rows of x", aliases=[("d_x", "d_y")],
        plan=Plan("""cols=n_cols type=dtype weight_type=weight_dtype want_d_weight=d_weight_dtype want_d_bias=d_bias_dtype
 d_weight_type=d_weight_dtype accumulate"""),
-       cases=["dtype=bf16", "accumulate=1 in_place=1"]),
+       cases=["dtype=bf16", "accumulate=1 in_place=1"],
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32"]),
 ]

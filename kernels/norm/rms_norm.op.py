@@ -18,7 +18,8 @@ OPS = [
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset with_rstd", numbers="eps offset"),
-       cases=["dtype=bf16 casting=gemma", "dtype=f16 weight_dtype=none with_rstd=0"]),
+       cases=["dtype=bf16 casting=gemma", "dtype=f16 weight_dtype=none with_rstd=0"],
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"]),
 
     Op("rms_norm_backward", "gradient of RMSNorm", NORM_GRAD + "\nd_x may be exactly d_y when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
@@ -36,7 +37,12 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
        cases=[
            "dtype=bf16 d_weight_dtype=f32",
            "d_weight_dtype=f32 accumulate=1 in_place=1",
-           "dtype=bf16 d_weight_dtype=f32 without_d_x=1"]),
+           "dtype=bf16 d_weight_dtype=f32 without_d_x=1"],
+       large=[
+           "row dtype=bf16 H={4096|64} d_weight_dtype=f32",
+           "row dtype=bf16 H={4096|64} d_weight_dtype=f32 without_d_x=1",
+           "narrow dtype=bf16 H=2 d_weight_dtype=f32",
+           "narrow dtype=bf16 H=2 d_weight_dtype=f32 without_d_x=1"]),
 
     Op("fused_add_rms_norm_forward", "residual sum and RMSNorm in one pass",
        "sum = round(x + residual), y = RMSNorm(sum), from the rounded sum.\n" + NORM_DOC +
@@ -51,7 +57,8 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row: what the backward needs", "with_rstd")],
        rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")],
        plan=Plan("cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset with_rstd", numbers="eps offset"),
-       cases=["dtype=bf16", "in_place=1"]),
+       cases=["dtype=bf16", "in_place=1"],
+       large=["row dtype=bf16 H={4096|64}"]),
 
     Op("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
        "d_x = round(RMSNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual.\n" + NORM_GRAD +
@@ -69,5 +76,6 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")],
        plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
 want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x with_d_sum""", numbers="offset"),
-       cases=["dtype=bf16 with_d_sum=1", "with_d_sum=1 in_place=1", "without_d_x=1 casting=none"]),
+       cases=["dtype=bf16 with_d_sum=1", "with_d_sum=1 in_place=1", "without_d_x=1 casting=none"],
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32 with_d_sum=1"]),
 ]

@@ -38,5 +38,6 @@ device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kerne
            "dtype=bf16 grad_dtype=bf16 with_device_step=1",
            "dtype=bf16 grad_dtype=bf16 copy_dtype=f16 with_device_step=1 skip_dtype=i32",
            "skip_dtype=f32"],
-       case_sizes={"N": "500 * rows + 3"}),
+       case_sizes={"N": "500 * rows + 3"},
+       large=["flat grad_dtype=bf16 copy_dtype=bf16"]),
 ]

@@ -1,6 +1,6 @@
 """The norm of a list of tensors, which clips gradients."""
 
-from table import Op, Tensor, TensorList, Value, dtype, present
+from table import Large, Op, Tensor, TensorList, Value, dtype, present
 
 OPS = [
     Op("global_norm", "norm of a list of tensors and the factor that clips it",
@@ -20,5 +20,6 @@ takes steps as device_step and nonfinite as skip; then a step that is left out d
         Tensor("skipped", "inout", "1", "i64", "how many norms were NaN or infinite, or NULL", "with_skipped")],
        rows="elements of all tensors, plus 65,536 for each tensor",
        cases=["dtype=bf16 with_nonfinite=1", "with_nonfinite=1 with_steps=1 with_skipped=1", ""],
-       case_sizes={"N": "500 * rows + 3", "T": 3}),
+       case_sizes={"N": "500 * rows + 3", "T": 3},
+       large=[Large("flat dtype=bf16", combine={"norm": "norm", "clip_factor": "clip_factor"})]),
 ]

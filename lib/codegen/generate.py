@@ -55,6 +55,8 @@ def main():
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
     write(options.out / "plans.cpp", emit_plans.emit(OPS))
     write(options.out / "every_op_cases.inc", emit_cases.emit(OPS))
+    write(options.out / "every_op_large.inc", emit_cases.emit_large(OPS))
+    write(options.out / "every_op_not_large.inc", emit_cases.emit_not_large(OPS))
     write(options.out / "python/bind_operations.c", emit_python.emit_c(OPS))
     write(options.out / "python/ligerdsl/enums.py", emit_python.emit_enums())
     write(options.out / "python/ligerdsl/ops.py", emit_python.emit_arrays(OPS))

@@ -8,6 +8,7 @@ FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
 CASE_SIZES = {"N": "rows", "H": 520, "F": 700, "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
+LARGE_KINDS = ("row", "flat", "narrow")
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
@@ -152,6 +153,22 @@ class Plan:
     hook: bool = False    # lib/src/ops/ defines `adjust`, which checks and changes what the fields alone do not give
 
 
+class Large:
+    """Configurations with rules of their own on more than 2^31 elements, for tests/every_op/large_test.cpp.
+
+    Each case is a kind, then settings. The test chooses the number of rows. "H={4096|64}" is H=4096 on a GPU, and H=64 on a CPU and
+    on the fake GPU. Inputs repeat: after 61 rows for the kind `row`, after 65521 for `flat` and `narrow`. `narrow` has more than
+    2^31 rows, not only elements.
+    """
+
+    def __init__(self, *cases, tolerance=None, sum_tolerance=None, weight_scale="", combine=None):
+        self.cases = cases
+        self.tolerance = tolerance          # relative and absolute, of results with one row per row
+        self.sum_tolerance = sum_tolerance  # normwise, of results summed over all rows
+        self.weight_scale = weight_scale    # scale of the tensor `weight`; it may have the form of a size
+        self.combine = combine or {}        # functions of large_test.cpp by tensor, for results that are not simply added
+
+
 @dataclass
 class Op:
     name: str
@@ -165,6 +182,8 @@ class Op:
     plan: Plan = None                            # None: lib/src/ops/ defines make_plan
     cases: list = field(default_factory=list)    # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
     case_sizes: dict = field(default_factory=dict)  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
+    large: list = field(default_factory=list)    # cases on more than 2^31 elements: each one a Large, or its text alone
+    not_large: str = ""                          # why there are none
     place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
 
     @property
@@ -213,6 +232,18 @@ class Op:
         assert not plan.reduced or "per_row" in names, f"{self.name}: reduced tensors need a field per_row"
 
     @property
+    def large_cases(self):
+        """Pairs of a case on more than 2^31 elements and the rules that it has."""
+        rules = [one if isinstance(one, Large) else Large(one) for one in self.large]
+        return [(case, one) for one in rules for case in one.cases]
+
+    @property
+    def large_rows(self):
+        """The letter that counts rows: N, or the first of the first tensor."""
+        first = self.tensors[0].shape.split()[0].rstrip("*")
+        return first if first.isalpha() and not any("N*" in t.shape.split() for t in self.tensors) else "N"
+
+    @property
     def settings(self):
         """Names that a setting of the command may have. A list of tensors has the letters N and T."""
         lists = ["N", "T"] if len(self.tensors) < len([a for a in self.args if not isinstance(a, Value)]) else []
@@ -220,8 +251,12 @@ class Op:
 
     def check_cases(self):
         """Rejects a configuration with a setting that the row lacks."""
-        given = [*self.case_sizes, *(word.split("=")[0] for case in self.cases for word in case.split())]
+        large = [case.split() for case, _ in self.large_cases]
+        words = [word for case in self.cases for word in case.split()] + [word for case in large for word in case[1:]]
+        given = [*self.case_sizes, *(word.split("=")[0] for word in words)]
         assert set(given) <= set(self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
+        assert all(case[0] in LARGE_KINDS for case in large), f"{self.name}: a large case begins with none of {LARGE_KINDS}"
+        assert not (self.large and self.not_large), f"{self.name}: it has large cases, and a reason why not"
         assert len(set(self.cases)) == len(self.cases), f"{self.name}: a case appears twice"
 
     def check(self):
