@@ -58,6 +58,7 @@ dtype among them, on tensor cores where the device has them; sums, exponentials 
         Tensor("lse", "out", "B A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
        rows="batches",
        cases=["dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24", "dtype=f16 scale=0.5 D=96"],
+       sizes={"T": 1024},
        case_sizes=CASE_SIZES,
        large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1 with_lse=1"]),
 
@@ -75,6 +76,7 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("d_v", "out", "B T K D", "dtype", "gradient of v")],
        rows="batches",
        cases=["dtype=bf16 causal=1", "window_left=3 softcap=2 D=24 scale=0.2"],
+       sizes={"T": 1024},
        case_sizes=CASE_SIZES,
        large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1"]),
 
@@ -86,6 +88,7 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("lse", "out", "A S", "f32", "logarithms of the sums, which the backward takes, or NULL", "with_lse")],
        rows="queries of all sequences, or keys where these are more", reports="sequence",
        cases=["dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24 index_dtype=i32"],
+       sizes={"S": 4096, "T": 4096, "U": 9},
        case_sizes=SEQUENCE_CASE_SIZES,
        large=["row dtype=bf16 T=70 A={8|2} K=1 D=64 U=2 max_seqlen_q={16777216|4096}"]),
 
@@ -100,6 +103,7 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
         Tensor("d_v", "out", "T K D", "dtype", "gradient of v")],
        rows="queries of all sequences, or keys where these are more", reports="sequence",
        cases=["dtype=bf16 causal=1 index_dtype=i32", "window_left=3 softcap=2 D=24 scale=0.2"],
+       sizes={"S": 4096, "T": 4096, "U": 9},
        case_sizes=SEQUENCE_CASE_SIZES,
        not_large="its lse has one column per row; the forward pass covers its tensors"),
 ]

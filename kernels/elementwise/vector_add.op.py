@@ -11,6 +11,7 @@ OPS = [
        rows="elements", aliases=[("out", "a"), ("out", "b")],
        plan=Plan("type=dtype"),
        cases=["dtype=bf16", "in_place=1"],
+       sizes={"N": 1 << 24},
        case_sizes={"N": "500 * rows + 3"},
        large=["flat dtype=bf16"]),
 ]

@@ -8,12 +8,12 @@ from table import INDEX, Large, Op, Tensor, absent, dtype, flag, in_place, indic
 FIRST_FIELDS = [
     *fused_linear.SIZES, dtype("dtype", "x", "of x and of the products"),
     dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
-    dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+    dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True, usual=True),
     dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
     flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"),
     option("ignore_index", "int64_t", "-100", "rows with this label do not count")]
 CHUNKING = option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1)
-WEIGHT_DTYPE = dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")
+WEIGHT_DTYPE = dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype", usual=True)
 FIRST_TENSORS = [
     Tensor("x", "in", "N* H", "dtype", "hidden states"),
     Tensor("weight", "in", "V H", "weight_dtype", "the head"),

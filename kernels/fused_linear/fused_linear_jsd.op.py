@@ -24,7 +24,7 @@ workspace, 4 V H bytes. """ + fused_linear.EACH_GRADIENT + """ d_loss is read on
 upstream gradient: scale.
 Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are copied to f32, both weights whole.""",
        [*fused_linear.SIZES, dim("n_target_cols", "T", "target_x", "width of target_x"), dtype("dtype", "x", "of x, weight, target_x and target_weight"),
-        *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+        *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True, usual=True),
         ACCUMULATE, option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*, but NONE", 1, 3),
         option("beta", "float", "0.5f", "weight of the teacher in the mixture", 0, 1),
         option("temperature", "float", "0.0f", "divides both logits; 0 = off, as 1", 1e-4, 1e30, or_zero=True),

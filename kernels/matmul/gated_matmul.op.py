@@ -22,6 +22,7 @@ second half of its rows, does not, these alone are moved so. There is no workspa
      Tensor("out", "out", "M* F", "dtype", "the activation")],
     rows="rows of x",
     cases=["dtype=bf16", "with_gate_up=1", "dtype=f16 activation=gelu_tanh with_gate_up=1"],
+    sizes={"M": 4096},
     case_sizes=CASE_SIZES,
     large=[
         Large("row dtype=bf16 K={4096|64} F=32", "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)])
@@ -44,6 +45,7 @@ second half of its rows, does not, all but x and weight are moved so. There is n
      Tensor("out", "out", "M* F", "dtype", "the activation, or NULL", "with_out")],
     rows="rows of x",
     cases=["dtype=bf16 with_out=1", "dtype=f16 activation=gelu_tanh", "activation=relu"],
+    sizes={"M": 4096},
     case_sizes=CASE_SIZES,
     large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)])
 

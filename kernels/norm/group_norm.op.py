@@ -19,7 +19,7 @@ GROUP_NORM_CASE_SIZES = {"N": "std::min(rows, std::max<int64_t>((rows + 3) / 4, 
 
 OPS = [
     Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
-       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean", usual=True), present("rstd", usual=True), NORM_BIAS],
        [Tensor("x", "in", "N* C S", "dtype", "channels", hint=IMAGE_HINT),
         Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
         Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
@@ -30,6 +30,7 @@ OPS = [
        plan=Plan("channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype",
                  numbers="eps", hook=True),
        cases=["dtype=bf16", "with_mean=0 bias_dtype=none S=1 C=96"],
+       sizes={"N": 8, "C": 320, "K": 32, "S": 4096},
        case_sizes=GROUP_NORM_CASE_SIZES,
        large=["row dtype=bf16 C=8 S={512|8} K=2", "narrow dtype=bf16 C=2 S=1 K=1"]),
 
@@ -52,6 +53,7 @@ accumulate without_d_x""", hook=True),
            "accumulate=1 in_place=1 S=1 C=96",
            "without_d_x=1 d_bias_dtype=none",
            "C=4 K=1 S=70000 dtype=bf16"],
+       sizes={"N": 8, "C": 320, "K": 32, "S": 4096},
        case_sizes=GROUP_NORM_CASE_SIZES,
        large=["row dtype=bf16 C=8 S={512|8} K=2 d_weight_dtype=f32", "narrow dtype=bf16 C=2 S=1 K=1 d_weight_dtype=f32"]),
 ]

@@ -14,7 +14,7 @@ OPS = [
     Op("layer_norm_forward", "LayerNorm",
        LAYER_NORM_DOC,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
-        LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
+        LAYER_NORM_EPS, present("mean", usual=True), present("rstd", usual=True), NORM_BIAS],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),
         Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
@@ -54,7 +54,7 @@ OPS = [
        "sum = round(x + residual), y = LayerNorm(sum), from the rounded sum: x stands for it below.\n" + LAYER_NORM_DOC +
        "\nsum may be exactly x or residual when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_BIAS,
-        LAYER_NORM_EPS, present("mean"), present("rstd"), in_place("1: sum may be exactly x or residual")],
+        LAYER_NORM_EPS, present("mean", usual=True), present("rstd", usual=True), in_place("1: sum may be exactly x or residual")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("residual", "in", "N* H", "dtype", "rows added to x"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column"),

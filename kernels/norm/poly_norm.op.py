@@ -11,7 +11,7 @@ d_x may be exactly d_y when in_place is set."""
 
 OPS = [
     Op("poly_norm_forward", "PolyNorm: a weighted sum of normalised powers", POLY_NORM_DOC,
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of bias too"), EPS, present("rstd")],
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "that of bias too"), EPS, present("rstd", usual=True)],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "3", "weight_dtype", "of x^3, x^2 and x"),
         Tensor("bias", "in", "1", "weight_dtype", "added to every element"),

@@ -10,8 +10,8 @@ n = round(x * rstd) for LLAMA, else x * rstd. Sums in f32, in a fixed order."""
 
 OPS = [
     Op("rms_norm_forward", "RMSNorm", NORM_DOC,
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
-        CASTING, EPS, OFFSET, present("rstd")],
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True),
+        CASTING, EPS, OFFSET, present("rstd", usual=True)],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
         Tensor("y", "out", "N* H", "dtype", "normalised rows"),
@@ -22,7 +22,7 @@ OPS = [
        large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"]),
 
     Op("rms_norm_backward", "gradient of RMSNorm", NORM_GRAD + "\nd_x may be exactly d_y when in_place is set.",
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True),
         NORM_D_WEIGHT,
         ACCUMULATE, CASTING, OFFSET, in_place("1: d_x may be exactly d_y"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
@@ -47,8 +47,8 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
     Op("fused_add_rms_norm_forward", "residual sum and RMSNorm in one pass",
        "sum = round(x + residual), y = RMSNorm(sum), from the rounded sum.\n" + NORM_DOC +
        "\nsum may be exactly x or residual when in_place is set.",
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True),
-        CASTING, EPS, OFFSET, present("rstd"), in_place("1: sum may be exactly x or residual")],
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True),
+        CASTING, EPS, OFFSET, present("rstd", usual=True), in_place("1: sum may be exactly x or residual")],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("residual", "in", "N* H", "dtype", "rows added to x"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
@@ -63,7 +63,7 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
     Op("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
        "d_x = round(RMSNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual.\n" + NORM_GRAD +
        "\nd_x may be exactly d_y or d_sum when in_place is set.",
-       [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight", optional=True),
+       [dim("n_cols", "H", "sum", "row width"), dtype("dtype", "sum"), dtype("weight_dtype", "weight", optional=True, usual=True),
         NORM_D_WEIGHT,
         ACCUMULATE, CASTING, OFFSET, present("d_sum"), in_place("1: d_x may be exactly d_y or d_sum"), absent("d_x")],
        [Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),

@@ -9,7 +9,7 @@ that would overflow or underflow are scaled, so that each norm that f32 holds is
 norm that is not finite. An empty list gives 0 and 1.
 steps and skipped are counters on the device: a finite norm adds 1 to steps, another one adds 1 to skipped. adamw_step
 takes steps as device_step and nonfinite as skip; then a step that is left out does not count in the bias correction.""",
-       [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor"),
+       [dtype("dtype", "", "of every tensor; the one-call form takes it from the first"), present("clip_factor", usual=True),
         present("nonfinite"), present("steps"), present("skipped")],
        [TensorList("tensors", "contiguous tensors of one dtype"),
         Value("max_norm", "float", "1.0f", "largest norm that is not scaled down", 0, infinite=True),

@@ -16,7 +16,7 @@ Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exac
        [dim("head_dim", "D", "q", "columns of one head, at most 65536: a program holds whole heads", high=65536), dtype("dtype", "q"),
         dtype("table_dtype", "cos"),
         dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
-        flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
+        flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed", usual=True),
         flag("complex_table", "1: cos holds complex numbers, there is no sin"),
         option("layout", "int32_t", 0, "LIGERDSL_ROPE_*", 0, 2),
         option("rotary_dim", "int64_t", 0, "columns that are rotated; 0 = head_dim", 0, 2**31 - 1),

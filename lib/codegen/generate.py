@@ -12,6 +12,7 @@ import pathlib
 import re
 
 import emit_cases
+import emit_defaults
 import emit_header
 import emit_hpp
 import emit_json
@@ -54,6 +55,7 @@ def main():
     write(options.out / "op_table.h", emit_table.emit_header(OPS))
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
     write(options.out / "plans.cpp", emit_plans.emit(OPS))
+    write(options.out / "op_defaults.inc", emit_defaults.emit(OPS))
     write(options.out / "every_op_cases.inc", emit_cases.emit(OPS))
     write(options.out / "every_op_large.inc", emit_cases.emit_large(OPS))
     write(options.out / "every_op_not_large.inc", emit_cases.emit_not_large(OPS))
