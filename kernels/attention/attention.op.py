@@ -60,7 +60,8 @@ dtype among them, on tensor cores where the device has them; sums, exponentials 
        cases=["dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24", "dtype=f16 scale=0.5 D=96"],
        sizes={"T": 1024},
        case_sizes=CASE_SIZES,
-       large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1 with_lse=1"]),
+       large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1 with_lse=1"],
+       bench=["dtype={bf16|f32} B={4|1} S={4096|512} T={4096|512} A=32 K=8 D=128 causal=1 with_lse=1"]),
 
     Op("attention_backward", "gradients of attention",
        f"""With delta_i = o_i . d_o_i and d_s_ij = p_ij (d_o_i . v_j - delta_i), with softcap times 1 - (z_ij / softcap)^2:
@@ -78,7 +79,8 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
        cases=["dtype=bf16 causal=1", "window_left=3 softcap=2 D=24 scale=0.2"],
        sizes={"T": 1024},
        case_sizes=CASE_SIZES,
-       large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1"]),
+       large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1"],
+       bench=["dtype={bf16|f32} B={4|1} S={4096|512} T={4096|512} A=32 K=8 D=128 causal=1"]),
 
     Op("attention_varlen_forward", "attention of sequences of several lengths in one call",
        f"""As attention_forward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}""",
@@ -90,7 +92,9 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
        cases=["dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24 index_dtype=i32"],
        sizes={"S": 4096, "T": 4096, "U": 9},
        case_sizes=SEQUENCE_CASE_SIZES,
-       large=["row dtype=bf16 T=70 A={8|2} K=1 D=64 U=2 max_seqlen_q={16777216|4096}"]),
+       large=["row dtype=bf16 T=70 A={8|2} K=1 D=64 U=2 max_seqlen_q={16777216|4096}"],
+       bench=[
+           "dtype={bf16|f32} U=9 S={12288|1536} T={12288|1536} max_seqlen_q={3072|384} max_seqlen_k={3072|384} A=32 K=8 D=128 index_dtype=i32 causal=1 with_lse=1"]),
 
     Op("attention_varlen_backward", "gradients of attention of sequences of several lengths",
        f"""As attention_backward of each sequence. {SEQUENCES} {SEQUENCE_MEMORY}
@@ -105,5 +109,7 @@ No atomics: the same bits at every call. The workspace is delta, 4 bytes for eac
        cases=["dtype=bf16 causal=1 index_dtype=i32", "window_left=3 softcap=2 D=24 scale=0.2"],
        sizes={"S": 4096, "T": 4096, "U": 9},
        case_sizes=SEQUENCE_CASE_SIZES,
-       not_large="its lse has one column per row; the forward pass covers its tensors"),
+       not_large="its lse has one column per row; the forward pass covers its tensors",
+       bench=[
+           "dtype={bf16|f32} U=9 S={12288|1536} T={12288|1536} max_seqlen_q={3072|384} max_seqlen_k={3072|384} A=32 K=8 D=128 index_dtype=i32 causal=1"]),
 ]

@@ -45,7 +45,10 @@ A label outside [0, V) that is not ignore_index: that row's loss and gradient ar
     large=[
         "row dtype=bf16 V={4096|64} reduction=none with_lse=1 with_predictions=1",
         "row dtype=bf16 V={4096|64} reduction=sum",
-        "narrow dtype=bf16 V=2 reduction=none label_dtype=i32"])
+        "narrow dtype=bf16 V=2 reduction=none label_dtype=i32"],
+    bench=[
+        "dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_logits=0",
+        "dtype={bf16|f32} N=rows(4096|512) V={128256|32000} in_place=1"])
 
 CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
     """d_logits *= d_loss, which is read on the device: one element (MEAN and SUM), or one per row (NONE).""",
@@ -57,6 +60,7 @@ CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradie
     plan=Plan("cols=n_classes type=dtype factor_type=d_loss_dtype per_row", kernel="scale_rows_kernel", header="kernels/elementwise/scale_rows.h",
               tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"),
     cases=["dtype=bf16", "per_row=1"],
-    large=["row dtype=bf16 V={4096|64} per_row=1"])
+    large=["row dtype=bf16 V={4096|64} per_row=1"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000}"])
 
 OPS = [CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD]

@@ -17,6 +17,7 @@ nothing), W = sum of class_weight (0 without). counts = 1/n, 1/S, W, n; 1/n and 
               tensors="weight=class_weight"),
     cases=["", "with_class_weight=1 label_dtype=i32"],
     case_sizes={"N": "500 * rows + 3"},
-    large=[Large("flat label_dtype=i32 with_class_weight=1 V=1000", combine={"counts": "counts"})])
+    large=[Large("flat label_dtype=i32 with_class_weight=1 V=1000", combine={"counts": "counts"})],
+    bench=["N={67108864|16777216}"])
 
 OPS = [TARGET_COUNTS]

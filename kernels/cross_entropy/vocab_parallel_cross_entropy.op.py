@@ -31,7 +31,8 @@ is reported.""",
         Tensor("partials", "out", "N* C", "f32", "3 or 5 numbers of each row")],
        rows="rows of logits", reports="shard_label",
        cases=["dtype=bf16", "with_smoothing=1 label_dtype=i32 total_classes=5000"],
-       large=["row dtype=bf16 V={4096|64}", "narrow dtype=bf16 V=2 label_dtype=i32"]),
+       large=["row dtype=bf16 V={4096|64}", "narrow dtype=bf16 V=2 label_dtype=i32"],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={16032|4000}"]),
 
     Op("vocab_parallel_cross_entropy", "cross-entropy from the statistics of all shards, with the gradient of one shard's logits",
        SHARD_LABELS_DOC + """
@@ -65,5 +66,6 @@ every rank reports it. total_classes = 0: first_class + n_classes, for the last 
            "dtype=bf16 in_place=1",
            "reduction=mean label_smoothing=0.1 with_d_loss=1 first_class=400 total_classes=5000",
            "label_smoothing=0.1 shard_smoothing=1 smooth_others=1 with_d_logits=0 reduction=sum"],
-       large=["row dtype=bf16 V={4096|64}", "narrow dtype=bf16 V=2 label_dtype=i32"]),
+       large=["row dtype=bf16 V={4096|64}", "narrow dtype=bf16 V=2 label_dtype=i32"],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={16032|4000} M=8*rows(4096|512) total_classes={128256|32000} in_place=1"]),
 ]

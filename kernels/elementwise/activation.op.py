@@ -3,6 +3,7 @@
 from table import Op, Plan, Tensor, dim, dtype, flag, in_place, option
 
 ACTIVATION = option("kind", "int32_t", "LIGERDSL_ACTIVATION_GELU_TANH", "LIGERDSL_ACTIVATION_*", 0, 4)
+BENCH = [f"dtype={{bf16|f32}} N=rows(16384) kind={kind} F={{14336|4096}}" for kind in ("gelu_tanh", "gelu_erf", "silu", "relu", "relu_squared")]
 
 OPS = [
     Op("activation_forward", "GELU, SiLU, ReLU or ReLU squared",
@@ -14,7 +15,8 @@ the digits of f kept where it is small; a NaN gives a NaN. y may be exactly x wh
        rows="rows of x", aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype kind"),
        cases=["dtype=bf16", "kind=gelu_erf in_place=1"],
-       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2 kind=relu"]),
+       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2 kind=relu"],
+       bench=BENCH),
 
     Op("activation_backward", "gradient of activation_forward",
        """d_x = round(d_y * f'(x)); with accumulate d_x = round(d_x + d_y * f'(x)), in every dtype. Arithmetic in f32. Where x <= 0 what RELU
@@ -26,5 +28,6 @@ and RELU_SQUARED give is 0, even if d_y is not finite. d_x may be exactly d_y or
        rows="rows of x", aliases=[("d_x", "d_y"), ("d_x", "x")],
        plan=Plan("cols=n_cols type=dtype kind accumulate"),
        cases=["dtype=bf16 kind=gelu_erf", "kind=relu_squared accumulate=1", "kind=silu in_place=1"],
-       large=["row dtype=bf16 F={4096|64} kind=gelu_erf"]),
+       large=["row dtype=bf16 F={4096|64} kind=gelu_erf"],
+       bench=BENCH),
 ]

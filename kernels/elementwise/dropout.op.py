@@ -34,7 +34,10 @@ residual_i. Arithmetic in f32. y may be exactly x or residual when in_place is s
        rows="rows of x", aliases=[("y", "x"), ("y", "residual")],
        plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed", values="seed offset", hook=True),
        cases=["dtype=bf16 p=0.1", "with_residual=1 in_place=1"],
-       large=["row dtype=bf16 F={4096|64} p=0", "narrow dtype=bf16 F=2 p=0"]),
+       large=["row dtype=bf16 F={4096|64} p=0", "narrow dtype=bf16 F=2 p=0"],
+       bench=[
+           "dtype={bf16|f32} N=rows(16384) F={14336|4096}",
+           "dtype={bf16|f32} N=rows(16384) F={14336|4096} with_residual=1"]),
 
     Op("dropout_backward", "gradient of dropout_forward",
        """d_x_i = round(d_y_i * s) where the forward kept x_i, else 0 whatever d_y_i is; with accumulate d_x_i = round(d_x_i + d_y_i * s), else d_x_i,
@@ -49,5 +52,6 @@ which excludes accumulate.
        rows="rows of d_y", aliases=[("d_x", "d_y")],
        plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed", values="seed offset", hook=True),
        cases=["dtype=bf16 with_device_seed=1", "accumulate=1 F=701", "in_place=1"],
-       large=["row dtype=bf16 F={4096|64} p=0"]),
+       large=["row dtype=bf16 F={4096|64} p=0"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 ]

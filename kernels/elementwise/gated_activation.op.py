@@ -31,7 +31,8 @@ OPS = [
        GATED_FORWARD_TENSORS, rows="rows of out",
        plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
        cases=["dtype=bf16 fused=1", ""],
-       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2"]),
+       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("swiglu_backward", "gradient of swiglu",
        """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out; d_up = g * u * s,
@@ -40,7 +41,8 @@ d_gate = gate_multiplier * g * up * (s + u * s * (1 - s)). """ + GATED_IN_PLACE_
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
        plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
        cases=["dtype=bf16", "fused=1 in_place=1"],
-       large=["row dtype=bf16 F={4096|64}", "row dtype=bf16 F={2048|32} fused=1"]),
+       large=["row dtype=bf16 F={4096|64}", "row dtype=bf16 F={2048|32} fused=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("geglu_forward", "GELU(gate) * up, tanh form",
        """gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))); out = round(round(gelu(gate)) * up). Arithmetic in f32, with an
@@ -49,7 +51,8 @@ accurate tanh.""",
        GATED_FORWARD_TENSORS, rows="rows of out",
        plan=Plan("cols=n_cols type=dtype", hook=True),
        cases=["dtype=bf16", "fused=1"],
-       large=["row dtype=bf16 F={4096|64}"]),
+       large=["row dtype=bf16 F={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("geglu_backward", "gradient of geglu",
        """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)); d_up = d_out * round(gelu(gate)),
@@ -59,5 +62,6 @@ PyTorch does. """ + GATED_IN_PLACE_DOC,
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
        plan=Plan("cols=n_cols type=dtype", hook=True),
        cases=["dtype=f16", "fused=1 in_place=1"],
-       large=["row dtype=bf16 F={4096|64}"]),
+       large=["row dtype=bf16 F={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 ]

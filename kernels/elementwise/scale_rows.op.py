@@ -14,5 +14,6 @@ finite. out may be exactly x when in_place is set.""",
        rows="rows of x", aliases=[("out", "x")],
        plan=Plan("cols=n_cols type=dtype factor_type=factor_dtype per_row", kernel="scale_rows_kernel", tensors="in=x", reduced="factor"),
        cases=["dtype=bf16", "dtype=f16 factor_dtype=f16 per_row=1 in_place=1"],
-       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2 per_row=1"]),
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2 per_row=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} in_place=1"]),
 ]

@@ -13,5 +13,6 @@ OPS = [
        cases=["dtype=bf16", "in_place=1"],
        sizes={"N": 1 << 24},
        case_sizes={"N": "500 * rows + 3"},
-       large=["flat dtype=bf16"]),
+       large=["flat dtype=bf16"],
+       bench=["dtype={bf16|f32} N={67108864|16777216}"]),
 ]

@@ -30,7 +30,8 @@ outside [0, total_rows) is NaN and reported on every shard. A shard takes no pos
            "index_dtype=i32",
            "dtype=bf16 with_position_weight=1 P=5",
            "dtype=bf16 first_row=10 total_rows=5000"],
-       large=["row dtype=bf16 V=1000 H={4096|64}", "narrow dtype=bf16 V=1000 H=1 index_dtype=i32"]),
+       large=["row dtype=bf16 V=1000 H={4096|64}", "narrow dtype=bf16 V=1000 H=1 index_dtype=i32"],
+       bench=["dtype={bf16|f32} N=rows(32768) V={128256|32000} H=2048"]),
 
     Op("embedding_backward", "d_weight[v] = sum of d_out[i] over indices[i] = v, and sums by position",
        """Sums in f32 and in an order that the indices alone decide, so every run gives the same bits; rows that no index names
@@ -61,5 +62,6 @@ d_position_type=d_position_weight_dtype accumulate_positions""", tensors="d_tabl
            "row dtype=bf16 V=100 H={4096|64} d_weight_dtype=f32",
            # All rows have one position, so its f32 gradient adds all rows one after the other.
            Large("row dtype=bf16 V=100 H={4096|64} d_weight_dtype=f32 d_position_weight_dtype=f32 P=1", sum_tolerance=1e-3),
-           "narrow dtype=bf16 V=100 H=1 index_dtype=i32 d_weight_dtype=f32"]),
+           "narrow dtype=bf16 V=100 H=1 index_dtype=i32 d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(32768) V={128256|32000} H=2048"]),
 ]

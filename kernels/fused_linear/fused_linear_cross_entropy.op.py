@@ -91,7 +91,8 @@ A label outside [0, V) that is not ignore_index: loss and gradients are NaN and 
            "dtype=bf16 d_weight_dtype=f32 with_lse=1 reduction=none",
            "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32"],
        case_sizes=fused_linear.CASE_SIZES,
-       large=[Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)]),
+       large=[Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} H={4096|256} d_weight_dtype={bf16|f32}"]),
 
     Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
        """d of fused_linear_cross_entropy is made from logits that are multiplied again and from lse, which it wrote, without another pass
@@ -133,5 +134,6 @@ d_x may be exactly x when in_place is set.""",
        case_sizes=fused_linear.CASE_SIZES,
        large=[
            Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES,
-                    weight_scale="{1.0 / 64|1}")]),
+                    weight_scale="{1.0 / 64|1}")],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} H={4096|256} d_weight_dtype={bf16|f32}"]),
 ]

@@ -45,5 +45,6 @@ Matrix products: as in fused_linear_cross_entropy; on a CPU 16-bit tensors are c
            "beta=0 temperature=2 d_weight_dtype=f32 accumulate=1 chunk_rows=2",
            "beta=1 without_loss=1 in_place=1 reduction=sum"],
        case_sizes=fused_linear.CASE_SIZES,
-       large=[Large("row H={2048|64} T=64 V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)]),
+       large=[Large("row H={2048|64} T=64 V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} H={4096|256} T={4096|256} d_weight_dtype={bf16|f32}"]),
 ]

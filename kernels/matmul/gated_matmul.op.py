@@ -25,7 +25,10 @@ second half of its rows, does not, these alone are moved so. There is no workspa
     sizes={"M": 4096},
     case_sizes=CASE_SIZES,
     large=[
-        Large("row dtype=bf16 K={4096|64} F=32", "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)])
+        Large("row dtype=bf16 K={4096|64} F=32", "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)],
+    bench=[
+        "dtype={bf16|f32} with_gate_up=0 M=rows(4096|512) K={4096|1024} F={14336|4096}",
+        "dtype={bf16|f32} with_gate_up=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 GATED_MATMUL_BACKWARD = Op(
     "gated_matmul_nt_backward", "gradients of gate and up, which are made again from x, in one kernel",
@@ -47,6 +50,7 @@ second half of its rows, does not, all but x and weight are moved so. There is n
     cases=["dtype=bf16 with_out=1", "dtype=f16 activation=gelu_tanh", "activation=relu"],
     sizes={"M": 4096},
     case_sizes=CASE_SIZES,
-    large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)])
+    large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)],
+    bench=["dtype={bf16|f32} with_out=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

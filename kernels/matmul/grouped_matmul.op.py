@@ -36,7 +36,8 @@ May need a workspace for a list of tiles, at most 32 (M / 16 + E + 3) bytes.
         rows="rows of a", reports="group",
         cases=CASES[layout],
         case_sizes={"M": "rows", "K": 88, "N": 136, "E": 5},
-        large=[Large(LARGE[layout], **MATMUL_TOLERANCES)])
+        large=[Large(LARGE[layout], **MATMUL_TOLERANCES)],
+        bench=["dtype={bf16|f32} E={128|8} M=8*rows(8192|64) K={2048|512} N={1536|512}"])
 
 
 GRADIENT = Op(
@@ -53,6 +54,7 @@ rows. The gradient of the weights of grouped_matmul_nt is that of its c by its a
     rows="rows of a", reports="group",
     cases=["dtype=bf16", "dtype=bf16 c_dtype=f32 accumulate=1 index_dtype=i32"],
     case_sizes={"K": "rows", "M": 88, "N": 136, "E": 5},
-    large=[Large("row dtype=bf16 M={4096|64} N=64 E=1 c_dtype=f32", **MATMUL_TOLERANCES)])
+    large=[Large("row dtype=bf16 M={4096|64} N=64 E=1 c_dtype=f32", **MATMUL_TOLERANCES)],
+    bench=["dtype={bf16|f32} E={128|8} K=8*rows(8192|64) M={2048|512} N={1536|512}"])
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

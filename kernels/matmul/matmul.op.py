@@ -31,6 +31,10 @@ LARGE = {
     "nn": [Large("row dtype=bf16 K={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)],
     "nt": [Large("row dtype=bf16 K={2048|32} N={4096|64}", **MATMUL_TOLERANCES)],
     "tn": [Large("row dtype=bf16 M={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)]}
+BENCH = {
+    "nn": ["dtype={bf16|f32} M=rows(4096|512) K={8192|4096} N={8192|4096}"],
+    "nt": ["dtype={bf16|f32} M=rows(4096|512) K={8192|4096} N={8192|4096}"],
+    "tn": ["dtype={bf16|f32} K=rows(4096|512) M={8192|4096} N={8192|4096}"]}
 NOT_LARGE = {"tt": "its b has one column per row; matmul_tn covers its a, and matmul_nt its b"}
 
 
@@ -60,7 +64,8 @@ sums, at most 64 N M bytes. Made by the library's own kernels on every device.""
         cases=CASES[layout],
         case_sizes=case_sizes(layout),
         large=LARGE.get(layout, []),
-        not_large=NOT_LARGE.get(layout, ""))
+        not_large=NOT_LARGE.get(layout, ""),
+        bench=BENCH.get(layout, []))
 
 
 def batched(layout):

@@ -26,6 +26,7 @@ all (LIGERDSL_LOG=debug says which argument). Few rows may need a workspace for 
         "dtype=f8e5m2 b_dtype=f8e4m3 c_dtype=f32 bias_dtype=f32 with_a_scale=1 with_b_scale=1",
         "b_dtype=f8e5m2 c_dtype=f16 fast_accumulation=1 with_b_scale=1"],
     case_sizes={"M": "rows", "K": 88, "N": 136},
-    large=[Large("row K={4096|64} N=64 c_dtype=f32 with_a_scale=1", **MATMUL_TOLERANCES)])
+    large=[Large("row K={4096|64} N=64 c_dtype=f32 with_a_scale=1", **MATMUL_TOLERANCES)],
+    bench=["c_dtype=bf16 with_a_scale=1 with_b_scale=1 M=rows(4096|512) K={8192|4096} N={8192|4096}"])
 
 OPS = [SCALED_MATMUL]

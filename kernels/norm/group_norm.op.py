@@ -32,7 +32,8 @@ OPS = [
        cases=["dtype=bf16", "with_mean=0 bias_dtype=none S=1 C=96"],
        sizes={"N": 8, "C": 320, "K": 32, "S": 4096},
        case_sizes=GROUP_NORM_CASE_SIZES,
-       large=["row dtype=bf16 C=8 S={512|8} K=2", "narrow dtype=bf16 C=2 S=1 K=1"]),
+       large=["row dtype=bf16 C=8 S={512|8} K=2", "narrow dtype=bf16 C=2 S=1 K=1"],
+       bench=["dtype={bf16|f32} N=rows(32|2) C=320 S=4096 K=32"]),
 
     Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
@@ -55,5 +56,6 @@ accumulate without_d_x""", hook=True),
            "C=4 K=1 S=70000 dtype=bf16"],
        sizes={"N": 8, "C": 320, "K": 32, "S": 4096},
        case_sizes=GROUP_NORM_CASE_SIZES,
-       large=["row dtype=bf16 C=8 S={512|8} K=2 d_weight_dtype=f32", "narrow dtype=bf16 C=2 S=1 K=1 d_weight_dtype=f32"]),
+       large=["row dtype=bf16 C=8 S={512|8} K=2 d_weight_dtype=f32", "narrow dtype=bf16 C=2 S=1 K=1 d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(32|2) C=320 S=4096 K=32 d_weight_dtype=f32"]),
 ]

@@ -24,7 +24,8 @@ OPS = [
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype", numbers="eps"),
        cases=["dtype=bf16", "with_mean=0 with_rstd=0", "dtype=bf16 bias_dtype=none"],
-       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"]),
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("layer_norm_backward", "gradient of LayerNorm",
        LAYER_NORM_GRAD + " d_x may be exactly d_y when in_place is set.",
@@ -48,7 +49,8 @@ OPS = [
            "d_weight_dtype=f32 accumulate=1",
            "dtype=bf16 without_d_x=1",
            "dtype=bf16 without_d_x=1 d_weight_dtype=none d_bias_dtype=bf16"],
-       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32", "row dtype=bf16 H={4096|64} d_weight_dtype=f32 without_d_x=1"]),
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32", "row dtype=bf16 H={4096|64} d_weight_dtype=f32 without_d_x=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 
     Op("fused_add_layer_norm_forward", "residual sum and LayerNorm in one pass",
        "sum = round(x + residual), y = LayerNorm(sum), from the rounded sum: x stands for it below.\n" + LAYER_NORM_DOC +
@@ -66,7 +68,8 @@ OPS = [
        rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")],
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype", numbers="eps"),
        cases=["dtype=bf16", "in_place=1 bias_dtype=none"],
-       large=["row dtype=bf16 H={4096|64}"]),
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("fused_add_layer_norm_backward", "gradient of fused_add_layer_norm",
        "d_x = round(LayerNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual. With x for sum:\n" +
@@ -86,5 +89,6 @@ OPS = [
        rows="rows of sum", aliases=[("d_x", "d_y"), ("d_x", "d_sum")],
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x with_d_sum", hook=True),
        cases=["dtype=bf16 with_d_sum=1", "with_d_sum=1 in_place=1 d_bias_dtype=none", "without_d_x=1 accumulate=1"],
-       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32 with_d_sum=1"]),
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32 with_d_sum=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 ]

@@ -32,7 +32,8 @@ scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", 
        cases=["dtype=bf16", "casting=gemma offset=1 with_shift=0 K=1"],
        sizes={"K": 2},
        case_sizes=MODULATED_CASE_SIZES,
-       large=["row dtype=bf16 H={4096|64} K=1", "narrow dtype=bf16 H=2 K=1"]),
+       large=["row dtype=bf16 H={4096|64} K=1", "narrow dtype=bf16 H=2 K=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} K=4"]),
 
     Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
        [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True), dtype("scale_dtype", "scale"),
@@ -58,5 +59,6 @@ d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=Tru
        cases=["dtype=bf16 d_weight_dtype=f32", "in_place=1 accumulate=1", "without_d_x=1 d_scale_dtype=none"],
        sizes={"K": 2},
        case_sizes=MODULATED_CASE_SIZES,
-       large=["row dtype=bf16 H={4096|64} K=1 d_weight_dtype=f32", "narrow dtype=bf16 H=2 K=1 d_weight_dtype=f32"]),
+       large=["row dtype=bf16 H={4096|64} K=1 d_weight_dtype=f32", "narrow dtype=bf16 H=2 K=1 d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} K=4"]),
 ]

@@ -20,7 +20,8 @@ OPS = [
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_rstd", numbers="eps"),
        cases=["with_rstd=0"],
-       large=["row dtype=bf16 H={4096|64}"]),
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("poly_norm_backward", "gradient of PolyNorm", POLY_NORM_GRAD,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
@@ -36,5 +37,6 @@ OPS = [
        plan=Plan("""cols=n_cols type=dtype weight_type=weight_dtype want_d_weight=d_weight_dtype want_d_bias=d_bias_dtype
 d_weight_type=d_weight_dtype accumulate"""),
        cases=["dtype=bf16", "accumulate=1 in_place=1"],
-       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32"]),
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 ]

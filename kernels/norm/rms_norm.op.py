@@ -19,7 +19,8 @@ OPS = [
        rows="rows of x",
        plan=Plan("cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset with_rstd", numbers="eps offset"),
        cases=["dtype=bf16 casting=gemma", "dtype=f16 weight_dtype=none with_rstd=0"],
-       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"]),
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("rms_norm_backward", "gradient of RMSNorm", NORM_GRAD + "\nd_x may be exactly d_y when in_place is set.",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True),
@@ -42,7 +43,8 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
            "row dtype=bf16 H={4096|64} d_weight_dtype=f32",
            "row dtype=bf16 H={4096|64} d_weight_dtype=f32 without_d_x=1",
            "narrow dtype=bf16 H=2 d_weight_dtype=f32",
-           "narrow dtype=bf16 H=2 d_weight_dtype=f32 without_d_x=1"]),
+           "narrow dtype=bf16 H=2 d_weight_dtype=f32 without_d_x=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 
     Op("fused_add_rms_norm_forward", "residual sum and RMSNorm in one pass",
        "sum = round(x + residual), y = RMSNorm(sum), from the rounded sum.\n" + NORM_DOC +
@@ -58,7 +60,8 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
        rows="rows of x", aliases=[("sum", "x"), ("sum", "residual")],
        plan=Plan("cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset with_rstd", numbers="eps offset"),
        cases=["dtype=bf16", "in_place=1"],
-       large=["row dtype=bf16 H={4096|64}"]),
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("fused_add_rms_norm_backward", "gradient of fused_add_rms_norm",
        "d_x = round(RMSNorm gradient of d_y at sum + d_sum); it is the gradient of x and of residual.\n" + NORM_GRAD +
@@ -77,5 +80,6 @@ want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x
        plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
 want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype accumulate without_d_x with_d_sum""", numbers="offset"),
        cases=["dtype=bf16 with_d_sum=1", "with_d_sum=1 in_place=1", "without_d_x=1 casting=none"],
-       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32 with_d_sum=1"]),
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32 with_d_sum=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 ]

@@ -40,5 +40,6 @@ device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kerne
            "skip_dtype=f32"],
        sizes={"N": 1 << 24},
        case_sizes={"N": "500 * rows + 3"},
-       large=["flat grad_dtype=bf16 copy_dtype=bf16"]),
+       large=["flat grad_dtype=bf16 copy_dtype=bf16"],
+       bench=["dtype=f32 grad_dtype=f32 copy_dtype=bf16 N={67108864|16777216}"]),
 ]

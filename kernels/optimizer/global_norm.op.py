@@ -21,5 +21,6 @@ takes steps as device_step and nonfinite as skip; then a step that is left out d
        rows="elements of all tensors, plus 65,536 for each tensor",
        cases=["dtype=bf16 with_nonfinite=1", "with_nonfinite=1 with_steps=1 with_skipped=1", ""],
        case_sizes={"N": "500 * rows + 3", "T": 3},
-       large=[Large("flat dtype=bf16", combine={"norm": "norm", "clip_factor": "clip_factor"})]),
+       large=[Large("flat dtype=bf16", combine={"norm": "norm", "clip_factor": "clip_factor"})],
+       bench=["dtype=f32 N={67108864|16777216}"]),
 ]

@@ -37,5 +37,8 @@ Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exac
            "layout=interleaved with_k=0",
            "layout=multimodal time_section=8 height_section=12 width_section=12"],
        case_sizes={"B": 2, "S": "(rows + 1) / 2", "A": 4, "K": 2, "D": 64},
-       large=["row dtype=bf16 S={16|2} A={8|2} K=1 D=64"]),
+       large=["row dtype=bf16 S={16|2} A={8|2} K=1 D=64"],
+       bench=[
+           "dtype={bf16|f32} table_dtype=f32 inverse=0 layout=half B={8|1} S=2048 A=32 K=8 D=128",
+           "dtype={bf16|f32} table_dtype=f32 inverse=1 layout=half B={8|1} S=2048 A=32 K=8 D=128"]),
 ]

@@ -12,7 +12,8 @@ has a stride of 1. y may be exactly x when in_place is set.""",
        rows="rows of x", aliases=[("y", "x")],
        plan=Plan("cols=n_cols type=dtype"),
        cases=["dtype=bf16", "in_place=1"],
-       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"]),
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("sparsemax_backward", "gradient of sparsemax",
        """d_x = d_y - mean of d_y over the support of the row, which is where y > 0; 0 elsewhere, whatever d_y is there. A result that dtype
@@ -23,5 +24,6 @@ rounded to 0 is not in the support. d_x may be exactly d_y or y when in_place is
        rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")],
        plan=Plan("cols=n_cols type=dtype"),
        cases=["dtype=bf16", "in_place=1"],
-       large=["row dtype=bf16 H={4096|64}"]),
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 ]

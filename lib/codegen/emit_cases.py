@@ -1,7 +1,7 @@
 """Writes configurations that tests run, in the order of operations.
 
 every_op_cases.inc: small ones, for tests/every_op and tests/golden. every_op_large.inc: those on more than 2^31 elements.
-every_op_not_large.inc: operations that have none of the second kind.
+every_op_not_large.inc: operations that have none of the second kind. bench_standard.inc: those of `ligerdsl bench standard`.
 """
 
 import re
@@ -62,3 +62,22 @@ def emit_large(ops):
 def emit_not_large(ops):
     out = ["// Generated from kernels/*/*.op.py: operations without a case on more than 2^31 elements."]
     return "\n".join(out + [f"{quoted(op.name)},  // {op.not_large}" for op in ops if op.not_large] + [""])
+
+
+ROWS = re.compile(r"(\w+)=(?:(\d+)\*)?rows\((\d+)(?:\|(\d+))?\)")
+
+
+def bench_setting(word):
+    """Returns a C++ expression for a setting, with `rows` for one that --rows changes."""
+    found = ROWS.fullmatch(word)
+    if not found:
+        return on_devices(word, '"')
+    letter, factor, gpu, cpu = found.groups()
+    return f"rows({quoted(letter)}, {factor or 1}, {gpu}, {cpu or gpu})"
+
+
+def emit_bench(ops):
+    out = ["// Generated from kernels/*/*.op.py: cases of the set `standard`."]
+    for op in ops:
+        out += [braces([quoted(op.name), braces(map(bench_setting, case.split()))]) + "," for case in op.bench]
+    return "\n".join(out + [""])

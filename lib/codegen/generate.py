@@ -56,6 +56,7 @@ def main():
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
     write(options.out / "plans.cpp", emit_plans.emit(OPS))
     write(options.out / "op_defaults.inc", emit_defaults.emit(OPS))
+    write(options.out / "bench_standard.inc", emit_cases.emit_bench(OPS))
     write(options.out / "every_op_cases.inc", emit_cases.emit(OPS))
     write(options.out / "every_op_large.inc", emit_cases.emit_large(OPS))
     write(options.out / "every_op_not_large.inc", emit_cases.emit_not_large(OPS))

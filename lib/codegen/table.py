@@ -190,6 +190,8 @@ class Op:
     case_sizes: dict = field(default_factory=dict)  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
     large: list = field(default_factory=list)    # cases on more than 2^31 elements: each one a Large, or its text alone
     not_large: str = ""                          # why there are none
+    # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU. --rows replaces n in rows(n).
+    bench: list = field(default_factory=list)
     place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
 
     @property
@@ -275,7 +277,7 @@ class Op:
     def check_cases(self):
         """Rejects a configuration with a setting that the row lacks."""
         large = [case.split() for case, _ in self.large_cases]
-        words = [word for case in self.cases for word in case.split()] + [word for case in large for word in case[1:]]
+        words = [word for case in self.cases + self.bench for word in case.split()] + [word for case in large for word in case[1:]]
         given = [*self.case_sizes, *(word.split("=")[0] for word in words)]
         assert set(given) <= set(self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
         assert set(self.sizes) | set(self.unreduced.split()) <= {*self.symbols, "N"}, f"{self.name}: sizes of letters that no shape has"
