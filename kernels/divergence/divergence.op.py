@@ -38,8 +38,11 @@ Where p or e^t is 0, it is 0.""" + DIVERGENCE_DOC,
     [*DIVERGENCE_FIELDS, flag("log_target", "1: target holds logarithms"),
      option("eps", "float", "1e-10f", "the least probability whose logarithm is taken; not with log_target", 0), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained", "probabilities, or their logarithms with log_target", False),
-    rows="rows of input", aliases=[("d_input", "input")],
-    plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True))
+    rows="rows of input", aliases=[("d_input", "input")], unreduced="N V",
+    plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True),
+    cases=["dtype=bf16", "target_dtype=bf16 log_target=1 reduction=none with_d_loss=1 loss_dtype=f16"],
+    large=["row dtype=bf16 V={4096|64} reduction=none"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])
 
 JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient included",
     """With log-probabilities x of input and y of target, Q = e^x, P = e^y, b = beta, M = b P + (1 - b) Q:
@@ -47,14 +50,24 @@ JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient include
 What has a probability of 0 as its factor is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, option("beta", "float", "0.5f", "weight of target in the mixture", 0, 1), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained (of the student)", "log-probabilities (of the teacher)", True),
-    rows="rows of input", aliases=[("d_input", "input")],
-    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", numbers="beta", integers="ignore_index", hook=True))
+    rows="rows of input", aliases=[("d_input", "input")], unreduced="N V",
+    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", numbers="beta", integers="ignore_index", hook=True),
+    cases=[
+        "dtype=bf16 label_dtype=i32 with_d_loss=1",
+        "beta=0.1 reduction=sum in_place=1 without_loss=1",
+        "beta=0 reduction=mean label_dtype=i64",
+        "beta=1 dtype=f16 with_d_input=0"],
+    large=["row dtype=bf16 V={4096|64} reduction=sum"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])
 
 TVD = Op("tvd", "total variation distance of rows, gradient included",
     """With x of input and y of target: |x - y| / 2. Its gradient by x is that of the sign, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
     divergence_tensors("probabilities that are trained", "probabilities", True),
-    rows="rows of input", aliases=[("d_input", "input")],
-    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", integers="ignore_index", hook=True))
+    rows="rows of input", aliases=[("d_input", "input")], unreduced="N V",
+    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", integers="ignore_index", hook=True),
+    cases=["dtype=bf16 target_dtype=f32 reduction=mean label_dtype=i64", "reduction=none in_place=1"],
+    large=["row dtype=bf16 V={4096|64} reduction=sum"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])
 
 OPS = [KL_DIV, JSD, TVD]

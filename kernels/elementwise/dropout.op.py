@@ -19,6 +19,7 @@ DROPOUT_DEVICE_TENSORS = [
     Tensor("device_seed", "in", "1", "i64", "seed on the device, or NULL", "with_device_seed"),
     Tensor("device_offset", "in", "1", "i64", "added to offset, on the device, or NULL", "with_device_seed")]
 
+# Large cases have p = 0, because a mask does not repeat with the rows.
 OPS = [
     Op("dropout_forward", "dropout, with or without a residual sum",
        """y_i = round(x_i * s) where w_i >= floor(p * 2^32), else 0 whatever x_i is; with a residual y_i = round(residual_i + x_i * s), else
@@ -31,7 +32,12 @@ residual_i. Arithmetic in f32. y may be exactly x or residual when in_place is s
         Tensor("residual", "in", "N* F", "dtype", "rows added to what is left of x, or NULL", "with_residual"),
         Tensor("y", "out", "N* F", "dtype", "what is left of x"), *DROPOUT_DEVICE_TENSORS],
        rows="rows of x", aliases=[("y", "x"), ("y", "residual")],
-       plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed", values="seed offset", hook=True)),
+       plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed", values="seed offset", hook=True),
+       cases=["dtype=bf16 p=0.1", "with_residual=1 in_place=1"],
+       large=["row dtype=bf16 F={4096|64} p=0", "narrow dtype=bf16 F=2 p=0"],
+       bench=[
+           "dtype={bf16|f32} N=rows(16384) F={14336|4096}",
+           "dtype={bf16|f32} N=rows(16384) F={14336|4096} with_residual=1"]),
 
     Op("dropout_backward", "gradient of dropout_forward",
        """d_x_i = round(d_y_i * s) where the forward kept x_i, else 0 whatever d_y_i is; with accumulate d_x_i = round(d_x_i + d_y_i * s), else d_x_i,
@@ -44,5 +50,8 @@ which excludes accumulate.
         Tensor("d_y", "in", "N* F", "dtype", "gradient of y"),
         Tensor("d_x", "inout", "N* F", "dtype", "gradient of x"), *DROPOUT_DEVICE_TENSORS],
        rows="rows of d_y", aliases=[("d_x", "d_y")],
-       plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed", values="seed offset", hook=True)),
+       plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed", values="seed offset", hook=True),
+       cases=["dtype=bf16 with_device_seed=1", "accumulate=1 F=701", "in_place=1"],
+       large=["row dtype=bf16 F={4096|64} p=0"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 ]

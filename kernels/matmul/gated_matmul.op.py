@@ -1,6 +1,9 @@
 """The gate and up projections of a gated MLP with its activation, and their gradients without either in memory."""
 
-from table import Op, Tensor, dim, dtype, option, present
+from fields.large import MATMUL_TOLERANCES
+from table import Large, Op, Tensor, dim, dtype, option, present
+
+CASE_SIZES = {"M": "rows", "K": 88, "F": 136}
 
 GATED_MATMUL = Op(
     "gated_matmul_nt", "f(x W_gate^T) * (x W_up^T): the first half of a gated MLP, SwiGLU or GeGLU, in one kernel",
@@ -17,7 +20,15 @@ second half of its rows, does not, these alone are moved so. There is no workspa
     [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
      Tensor("gate_up", "out", "M* 2F", "dtype", "gate in columns [0, F), up in [F, 2F), or NULL", "with_gate_up"),
      Tensor("out", "out", "M* F", "dtype", "the activation")],
-    rows="rows of x")
+    rows="rows of x",
+    cases=["dtype=bf16", "with_gate_up=1", "dtype=f16 activation=gelu_tanh with_gate_up=1"],
+    sizes={"M": 4096},
+    case_sizes=CASE_SIZES,
+    large=[
+        Large("row dtype=bf16 K={4096|64} F=32", "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)],
+    bench=[
+        "dtype={bf16|f32} with_gate_up=0 M=rows(4096|512) K={4096|1024} F={14336|4096}",
+        "dtype={bf16|f32} with_gate_up=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 GATED_MATMUL_BACKWARD = Op(
     "gated_matmul_nt_backward", "gradients of gate and up, which are made again from x, in one kernel",
@@ -35,6 +46,11 @@ second half of its rows, does not, all but x and weight are moved so. There is n
      Tensor("d_out", "in", "M* F", "dtype", "gradient of out"),
      Tensor("d_gate_up", "out", "M* 2F", "dtype", "gradient of gate in columns [0, F), of up in [F, 2F)"),
      Tensor("out", "out", "M* F", "dtype", "the activation, or NULL", "with_out")],
-    rows="rows of x")
+    rows="rows of x",
+    cases=["dtype=bf16 with_out=1", "dtype=f16 activation=gelu_tanh", "activation=relu"],
+    sizes={"M": 4096},
+    case_sizes=CASE_SIZES,
+    large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)],
+    bench=["dtype={bf16|f32} with_out=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

@@ -1,6 +1,7 @@
 """Products of groups of rows by a matrix of each group, one operation for each way in which the factors lie in memory."""
 
-from table import INDEX, Op, Tensor, dim, dtype, flag, indices
+from fields.large import MATMUL_TOLERANCES
+from table import INDEX, Large, Op, Tensor, dim, dtype, flag, indices
 
 OFFSETS = """The rows of a lie sorted by group: group e has the rows from offsets[e] to before offsets[e + 1], maybe none; 0 <= offsets[0]. They are
 read on the device: no size of a group is known to the host, which does not wait for one. Offsets that decrease or are beyond the rows of a:
@@ -12,6 +13,9 @@ which argument)."""
 
 TYPES = [dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
          dtype("index_dtype", "offsets", "", INDEX)]
+
+CASES = {"nt": ["dtype=bf16", "c_dtype=f32 index_dtype=i32"], "nn": ["dtype=f16"]}
+LARGE = {"nt": "row dtype=bf16 K={4096|64} N=64 E=1 c_dtype=f32", "nn": "row dtype=bf16 K={2048|32} N={4096|64} E=1"}
 
 
 def of_rows(layout):
@@ -29,7 +33,11 @@ May need a workspace for a list of tiles, at most 32 (M / 16 + E + 3) bytes.
         [Tensor("a", "in", "M* K", "dtype", "rows, sorted by group"), Tensor("b", "in", b, "dtype", "a matrix of each group"),
          indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
          Tensor("c", "out", "M* N", "c_dtype", "the products")],
-        rows="rows of a", reports="group")
+        rows="rows of a", reports="group",
+        cases=CASES[layout],
+        case_sizes={"M": "rows", "K": 88, "N": 136, "E": 5},
+        large=[Large(LARGE[layout], **MATMUL_TOLERANCES)],
+        bench=["dtype={bf16|f32} E={128|8} M=8*rows(8192|64) K={2048|512} N={1536|512}"])
 
 
 GRADIENT = Op(
@@ -43,6 +51,10 @@ rows. The gradient of the weights of grouped_matmul_nt is that of its c by its a
     [Tensor("a", "in", "K* M", "dtype", "rows, sorted by group"), Tensor("b", "in", "K* N", "dtype", "rows, sorted by group"),
      indices("offsets", "O", "index_dtype", "first row of each group, and where the last one ends: E + 1 numbers"),
      Tensor("c", "inout", "E M N", "c_dtype", "a matrix of each group")],
-    rows="rows of a", reports="group")
+    rows="rows of a", reports="group",
+    cases=["dtype=bf16", "dtype=bf16 c_dtype=f32 accumulate=1 index_dtype=i32"],
+    case_sizes={"K": "rows", "M": 88, "N": 136, "E": 5},
+    large=[Large("row dtype=bf16 M={4096|64} N=64 E=1 c_dtype=f32", **MATMUL_TOLERANCES)],
+    bench=["dtype={bf16|f32} E={128|8} K=8*rows(8192|64) M={2048|512} N={1536|512}"])
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

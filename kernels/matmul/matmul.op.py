@@ -1,6 +1,7 @@
 """Matrix products, one operation for each way in which the factors lie in memory."""
 
-from table import Op, Tensor, dim, dtype, option
+from fields.large import MATMUL_TOLERANCES
+from table import Large, Op, Tensor, dim, dtype, option
 
 FIELDS = [
     dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
@@ -15,6 +16,31 @@ USES = {"nn": "the gradient of a linear layer's input: d_y weight",
         "nt": "a linear layer, whose weight is [N, K]: x weight^T + bias",
         "tn": "the gradient of a linear layer's weight: d_y^T x; beta = 1 adds to what is in c",
         "tt": "both factors by columns"}
+
+CASES = {
+    "nn": ["dtype=bf16 c_dtype=f32", "beta=1 alpha=0.5 bias_dtype=f32"],
+    "nt": ["dtype=f16 bias_dtype=f16 c_dtype=f16 epilogue=gelu_tanh", ""],
+    "tn": ["dtype=bf16 c_dtype=f32 beta=1", "c_dtype=f32 epilogue=silu"],
+    "tt": ["dtype=bf16 c_dtype=bf16"]}
+BATCHED_CASES = {
+    "nn": ["dtype=bf16 c_dtype=f32"],
+    "nt": ["dtype=f16 bias_dtype=f32 epilogue=relu", ""],
+    "tn": ["dtype=bf16 c_dtype=f32 beta=1"],
+    "tt": ["dtype=bf16 alpha=0.5"]}
+LARGE = {
+    "nn": [Large("row dtype=bf16 K={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)],
+    "nt": [Large("row dtype=bf16 K={2048|32} N={4096|64}", **MATMUL_TOLERANCES)],
+    "tn": [Large("row dtype=bf16 M={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)]}
+BENCH = {
+    "nn": ["dtype={bf16|f32} M=rows(4096|512) K={8192|4096} N={8192|4096}"],
+    "nt": ["dtype={bf16|f32} M=rows(4096|512) K={8192|4096} N={8192|4096}"],
+    "tn": ["dtype={bf16|f32} K=rows(4096|512) M={8192|4096} N={8192|4096}"]}
+NOT_LARGE = {"tt": "its b has one column per row; matmul_tn covers its a, and matmul_nt its b"}
+
+
+def case_sizes(layout):
+    rows, other = ("K", "M") if layout[0] == "t" else ("M", "K")
+    return {rows: "rows", other: 88, "N": 136}
 
 
 def product(layout):
@@ -34,7 +60,12 @@ sums, at most 64 N M bytes. Made by the library's own kernels on every device.""
         [Tensor("a", "in", a, "dtype", "first factor"), Tensor("b", "in", b, "dtype", "second factor"),
          Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
          Tensor("c", "inout", c, "c_dtype", "the product")],
-        rows="rows of a in memory")
+        rows="rows of a in memory",
+        cases=CASES[layout],
+        case_sizes=case_sizes(layout),
+        large=LARGE.get(layout, []),
+        not_large=NOT_LARGE.get(layout, ""),
+        bench=BENCH.get(layout, []))
 
 
 def batched(layout):
@@ -48,7 +79,10 @@ def batched(layout):
         f"""c[i] = round(f(alpha {LAYOUTS[layout][3].replace("a", "a[i]").replace("b", "b[i]")} + bias) + beta c[i]) for every matrix i of a batch; else as matmul_{layout}. Strides of a batch and of rows are any, so
 heads of a projection are matrices that lie side by side. A batch whose matrices are one (a stride of 0) is right, by the kernel that moves single elements.
 There is no workspace.""",
-        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory")
+        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory",
+        cases=BATCHED_CASES[layout],
+        case_sizes={**case_sizes(layout), "B": 3},
+        not_large=f"a plan fixes the number of matrices; matmul_{layout} covers each of them")
 
 
 OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]

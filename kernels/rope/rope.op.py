@@ -16,7 +16,7 @@ Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exac
        [dim("head_dim", "D", "q", "columns of one head, at most 65536: a program holds whole heads", high=65536), dtype("dtype", "q"),
         dtype("table_dtype", "cos"),
         dim("q_heads", "A", "q", "heads of q"), dim("k_heads", "K", "k", "heads of k, 0 without k", optional=True),
-        flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed"),
+        flag("inverse", "1: rotate back (the backward)"), present("k", "1: k and k_out are passed", usual=True),
         flag("complex_table", "1: cos holds complex numbers, there is no sin"),
         option("layout", "int32_t", 0, "LIGERDSL_ROPE_*", 0, 2),
         option("rotary_dim", "int64_t", 0, "columns that are rotated; 0 = head_dim", 0, 2**31 - 1),
@@ -30,5 +30,15 @@ Arithmetic in f32, one rounding to dtype. q_out may be exactly q, and k_out exac
         Tensor("sin", "in", "?", "table_dtype", "sines by position; NULL with complex_table", "!complex_table"),
         Tensor("q_out", "out", "B S A D", "dtype", "rotated queries"),
         Tensor("k_out", "out", "B S K D", "dtype", "rotated keys, or NULL", "with_k")],
-       rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")]),
+       rows="positions of all batches", aliases=[("q_out", "q"), ("k_out", "k")],
+       cases=[
+           "dtype=bf16",
+           "inverse=1 in_place=1 D=46",
+           "layout=interleaved with_k=0",
+           "layout=multimodal time_section=8 height_section=12 width_section=12"],
+       case_sizes={"B": 2, "S": "(rows + 1) / 2", "A": 4, "K": 2, "D": 64},
+       large=["row dtype=bf16 S={16|2} A={8|2} K=1 D=64"],
+       bench=[
+           "dtype={bf16|f32} table_dtype=f32 inverse=0 layout=half B={8|1} S=2048 A=32 K=8 D=128",
+           "dtype={bf16|f32} table_dtype=f32 inverse=1 layout=half B={8|1} S=2048 A=32 K=8 D=128"]),
 ]
