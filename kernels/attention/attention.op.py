@@ -54,6 +54,9 @@ single sequence takes 1 to 6 % more time than the dense call."""
 BOUNDS = [indices("cu_seqlens_q", "U", "index_dtype", "first query of each sequence, then the number of queries"),
           indices("cu_seqlens_k", "U", "index_dtype", "first key of each sequence, then the number of keys")]
 
+CASE_SIZES = {"B": 2, "S": "(rows + 1) / 2", "T": "(rows + 4) / 2", "A": 4, "K": 2, "D": 64}
+SEQUENCE_CASE_SIZES = {"S": "rows", "T": "rows + 3", "U": 6, "A": 4, "K": 2, "D": 64}
+
 OPS = [
     Op("attention_forward", "softmax(scale q k^T) v of every head, without scores in memory",
        f"""o_i = sum_j p_ij v_j, p_ij = e^(z_ij - lse_i), lse_i = log sum_j e^z_ij over the keys j that query i sees.
@@ -66,7 +69,12 @@ if the device has them; p is rounded to dtype for that. Accumulators, exponentia
        [Tensor("q", "in", "B S A D", "dtype", "queries"), Tensor("k", "in", "B T K D", "dtype", "keys"),
         Tensor("v", "in", "B T K D", "dtype", "values"), Tensor("o", "out", "B S A D", "dtype", "the weighted values"),
         Tensor("lse", "out", "B A S", "f32", "lse of each query, which the backward reads, or NULL", "with_lse")],
-       rows="batches"),
+       rows="batches",
+       cases=["dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24", "dtype=f16 scale=0.5 D=96"],
+       sizes={"T": 1024},
+       case_sizes=CASE_SIZES,
+       large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1 with_lse=1"],
+       bench=["dtype={bf16|f32} B={4|1} S={4096|512} T={4096|512} A=32 K=8 D=128 causal=1 with_lse=1"]),
 
     Op("attention_backward", "gradients of attention",
        f"""delta_i = o_i . d_o_i, d_s_ij = p_ij (d_o_i . v_j - delta_i).
@@ -86,7 +94,12 @@ and head.""",
         Tensor("o", "in", "B S A D", "dtype", "the forward's o"), Tensor("lse", "in", "B A S", "f32", "the forward's lse"),
         Tensor("d_q", "out", "B S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "B T K D", "dtype", "gradient of k"),
         Tensor("d_v", "out", "B T K D", "dtype", "gradient of v")],
-       rows="batches"),
+       rows="batches",
+       cases=["dtype=bf16 causal=1", "window_left=3 softcap=2 D=24 scale=0.2"],
+       sizes={"T": 1024},
+       case_sizes=CASE_SIZES,
+       large=["row dtype=bf16 S={16|2} T={16|2} A={8|2} K=1 D=64 causal=1"],
+       bench=["dtype={bf16|f32} B={4|1} S={4096|512} T={4096|512} A=32 K=8 D=128 causal=1"]),
 
     Op("attention_varlen_forward", "attention over sequences of different lengths in one call",
        f"""Computes attention_forward for each sequence.
@@ -96,7 +109,13 @@ and head.""",
        [Tensor("q", "in", "S A D", "dtype", "queries"), Tensor("k", "in", "T K D", "dtype", "keys"),
         Tensor("v", "in", "T K D", "dtype", "values"), *BOUNDS, Tensor("o", "out", "S A D", "dtype", "the weighted values"),
         Tensor("lse", "out", "A S", "f32", "lse of each query, which the backward reads, or NULL", "with_lse")],
-       rows="queries of all sequences, or keys if there are more", reports="sequence"),
+       rows="queries of all sequences, or keys if there are more", reports="sequence",
+       cases=["dtype=bf16 causal=1 with_lse=1", "window_left=5 window_right=2 softcap=3 D=24 index_dtype=i32"],
+       sizes={"S": 4096, "T": 4096, "U": 9},
+       case_sizes=SEQUENCE_CASE_SIZES,
+       large=["row dtype=bf16 T=70 A={8|2} K=1 D=64 U=2 max_seqlen_q={16777216|4096}"],
+       bench=[
+           "dtype={bf16|f32} U=9 S={12288|1536} T={12288|1536} max_seqlen_q={3072|384} max_seqlen_k={3072|384} A=32 K=8 D=128 index_dtype=i32 causal=1 with_lse=1"]),
 
     Op("attention_varlen_backward", "gradients of attention over sequences of different lengths",
        f"""Computes attention_backward for each sequence.
@@ -110,5 +129,11 @@ and head.""",
         Tensor("o", "in", "S A D", "dtype", "the forward's o"), Tensor("lse", "in", "A S", "f32", "the forward's lse"), *BOUNDS,
         Tensor("d_q", "out", "S A D", "dtype", "gradient of q"), Tensor("d_k", "out", "T K D", "dtype", "gradient of k"),
         Tensor("d_v", "out", "T K D", "dtype", "gradient of v")],
-       rows="queries of all sequences, or keys if there are more", reports="sequence"),
+       rows="queries of all sequences, or keys if there are more", reports="sequence",
+       cases=["dtype=bf16 causal=1 index_dtype=i32", "window_left=3 softcap=2 D=24 scale=0.2"],
+       sizes={"S": 4096, "T": 4096, "U": 9},
+       case_sizes=SEQUENCE_CASE_SIZES,
+       not_large="its lse has one column per row; the forward pass covers its tensors",
+       bench=[
+           "dtype={bf16|f32} U=9 S={12288|1536} T={12288|1536} max_seqlen_q={3072|384} max_seqlen_k={3072|384} A=32 K=8 D=128 index_dtype=i32 causal=1"]),
 ]

@@ -40,7 +40,20 @@ ligerdsl_context_check reports it.""",
      Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits"),
      *ENTROPY_TENSORS,
      Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, or NULL for 1", "with_d_loss")],
-    rows="rows of logits", aliases=[("d_logits", "logits")])
+    rows="rows of logits", aliases=[("d_logits", "logits")],
+    cases=[
+        "dtype=bf16 in_place=1",
+        "reduction=none with_class_weight=1 with_z_loss=1 with_accuracy=1 with_predictions=1 with_lse=1 label_smoothing=0.1 lse_square_scale=1e-4",
+        "softcap=30 label_dtype=i32 with_d_logits=0",
+        "without_loss=1 reduction=none",
+        "dtype=bf16 temperature=0.5 with_entropy=1 with_d_entropy=1 with_d_loss=1"],
+    large=[
+        "row dtype=bf16 V={4096|64} reduction=none with_lse=1 with_predictions=1",
+        "row dtype=bf16 V={4096|64} reduction=sum",
+        "narrow dtype=bf16 V=2 reduction=none label_dtype=i32"],
+    bench=[
+        "dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_logits=0",
+        "dtype={bf16|f32} N=rows(4096|512) V={128256|32000} in_place=1"])
 
 CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradient into d_logits",
     """d_logits *= d_loss. The device reads d_loss: one element (MEAN and SUM), or one per row (NONE).""",
@@ -50,6 +63,9 @@ CROSS_ENTROPY_BACKWARD = Op("cross_entropy_backward", "folds the upstream gradie
      Tensor("d_logits", "inout", "N* V", "dtype", "gradient that cross_entropy wrote; scaled in place")],
     rows="rows of d_logits",
     plan=Plan("cols=n_classes type=dtype factor_type=d_loss_dtype per_row", kernel="scale_rows_kernel", header="kernels/elementwise/scale_rows.h",
-              tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"))
+              tensors="in=d_logits out=d_logits factor=d_loss", reduced="d_loss"),
+    cases=["dtype=bf16", "per_row=1"],
+    large=["row dtype=bf16 V={4096|64} per_row=1"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000}"])
 
 OPS = [CROSS_ENTROPY, CROSS_ENTROPY_BACKWARD]

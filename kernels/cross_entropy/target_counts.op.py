@@ -1,7 +1,7 @@
 """Counts of targets, the divisors of a mean over them."""
 
 from fields.losses import CLASS_WEIGHT_DTYPE
-from table import INDEX, Op, Plan, Tensor, dim, dtype, indices, option, present
+from table import INDEX, Large, Op, Plan, Tensor, dim, dtype, indices, option, present
 
 TARGET_COUNTS = Op("target_counts", "divisors of a mean over targets, counted on the device",
     """n = number of labels that are not ignore_index. S = sum of class_weight[label] over them (n without
@@ -15,6 +15,10 @@ counts = 1/n, 1/S, W, n. If n is 0, 1/n and 1/S are 0. Accumulates in f32 in a f
      Tensor("counts", "out", "4", "f32", "1/n, 1/S, W, n")],
     rows="labels",
     plan=Plan("label_type=label_dtype has_weight=with_class_weight classes=n_classes weight_type=class_weight_dtype", integers="ignore_index",
-              tensors="weight=class_weight"))
+              tensors="weight=class_weight"),
+    cases=["", "with_class_weight=1 label_dtype=i32"],
+    case_sizes={"N": "500 * rows + 3"},
+    large=[Large("flat label_dtype=i32 with_class_weight=1 V=1000", combine={"counts": "counts"})],
+    bench=["N={67108864|16777216}"])
 
 OPS = [TARGET_COUNTS]

@@ -35,7 +35,10 @@ reports it on every rank. total_classes = 0: the number is unknown, and no label
        [Tensor("logits", "in", "N* V", "dtype", "unnormalised scores of the shard"),
         indices("labels", "N*", "label_dtype", "class of each row, or ignore_index"),
         Tensor("partials", "out", "N* C", "f32", "3 or 5 numbers per row")],
-       rows="rows of logits", reports="shard_label"),
+       rows="rows of logits", reports="shard_label",
+       cases=["dtype=bf16", "with_smoothing=1 label_dtype=i32 total_classes=5000"],
+       large=["row dtype=bf16 V={4096|64}", "narrow dtype=bf16 V=2 label_dtype=i32"],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={16032|4000}"]),
 
     Op("vocab_parallel_cross_entropy", "cross-entropy from the statistics of all shards, with the gradient of one shard's logits",
        SHARD_LABELS_DOC + """
@@ -71,5 +74,11 @@ require total_classes.""",
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, of its shape, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "[rows] for NONE, else one element; or NULL", "!without_loss"),
         Tensor("d_logits", "out", "N* V", "dtype", "gradient of logits, or NULL", "with_d_logits")],
-       rows="rows of logits", reports="shard_label", aliases=[("d_logits", "logits")]),
+       rows="rows of logits", reports="shard_label", aliases=[("d_logits", "logits")],
+       cases=[
+           "dtype=bf16 in_place=1",
+           "reduction=mean label_smoothing=0.1 with_d_loss=1 first_class=400 total_classes=5000",
+           "label_smoothing=0.1 shard_smoothing=1 smooth_others=1 with_d_logits=0 reduction=sum"],
+       large=["row dtype=bf16 V={4096|64}", "narrow dtype=bf16 V=2 label_dtype=i32"],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={16032|4000} M=8*rows(4096|512) total_classes={128256|32000} in_place=1"]),
 ]

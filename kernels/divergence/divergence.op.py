@@ -43,8 +43,11 @@ It is 0 where p or e^t is 0.""" + DIVERGENCE_DOC,
     [*DIVERGENCE_FIELDS, flag("log_target", "1: target holds logarithms"),
      option("eps", "float", "1e-10f", "smallest probability whose logarithm is taken; not with log_target", 0), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained", "probabilities, or their logarithms with log_target", False),
-    rows="rows of input", aliases=[("d_input", "input")],
-    plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True))
+    rows="rows of input", aliases=[("d_input", "input")], unreduced="N V",
+    plan=Plan(DIVERGENCE_OPTIONS, kernel="divergence_kernel", numbers="eps", hook=True),
+    cases=["dtype=bf16", "target_dtype=bf16 log_target=1 reduction=none with_d_loss=1 loss_dtype=f16"],
+    large=["row dtype=bf16 V={4096|64} reduction=none"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])
 
 JSD = Op("jsd", "generalised Jensen-Shannon divergence of rows, gradient included",
     """The loss of an element, with log-probabilities x = input and y = target, Q = e^x, P = e^y, b = beta,
@@ -54,15 +57,25 @@ For b = 0 it is the KL divergence P (y - x), for b = 1 it is Q (x - y). A term w
 0 is 0.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, option("beta", "float", "0.5f", "weight of target in the mixture", 0, 1), *DIVERGENCE_OUTPUTS],
     divergence_tensors("log-probabilities that are trained (student)", "log-probabilities (teacher)", True),
-    rows="rows of input", aliases=[("d_input", "input")],
-    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", numbers="beta", integers="ignore_index", hook=True))
+    rows="rows of input", aliases=[("d_input", "input")], unreduced="N V",
+    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", numbers="beta", integers="ignore_index", hook=True),
+    cases=[
+        "dtype=bf16 label_dtype=i32 with_d_loss=1",
+        "beta=0.1 reduction=sum in_place=1 without_loss=1",
+        "beta=0 reduction=mean label_dtype=i64",
+        "beta=1 dtype=f16 with_d_input=0"],
+    large=["row dtype=bf16 V={4096|64} reduction=sum"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])
 
 TVD = Op("tvd", "total variation distance of rows, gradient included",
     """The loss of an element is |x - y| / 2, with x = input and y = target. Its gradient with respect to x
 is half the sign of x - y, 0 where x = y.""" + DIVERGENCE_DOC + DIVERGENCE_LABELS_DOC,
     [*DIVERGENCE_FIELDS, *DIVERGENCE_LABELS, *DIVERGENCE_OUTPUTS],
     divergence_tensors("probabilities that are trained", "probabilities", True),
-    rows="rows of input", aliases=[("d_input", "input")],
-    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", integers="ignore_index", hook=True))
+    rows="rows of input", aliases=[("d_input", "input")], unreduced="N V",
+    plan=Plan(DIVERGENCE_OPTIONS + DIVERGENCE_LABEL_OPTIONS, kernel="divergence_kernel", integers="ignore_index", hook=True),
+    cases=["dtype=bf16 target_dtype=f32 reduction=mean label_dtype=i64", "reduction=none in_place=1"],
+    large=["row dtype=bf16 V={4096|64} reduction=sum"],
+    bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} with_d_input=1"])
 
 OPS = [KL_DIV, JSD, TVD]

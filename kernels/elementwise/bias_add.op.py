@@ -9,7 +9,10 @@ OPS = [
        [Tensor("x", "in", "N* F", "dtype", "rows"), Tensor("bias", "in", "F", "bias_dtype", "added to every row"),
         Tensor("y", "out", "N* F", "dtype", "x + bias")],
        rows="rows of x", aliases=[("y", "x")],
-       plan=Plan("cols=n_cols type=dtype bias_type=bias_dtype")),
+       plan=Plan("cols=n_cols type=dtype bias_type=bias_dtype"),
+       cases=["dtype=bf16", "dtype=f16 bias_dtype=f32 in_place=1"],
+       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("bias_add_backward", "gradient of a bias: column sums",
        """d_bias = sum over rows of d_y, accumulated in f32 in a fixed order. Without rows it is 0. The gradient
@@ -19,5 +22,8 @@ of x is d_y itself.""",
        [Tensor("d_y", "in", "N* F", "dtype", "gradient of y"),
         Tensor("d_bias", "inout", "F", "d_bias_dtype", "gradient of bias")],
        rows="rows of d_y",
-       plan=Plan("cols=n_cols type=dtype out_type=d_bias_dtype accumulate", header="kernels/reduce/column_sums.h")),
+       plan=Plan("cols=n_cols type=dtype out_type=d_bias_dtype accumulate", header="kernels/reduce/column_sums.h"),
+       cases=["dtype=bf16", "d_bias_dtype=f32 accumulate=1"],
+       large=["row dtype=bf16 F={4096|64} d_bias_dtype=f32", "narrow dtype=bf16 F=2 d_bias_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 ]

@@ -21,6 +21,7 @@ DROPOUT_DEVICE_TENSORS = [
     Tensor("device_seed", "in", "1", "i64", "seed on the device, or NULL", "with_device_seed"),
     Tensor("device_offset", "in", "1", "i64", "added to offset, on the device, or NULL", "with_device_seed")]
 
+# Large cases have p = 0, because a mask does not repeat with the rows.
 OPS = [
     Op("dropout_forward", "dropout, with or without a residual sum",
        """y_i = round(x_i * s) if w_i >= floor(p * 2^32), else 0 even if x_i is not finite. With a residual
@@ -34,7 +35,12 @@ when in_place is set.
         Tensor("residual", "in", "N* F", "dtype", "rows added to the result, or NULL", "with_residual"),
         Tensor("y", "out", "N* F", "dtype", "x after dropout, plus residual"), *DROPOUT_DEVICE_TENSORS],
        rows="rows of x", aliases=[("y", "x"), ("y", "residual")],
-       plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed", values="seed offset", hook=True)),
+       plan=Plan("cols=n_cols type=dtype add=with_residual device_seed=with_device_seed", values="seed offset", hook=True),
+       cases=["dtype=bf16 p=0.1", "with_residual=1 in_place=1"],
+       large=["row dtype=bf16 F={4096|64} p=0", "narrow dtype=bf16 F=2 p=0"],
+       bench=[
+           "dtype={bf16|f32} N=rows(16384) F={14336|4096}",
+           "dtype={bf16|f32} N=rows(16384) F={14336|4096} with_residual=1"]),
 
     Op("dropout_backward", "gradient of dropout_forward",
        """d_x_i = round(d_y_i * s) if the forward kept x_i, else 0 even if d_y_i is not finite. With accumulate
@@ -48,5 +54,8 @@ accumulate.
         Tensor("d_y", "in", "N* F", "dtype", "gradient of y"),
         Tensor("d_x", "inout", "N* F", "dtype", "gradient of x"), *DROPOUT_DEVICE_TENSORS],
        rows="rows of d_y", aliases=[("d_x", "d_y")],
-       plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed", values="seed offset", hook=True)),
+       plan=Plan("cols=n_cols type=dtype add=accumulate device_seed=with_device_seed", values="seed offset", hook=True),
+       cases=["dtype=bf16 with_device_seed=1", "accumulate=1 F=701", "in_place=1"],
+       large=["row dtype=bf16 F={4096|64} p=0"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 ]

@@ -29,7 +29,10 @@ OPS = [
        "u = gate_multiplier * gate, out = round(down_multiplier * round(u * sigmoid(u)) * up). Arithmetic is f32.",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED, *MULTIPLIERS],
        GATED_FORWARD_TENSORS, rows="rows of out",
-       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
+       cases=["dtype=bf16 fused=1", ""],
+       large=["row dtype=bf16 F={4096|64}", "narrow dtype=bf16 F=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("swiglu_backward", "gradient of swiglu",
        """u = gate_multiplier * gate, s = sigmoid(u), g = down_multiplier * d_out:
@@ -37,14 +40,20 @@ OPS = [
   d_gate = gate_multiplier * g * up * (s + u * s * (1 - s))""" + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, *MULTIPLIERS, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
-       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", numbers="gate_multiplier down_multiplier", hook=True),
+       cases=["dtype=bf16", "fused=1 in_place=1"],
+       large=["row dtype=bf16 F={4096|64}", "row dtype=bf16 F={2048|32} fused=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("geglu_forward", "GELU(gate) * up, tanh form",
        """gelu(u) = u / 2 * (1 + tanh(sqrt(2 / pi) * (u + 0.044715 u^3))), out = round(round(gelu(gate)) * up).
 Arithmetic is f32, with an accurate tanh.""",
        [dim("n_cols", "F", "out", "width of out"), dtype("dtype", "out"), GATED_FUSED],
        GATED_FORWARD_TENSORS, rows="rows of out",
-       plan=Plan("cols=n_cols type=dtype", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", hook=True),
+       cases=["dtype=bf16", "fused=1"],
+       large=["row dtype=bf16 F={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 
     Op("geglu_backward", "gradient of geglu",
        """t = tanh(sqrt(2 / pi) * (gate + 0.044715 gate^3)):
@@ -54,5 +63,8 @@ Arithmetic is f32, with an accurate tanh.""",
 These are the roundings of PyTorch.""" + GATED_IN_PLACE_DOC,
        [dim("n_cols", "F", "d_out", "width of d_out"), dtype("dtype", "d_out"), GATED_FUSED, GATED_IN_PLACE],
        GATED_BACKWARD_TENSORS, rows="rows of d_out", aliases=GATED_ALIASES,
-       plan=Plan("cols=n_cols type=dtype", hook=True)),
+       plan=Plan("cols=n_cols type=dtype", hook=True),
+       cases=["dtype=f16", "fused=1 in_place=1"],
+       large=["row dtype=bf16 F={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) F={14336|4096}"]),
 ]

@@ -9,5 +9,10 @@ OPS = [
         Tensor("b", "in", "N*", "dtype", "second summand"),
         Tensor("out", "out", "N*", "dtype", "the sum")],
        rows="elements", aliases=[("out", "a"), ("out", "b")],
-       plan=Plan("type=dtype")),
+       plan=Plan("type=dtype"),
+       cases=["dtype=bf16", "in_place=1"],
+       sizes={"N": 1 << 24},
+       case_sizes={"N": "500 * rows + 3"},
+       large=["flat dtype=bf16"],
+       bench=["dtype={bf16|f32} N={67108864|16777216}"]),
 ]

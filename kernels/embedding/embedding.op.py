@@ -1,7 +1,7 @@
 """Rows of a table by index."""
 
 from fields.parameters import ACCUMULATE
-from table import INDEX, Op, Plan, Tensor, dim, dtype, flag, indices, option, present
+from table import INDEX, Large, Op, Plan, Tensor, dim, dtype, flag, indices, option, present
 
 SHARD_FIELDS = [
     option("first_row", "int64_t", "0", "shard: index of weight's first row in the whole table", 0, 2**52),
@@ -25,7 +25,14 @@ shard. A shard takes no position_weight: add positions once, to the sum.""",
         Tensor("position_weight", "in", "P H", "dtype", "one row per position, or NULL", "with_position_weight")],
        rows="indices", reports="index",
        plan=Plan("cols=n_cols vocabulary=n_rows type=dtype index_type=index_dtype", tensors="table=weight position_table=position_weight",
-                 hook=True)),
+                 hook=True),
+       cases=[
+           "dtype=bf16",
+           "index_dtype=i32",
+           "dtype=bf16 with_position_weight=1 P=5",
+           "dtype=bf16 first_row=10 total_rows=5000"],
+       large=["row dtype=bf16 V=1000 H={4096|64}", "narrow dtype=bf16 V=1000 H=1 index_dtype=i32"],
+       bench=["dtype={bf16|f32} N=rows(32768) V={128256|32000} H=2048"]),
 
     Op("embedding_backward", "d_weight[v] = sum of d_out[i] over all i with indices[i] = v, and the gradient of position_weight",
        """Accumulates in f32 in an order that depends on the indices alone, so every run gives the same bits.
@@ -45,5 +52,19 @@ other shards add nothing.""",
         Tensor("d_position_weight", "inout", "P H", "d_position_weight_dtype", "gradient of position_weight, or NULL", "d_position_weight_dtype")],
        rows="indices", reports="index",
        plan=Plan("""cols=n_cols vocabulary=n_rows type=dtype index_type=index_dtype d_table_type=d_weight_dtype accumulate
-d_position_type=d_position_weight_dtype accumulate_positions""", tensors="d_table=d_weight d_position_table=d_position_weight", hook=True)),
+d_position_type=d_position_weight_dtype accumulate_positions""", tensors="d_table=d_weight d_position_table=d_position_weight", hook=True),
+       cases=[
+           "dtype=bf16 d_weight_dtype=bf16 first_row=10 total_rows=5000",
+           "d_weight_dtype=f32 first_row=10 total_rows=5000 index_dtype=i32",
+           "dtype=bf16 d_weight_dtype=bf16",
+           "accumulate=1 d_weight_dtype=f32",
+           "dtype=bf16 d_weight_dtype=f32 d_position_weight_dtype=f32 P=3",
+           "d_weight_dtype=f32 d_position_weight_dtype=f32 accumulate_positions=1 P=5",
+           "dtype=bf16 d_weight_dtype=bf16 d_position_weight_dtype=bf16 P=5"],
+       large=[
+           "row dtype=bf16 V=100 H={4096|64} d_weight_dtype=f32",
+           # All rows have one position, so its f32 gradient adds all rows one after the other.
+           Large("row dtype=bf16 V=100 H={4096|64} d_weight_dtype=f32 d_position_weight_dtype=f32 P=1", sum_tolerance=1e-3),
+           "narrow dtype=bf16 V=100 H=1 index_dtype=i32 d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(32768) V={128256|32000} H=2048"]),
 ]

@@ -1,18 +1,19 @@
 """The lm_head's matmul with cross-entropy."""
 
 from fields import fused_linear
+from fields.large import MATMUL_TOLERANCES
 from fields.losses import CLASS_WEIGHT_DTYPE, CROSS_ENTROPY_TERMS, D_LOSS_DTYPE, ENTROPY_TENSORS, LOSS_DTYPE, TEMPERATURE
-from table import INDEX, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
+from table import INDEX, Large, Op, Tensor, absent, dtype, flag, in_place, indices, option, present
 
 FIRST_FIELDS = [
     *fused_linear.SIZES, dtype("dtype", "x", "of x and of the matmuls"),
     dtype("label_dtype", "labels", "", INDEX), dtype("bias_dtype", "bias", "f32 or dtype; 0 = no bias", optional=True),
-    dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+    dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True, usual=True),
     dtype("d_bias_dtype", "d_bias", "f32 or bias_dtype; 0 = d_bias is not wanted", optional=True),
     flag("accumulate", "1: d_weight += and d_bias += instead of =; both must be f32"),
     option("ignore_index", "int64_t", "-100", "rows with this label do not count")]
 CHUNKING = option("chunking", "int32_t", "LIGERDSL_CHUNKING_WORKSPACE", "LIGERDSL_CHUNKING_*", 0, 1)
-WEIGHT_DTYPE = dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype")
+WEIGHT_DTYPE = dtype("weight_dtype", "weight", "f32 or dtype", optional=True, zero="dtype", usual=True)
 FIRST_TENSORS = [
     Tensor("x", "in", "N* H", "dtype", "hidden states"),
     Tensor("weight", "in", "V H", "weight_dtype", "weight of the lm_head"),
@@ -26,8 +27,8 @@ GRADIENTS = [
 OPS = [
     Op("fused_linear_cross_entropy", "cross-entropy of x * weight^T + bias with gradients, one chunk of the logits at a time",
        """logits = x weight^T + bias. loss, z_loss, accuracy, predictions and entropy are those of cross_entropy
-for these logits, with n, W and sum w over all rows. d = d_logits of cross_entropy, including the
-factors d_loss and d_entropy:
+for these logits, with n, W and sum w over all rows. d = d_logits of cross_entropy, scaled by
+d_loss and d_entropy as there:
   d_x = d weight;  d_weight = d^T x;  d_bias = sum of the rows of d
 x of ignored rows may hold anything, NaN included; it is treated as zeros.
 """ + fused_linear.chunks("the logits") + """
@@ -114,7 +115,18 @@ ligerdsl_context_check reports it.""",
         *GRADIENTS,
         *ENTROPY_TENSORS,
         Tensor("lse", "out", "N*", "f32", "log sum exp z of each row, 0 at ignored rows, or NULL", "with_lse")],
-       rows="rows of x", aliases=[("d_x", "x")]),
+       rows="rows of x", aliases=[("d_x", "x")],
+       cases=[
+           "dtype=bf16 d_weight_dtype=bf16",
+           "without_loss=1 with_accuracy=1 with_d_loss=1",
+           "dtype=bf16 d_weight_dtype=bf16 products=kernels",
+           "d_weight_dtype=f32 chunk_rows=2",
+           "d_weight_dtype=f32 temperature=2 with_entropy=1 with_d_entropy=1",
+           "dtype=bf16 d_weight_dtype=f32 with_lse=1 reduction=none",
+           "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32"],
+       case_sizes=fused_linear.CASE_SIZES,
+       large=[Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} H={4096|256} d_weight_dtype={bf16|f32}"]),
 
     Op("fused_linear_cross_entropy_backward", "gradients of fused_linear_cross_entropy from its lse, once d_loss is known",
        """Makes d of fused_linear_cross_entropy from lse, which that operation wrote, and from logits that are
@@ -149,5 +161,17 @@ keeps fewer digits than in the forward. d_x may be exactly x when in_place is se
         *GRADIENTS,
         Tensor("entropy", "in", "N*", "f32", "the forward's entropy, or NULL", "with_d_entropy"),
         Tensor("d_entropy", "in", "N*", "f32", "gradient of entropy, or NULL for 0", "with_d_entropy")],
-       rows="rows of x", aliases=[("d_x", "x")]),
+       rows="rows of x", aliases=[("d_x", "x")],
+       cases=[
+           "dtype=f16 d_weight_dtype=f32 products=kernels chunk_rows=2",
+           "dtype=bf16 d_weight_dtype=bf16 reduction=none",
+           "d_weight_dtype=f32 bias_dtype=f32 d_bias_dtype=f32 chunk_rows=2 softcap=5",
+           "with_d_x=0 d_weight_dtype=f32 accumulate=1 label_smoothing=0.1 with_class_weight=1",
+           "in_place=1 d_weight_dtype=none use_token_scaling=1 lse_square_scale=0.01",
+           "dtype=bf16 weight_dtype=f32 d_weight_dtype=f32 temperature=2 with_d_entropy=1"],
+       case_sizes=fused_linear.CASE_SIZES,
+       large=[
+           Large("row H={2048|64} V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES,
+                    weight_scale="{1.0 / 64|1}")],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} H={4096|256} d_weight_dtype={bf16|f32}"]),
 ]

@@ -1,9 +1,10 @@
 """The lm_heads' matmuls of a student and its teacher with jsd."""
 
 from fields import fused_linear
+from fields.large import MATMUL_TOLERANCES
 from fields.losses import DIVERGENCE_LABELS, D_LOSS_DTYPE, LOSS_DTYPE_ALONE
 from fields.parameters import ACCUMULATE
-from table import Op, Tensor, absent, dim, dtype, in_place, indices, option, present
+from table import Large, Op, Tensor, absent, dim, dtype, in_place, indices, option, present
 
 OPS = [
     Op("fused_linear_jsd", "jsd of the softmaxes of x * weight^T and target_x * target_weight^T, one chunk of the logits at a time",
@@ -30,7 +31,7 @@ The device reads d_loss. If the upstream gradient becomes known later, the opera
 Matmuls are those of fused_linear_cross_entropy. On a CPU 16-bit tensors are copied to f32, both
 weights as a whole.""",
        [*fused_linear.SIZES, dim("n_target_cols", "T", "target_x", "width of target_x"), dtype("dtype", "x", "of x, weight, target_x and target_weight"),
-        *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True),
+        *DIVERGENCE_LABELS, dtype("d_weight_dtype", "d_weight", "f32 or dtype; 0 = d_weight is not wanted", optional=True, usual=True),
         ACCUMULATE, option("reduction", "int32_t", "LIGERDSL_REDUCTION_BATCHMEAN", "LIGERDSL_REDUCTION_*, but NONE", 1, 3),
         option("beta", "float", "0.5f", "weight of the teacher in the mixture", 0, 1),
         option("temperature", "float", "0.0f", "divides both logits; 0 = off, like 1", 1e-4, 1e30, or_zero=True),
@@ -45,5 +46,12 @@ weights as a whole.""",
         Tensor("d_loss", "in", "G*", "d_loss_dtype", "gradient of the loss, one element, or NULL for 1", "with_d_loss"),
         Tensor("loss", "out", "L*", "loss_dtype", "one element, or NULL", "!without_loss"),
         *fused_linear.GRADIENTS],
-       rows="rows of x", aliases=[("d_x", "x")]),
+       rows="rows of x", aliases=[("d_x", "x")],
+       cases=[
+           "dtype=bf16 d_weight_dtype=bf16 label_dtype=i32 with_d_loss=1",
+           "beta=0 temperature=2 d_weight_dtype=f32 accumulate=1 chunk_rows=2",
+           "beta=1 without_loss=1 in_place=1 reduction=sum"],
+       case_sizes=fused_linear.CASE_SIZES,
+       large=[Large("row H={2048|64} T=64 V=128 reduction=sum d_weight_dtype=f32", **MATMUL_TOLERANCES)],
+       bench=["dtype={bf16|f32} N=rows(4096|512) V={128256|32000} H={4096|256} T={4096|256} d_weight_dtype={bf16|f32}"]),
 ]

@@ -1,6 +1,9 @@
 """The gate and up projections of a gated MLP with its activation, and their gradients without storing either."""
 
-from table import Op, Tensor, dim, dtype, option, present
+from fields.large import MATMUL_TOLERANCES
+from table import Large, Op, Tensor, dim, dtype, option, present
+
+CASE_SIZES = {"M": "rows", "K": 88, "F": 136}
 
 ACCURACY = """Accumulators are f32. 16-bit operands are multiplied on tensor cores if the device has them. The order
 of additions depends on shapes, number of rows, alignment, device and schedule.
@@ -24,7 +27,15 @@ single elements are moved for that tensor alone.""",
     [Tensor("x", "in", "M* K", "dtype", "rows"), Tensor("weight", "in", "2F K", "dtype", "W_gate in rows [0, F), W_up in [F, 2F)"),
      Tensor("gate_up", "out", "M* 2F", "dtype", "gate in columns [0, F), up in [F, 2F), or NULL", "with_gate_up"),
      Tensor("out", "out", "M* F", "dtype", "the activation")],
-    rows="rows of x")
+    rows="rows of x",
+    cases=["dtype=bf16", "with_gate_up=1", "dtype=f16 activation=gelu_tanh with_gate_up=1"],
+    sizes={"M": 4096},
+    case_sizes=CASE_SIZES,
+    large=[
+        Large("row dtype=bf16 K={4096|64} F=32", "row dtype=bf16 K={1024|16} F={2048|32} with_gate_up=1", **MATMUL_TOLERANCES)],
+    bench=[
+        "dtype={bf16|f32} with_gate_up=0 M=rows(4096|512) K={4096|1024} F={14336|4096}",
+        "dtype={bf16|f32} with_gate_up=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 GATED_MATMUL_BACKWARD = Op(
     "gated_matmul_nt_backward", "gradients of gate and up, which are computed again from x, in one kernel",
@@ -46,6 +57,11 @@ not, single elements are moved for all tensors but x and weight.""",
      Tensor("d_out", "in", "M* F", "dtype", "gradient of out"),
      Tensor("d_gate_up", "out", "M* 2F", "dtype", "gradient of gate in columns [0, F), of up in [F, 2F)"),
      Tensor("out", "out", "M* F", "dtype", "the activation, or NULL", "with_out")],
-    rows="rows of x")
+    rows="rows of x",
+    cases=["dtype=bf16 with_out=1", "dtype=f16 activation=gelu_tanh", "activation=relu"],
+    sizes={"M": 4096},
+    case_sizes=CASE_SIZES,
+    large=[Large("row dtype=bf16 K={1024|16} F={2048|32} with_out=1", **MATMUL_TOLERANCES)],
+    bench=["dtype={bf16|f32} with_out=1 M=rows(4096|512) K={4096|1024} F={14336|4096}"])
 
 OPS = [GATED_MATMUL, GATED_MATMUL_BACKWARD]

@@ -1,6 +1,7 @@
 """Matmuls of groups of rows with one matrix per group, one operation for each layout of the operands."""
 
-from table import INDEX, Op, Tensor, dim, dtype, flag, indices
+from fields.large import MATMUL_TOLERANCES
+from table import INDEX, Large, Op, Tensor, dim, dtype, flag, indices
 
 OFFSETS = """The rows of a are sorted by group. Group e has the rows [offsets[e], offsets[e + 1]), which may be
 empty, and 0 <= offsets[0]. The device reads the offsets; the host neither knows the sizes of groups
@@ -14,6 +15,9 @@ single elements is used (LIGERDSL_LOG=debug names the argument)."""
 
 TYPES = [dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
          dtype("index_dtype", "offsets", "", INDEX)]
+
+CASES = {"nt": ["dtype=bf16", "c_dtype=f32 index_dtype=i32"], "nn": ["dtype=f16"]}
+LARGE = {"nt": "row dtype=bf16 K={4096|64} N=64 E=1 c_dtype=f32", "nn": "row dtype=bf16 K={2048|32} N={4096|64} E=1"}
 
 
 def of_rows(layout):
@@ -33,7 +37,11 @@ Rows of c that belong to no group become 0. A list of tiles may need a workspace
         [Tensor("a", "in", "M* K", "dtype", "rows, sorted by group"), Tensor("b", "in", b, "dtype", "one matrix per group"),
          indices("offsets", "O", "index_dtype", "first row of each group, then the end of the last one: E + 1 numbers"),
          Tensor("c", "out", "M* N", "c_dtype", "the result")],
-        rows="rows of a", reports="group")
+        rows="rows of a", reports="group",
+        cases=CASES[layout],
+        case_sizes={"M": "rows", "K": 88, "N": 136, "E": 5},
+        large=[Large(LARGE[layout], **MATMUL_TOLERANCES)],
+        bench=["dtype={bf16|f32} E={128|8} M=8*rows(8192|64) K={2048|512} N={1536|512}"])
 
 
 GRADIENT = Op(
@@ -49,6 +57,10 @@ as a and the gradient of its c as b.
     [Tensor("a", "in", "K* M", "dtype", "rows, sorted by group"), Tensor("b", "in", "K* N", "dtype", "rows, sorted by group"),
      indices("offsets", "O", "index_dtype", "first row of each group, then the end of the last one: E + 1 numbers"),
      Tensor("c", "inout", "E M N", "c_dtype", "one matrix per group")],
-    rows="rows of a", reports="group")
+    rows="rows of a", reports="group",
+    cases=["dtype=bf16", "dtype=bf16 c_dtype=f32 accumulate=1 index_dtype=i32"],
+    case_sizes={"K": "rows", "M": 88, "N": 136, "E": 5},
+    large=[Large("row dtype=bf16 M={4096|64} N=64 E=1 c_dtype=f32", **MATMUL_TOLERANCES)],
+    bench=["dtype={bf16|f32} E={128|8} K=8*rows(8192|64) M={2048|512} N={1536|512}"])
 
 OPS = [of_rows("nt"), of_rows("nn"), GRADIENT]

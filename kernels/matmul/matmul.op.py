@@ -1,6 +1,7 @@
 """Matmuls, one operation for each layout of the operands."""
 
-from table import Op, Tensor, dim, dtype, option
+from fields.large import MATMUL_TOLERANCES
+from table import Large, Op, Tensor, dim, dtype, option
 
 FIELDS = [
     dtype("dtype", "a", "of a and b"), dtype("c_dtype", "c", "f32 or dtype", optional=True, zero="dtype"),
@@ -15,6 +16,31 @@ USES = {"nn": "the gradient of a linear layer's input: d_y weight",
         "nt": "a linear layer, whose weight is [N, K]: x weight^T + bias",
         "tn": "the gradient of a linear layer's weight: d_y^T x; beta = 1 adds to c",
         "tt": "both operands stored by columns"}
+
+CASES = {
+    "nn": ["dtype=bf16 c_dtype=f32", "beta=1 alpha=0.5 bias_dtype=f32"],
+    "nt": ["dtype=f16 bias_dtype=f16 c_dtype=f16 epilogue=gelu_tanh", ""],
+    "tn": ["dtype=bf16 c_dtype=f32 beta=1", "c_dtype=f32 epilogue=silu"],
+    "tt": ["dtype=bf16 c_dtype=bf16"]}
+BATCHED_CASES = {
+    "nn": ["dtype=bf16 c_dtype=f32"],
+    "nt": ["dtype=f16 bias_dtype=f32 epilogue=relu", ""],
+    "tn": ["dtype=bf16 c_dtype=f32 beta=1"],
+    "tt": ["dtype=bf16 alpha=0.5"]}
+LARGE = {
+    "nn": [Large("row dtype=bf16 K={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)],
+    "nt": [Large("row dtype=bf16 K={2048|32} N={4096|64}", **MATMUL_TOLERANCES)],
+    "tn": [Large("row dtype=bf16 M={4096|64} N=64 c_dtype=f32", **MATMUL_TOLERANCES)]}
+BENCH = {
+    "nn": ["dtype={bf16|f32} M=rows(4096|512) K={8192|4096} N={8192|4096}"],
+    "nt": ["dtype={bf16|f32} M=rows(4096|512) K={8192|4096} N={8192|4096}"],
+    "tn": ["dtype={bf16|f32} K=rows(4096|512) M={8192|4096} N={8192|4096}"]}
+NOT_LARGE = {"tt": "its b has one column per row; matmul_tn covers its a, and matmul_nt its b"}
+
+
+def case_sizes(layout):
+    rows, other = ("K", "M") if layout[0] == "t" else ("M", "K")
+    return {rows: "rows", other: 88, "N": 136}
 
 
 def product(layout):
@@ -39,7 +65,12 @@ The library's own kernels are used on every device.""",
         [Tensor("a", "in", a, "dtype", "operand A"), Tensor("b", "in", b, "dtype", "operand B"),
          Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
          Tensor("c", "inout", c, "c_dtype", "the result")],
-        rows="rows of a in memory")
+        rows="rows of a in memory",
+        cases=CASES[layout],
+        case_sizes=case_sizes(layout),
+        large=LARGE.get(layout, []),
+        not_large=NOT_LARGE.get(layout, ""),
+        bench=BENCH.get(layout, []))
 
 
 def batched(layout):
@@ -54,7 +85,10 @@ def batched(layout):
 All else is as in matmul_{layout}. Strides of the batch and of rows are free, so the heads of a
 projection can be the matrices. A batch stride of 0 repeats one matrix; the kernel that moves single
 elements then runs. There is no workspace.""",
-        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory")
+        [dim("n_batch", "B", "c", "matrices", high=2**30), *one.fields], one.args, rows="rows of a matrix of a in memory",
+        cases=BATCHED_CASES[layout],
+        case_sizes={**case_sizes(layout), "B": 3},
+        not_large=f"a plan fixes the number of matrices; matmul_{layout} covers each of them")
 
 
 OPS = [*(product(layout) for layout in LAYOUTS), *(batched(layout) for layout in LAYOUTS)]

@@ -1,6 +1,7 @@
 """Matmul of fp8 tensors with scales."""
 
-from table import FLOATS, FP8, Op, Tensor, dim, dtype, flag, present
+from fields.large import MATMUL_TOLERANCES
+from table import FLOATS, FP8, Large, Op, Tensor, dim, dtype, flag, present
 
 SCALED_MATMUL = Op(
     "scaled_matmul_nt", "matmul a b^T of fp8 operands with a scale per row: a linear layer, whose weight is [N, K]",
@@ -25,6 +26,13 @@ multiples of 16 bytes. If one does not, a kernel that moves single elements is u
      Tensor("b_scale", "in", "N", "f32", "scale of each row of b, or NULL", "with_b_scale", any_stride=True),
      Tensor("bias", "in", "N", "bias_dtype", "added to every row, or NULL", "bias_dtype"),
      Tensor("c", "out", "M* N", "c_dtype", "the result")],
-    rows="rows of a")
+    rows="rows of a",
+    cases=[
+        "c_dtype=bf16",
+        "dtype=f8e5m2 b_dtype=f8e4m3 c_dtype=f32 bias_dtype=f32 with_a_scale=1 with_b_scale=1",
+        "b_dtype=f8e5m2 c_dtype=f16 fast_accumulation=1 with_b_scale=1"],
+    case_sizes={"M": "rows", "K": 88, "N": 136},
+    large=[Large("row K={4096|64} N=64 c_dtype=f32 with_a_scale=1", **MATMUL_TOLERANCES)],
+    bench=["c_dtype=bf16 with_a_scale=1 with_b_scale=1 M=rows(4096|512) K={8192|4096} N={8192|4096}"])
 
 OPS = [SCALED_MATMUL]

@@ -23,7 +23,10 @@ OPS = [
         Tensor("bias", "in", "H", "bias_dtype", "added to each column, or NULL", "bias_dtype"),
         Tensor("y", "out", "N* H", "dtype", "the scaled tanh")],
        rows="rows of x", aliases=[("y", "x")],
-       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype without_bias=!bias_dtype")),
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype without_bias=!bias_dtype"),
+       cases=["dtype=bf16", "bias_dtype=none in_place=1"],
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("dyt_backward", "gradient of DyT", DYT_GRAD,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "also of alpha"),
@@ -41,5 +44,8 @@ OPS = [
         Tensor("d_bias", "inout", "H", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of x", aliases=[("d_x", "d_y")],
        plan=Plan("""cols=n_cols type=dtype weight_type=weight_dtype want_d_alpha=d_alpha_dtype want_d_weight=d_weight_dtype
-want_d_bias=d_bias_dtype d_weight_type=d_weight_dtype accumulate without_d_x""")),
+want_d_bias=d_bias_dtype d_weight_type=d_weight_dtype accumulate without_d_x"""),
+       cases=["dtype=bf16 d_weight_dtype=f32", "without_d_x=1 d_weight_dtype=f32 accumulate=1"],
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 ]

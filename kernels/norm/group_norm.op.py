@@ -24,10 +24,11 @@ Accumulates in f32 in a fixed order. Without batches d_weight and d_bias are 0. 
 IMAGE_HINT = "an image [N, C, height, width] is passed as [N, C, height * width]"
 GROUP_NORM_SIZES = [dim("n_channels", "C", "weight", "channels"), dim("n_positions", "S", "x", "elements of a channel"),
                     dim("n_groups", "K", "mean", "groups, a divisor of n_channels")]
+GROUP_NORM_CASE_SIZES = {"N": "std::min(rows, std::max<int64_t>((rows + 3) / 4, 2))", "C": 24, "S": 49, "K": 3}
 
 OPS = [
     Op("group_norm_forward", "GroupNorm", GROUP_NORM_DOC,
-       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean"), present("rstd"), NORM_BIAS],
+       [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), LAYER_NORM_EPS, present("mean", usual=True), present("rstd", usual=True), NORM_BIAS],
        [Tensor("x", "in", "N* C S", "dtype", "channels", hint=IMAGE_HINT),
         Tensor("weight", "in", "C", "weight_dtype", "scale of each channel"),
         Tensor("bias", "in", "C", "bias_dtype", "added to each channel, or NULL", "bias_dtype"),
@@ -36,7 +37,12 @@ OPS = [
         Tensor("rstd", "out", "N* K", "f32", "rstd of each group, which the backward reads, or NULL", "with_rstd")],
        rows="batches of x",
        plan=Plan("channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype with_mean with_rstd without_bias=!bias_dtype",
-                 numbers="eps", hook=True)),
+                 numbers="eps", hook=True),
+       cases=["dtype=bf16", "with_mean=0 bias_dtype=none S=1 C=96"],
+       sizes={"N": 8, "C": 320, "K": 32, "S": 4096},
+       case_sizes=GROUP_NORM_CASE_SIZES,
+       large=["row dtype=bf16 C=8 S={512|8} K=2", "narrow dtype=bf16 C=2 S=1 K=1"],
+       bench=["dtype={bf16|f32} N=rows(32|2) C=320 S=4096 K=32"]),
 
     Op("group_norm_backward", "gradient of GroupNorm", GROUP_NORM_GRAD,
        [*GROUP_NORM_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight"), NORM_D_WEIGHT, NORM_D_BIAS, NORM_ACCUMULATE,
@@ -51,5 +57,14 @@ OPS = [
         Tensor("d_bias", "inout", "C", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="batches of x", aliases=[("d_x", "d_y")],
        plan=Plan("""channels=n_channels groups=n_groups positions=n_positions type=dtype weight_type=weight_dtype d_weight_type=d_weight_dtype
-accumulate without_d_x""", hook=True)),
+accumulate without_d_x""", hook=True),
+       cases=[
+           "dtype=bf16 d_weight_dtype=f32",
+           "accumulate=1 in_place=1 S=1 C=96",
+           "without_d_x=1 d_bias_dtype=none",
+           "C=4 K=1 S=70000 dtype=bf16"],
+       sizes={"N": 8, "C": 320, "K": 32, "S": 4096},
+       case_sizes=GROUP_NORM_CASE_SIZES,
+       large=["row dtype=bf16 C=8 S={512|8} K=2 d_weight_dtype=f32", "narrow dtype=bf16 C=2 S=1 K=1 d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(32|2) C=320 S=4096 K=32 d_weight_dtype=f32"]),
 ]

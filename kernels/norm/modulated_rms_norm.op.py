@@ -20,11 +20,12 @@ Accumulates in f32 in a fixed order. Without rows d_weight, d_scale and d_shift 
 exactly d_y when in_place is set."""
 MODULATION_HINT = "one row for all rows of x is [1, n_cols]"
 MODULATED_SIZES = [dim("n_cols", "H", "x", "row width"), dim("n_modulations", "K", "scale", "rows of scale and shift, a divisor of the rows of x")]
+MODULATED_CASE_SIZES = {"N": "(rows + 2) / 3 * 3", "K": 3, "H": 520}
 
 OPS = [
     Op("modulated_rms_norm_forward", "RMSNorm with one scale and shift per segment of rows (AdaLN)", MODULATED_DOC + MODULATED_VALUE,
-       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale", "also of shift"),
-        CASTING, EPS, OFFSET, present("shift"), present("rstd")],
+       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True), dtype("scale_dtype", "scale", "also of shift"),
+        CASTING, EPS, OFFSET, present("shift", usual=True), present("rstd", usual=True)],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "H", "weight_dtype", "scale of each column, or NULL", "weight_dtype"),
         Tensor("scale", "in", "K H", "scale_dtype", "row of each modulation, added to 1", hint=MODULATION_HINT),
@@ -33,10 +34,15 @@ OPS = [
         Tensor("rstd", "out", "N*", "f32", "1 / sqrt(ms + eps) of each row, which the backward reads", "with_rstd")],
        rows="rows of x",
        plan=Plan("""cols=n_cols type=dtype casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
-scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True)),
+scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", hook=True),
+       cases=["dtype=bf16", "casting=gemma offset=1 with_shift=0 K=1"],
+       sizes={"K": 2},
+       case_sizes=MODULATED_CASE_SIZES,
+       large=["row dtype=bf16 H={4096|64} K=1", "narrow dtype=bf16 H=2 K=1"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} K=4"]),
 
     Op("modulated_rms_norm_backward", "gradient of modulated_rms_norm", MODULATED_DOC + MODULATED_GRAD,
-       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True), dtype("scale_dtype", "scale"),
+       [*MODULATED_SIZES, dtype("dtype", "x"), dtype("weight_dtype", "weight", optional=True, usual=True), dtype("scale_dtype", "scale"),
         NORM_D_WEIGHT,
         dtype("d_scale_dtype", "d_scale", "f32 or scale_dtype; 0 = d_scale is not wanted", optional=True, gradient_of="scale_dtype"),
         dtype("d_shift_dtype", "d_shift", "f32 or scale_dtype, equal to d_scale_dtype; 0 = d_shift is not wanted", optional=True,
@@ -55,5 +61,10 @@ scale_type=scale_dtype has_shift=with_shift with_rstd""", numbers="eps offset", 
        rows="rows of x", aliases=[("d_x", "d_y")],
        plan=Plan("""cols=n_cols type=dtype modulations=n_modulations casting has_weight=weight_dtype weight_type=weight_dtype has_offset=offset
 scale_type=scale_dtype want_d_weight=d_weight_dtype d_weight_type=d_weight_dtype want_d_scale=d_scale_dtype want_d_shift=d_shift_dtype
-d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=True)),
+d_scale_type=d_scale_dtype accumulate without_d_x""", numbers="offset", hook=True),
+       cases=["dtype=bf16 d_weight_dtype=f32", "in_place=1 accumulate=1", "without_d_x=1 d_scale_dtype=none"],
+       sizes={"K": 2},
+       case_sizes=MODULATED_CASE_SIZES,
+       large=["row dtype=bf16 H={4096|64} K=1 d_weight_dtype=f32", "narrow dtype=bf16 H=2 K=1 d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} K=4"]),
 ]

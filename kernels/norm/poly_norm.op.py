@@ -16,14 +16,17 @@ when in_place is set."""
 
 OPS = [
     Op("poly_norm_forward", "PolyNorm: a weighted sum of normalised powers", POLY_NORM_DOC,
-       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "also of bias"), EPS, present("rstd")],
+       [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight", "also of bias"), EPS, present("rstd", usual=True)],
        [Tensor("x", "in", "N* H", "dtype", "rows"),
         Tensor("weight", "in", "3", "weight_dtype", "weights of x^3, x^2 and x"),
         Tensor("bias", "in", "1", "weight_dtype", "added to every element"),
         Tensor("y", "out", "N* H", "dtype", "weighted sum of the normalised powers"),
         Tensor("rstd", "out", "N* 3", "f32", "rstd of x^3, x^2 and x of each row, which the backward reads, or NULL", "with_rstd")],
        rows="rows of x",
-       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_rstd", numbers="eps")),
+       plan=Plan("cols=n_cols type=dtype weight_type=weight_dtype with_rstd", numbers="eps"),
+       cases=["with_rstd=0"],
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("poly_norm_backward", "gradient of PolyNorm", POLY_NORM_GRAD,
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), dtype("weight_dtype", "weight"),
@@ -37,5 +40,8 @@ OPS = [
         Tensor("d_bias", "inout", "1", "d_bias_dtype", "gradient of bias, or NULL", "d_bias_dtype")],
        rows="rows of x", aliases=[("d_x", "d_y")],
        plan=Plan("""cols=n_cols type=dtype weight_type=weight_dtype want_d_weight=d_weight_dtype want_d_bias=d_bias_dtype
-d_weight_type=d_weight_dtype accumulate""")),
+d_weight_type=d_weight_dtype accumulate"""),
+       cases=["dtype=bf16", "accumulate=1 in_place=1"],
+       large=["row dtype=bf16 H={4096|64} d_weight_dtype=f32"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096} d_weight_dtype=f32"]),
 ]

@@ -15,7 +15,7 @@ for any grad and clip_factor. The device reads the flag, so the host does not wa
 must be at least 1. If it is smaller, everything keeps its bits as well, and ligerdsl_context_check
 reports it.""",
        [dtype("dtype", "param", "of param"), dtype("grad_dtype", "grad"),
-        dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True), present("clip_factor"),
+        dtype("copy_dtype", "param_copy", "of param_copy; 0 = no copy", optional=True), present("clip_factor", usual=True),
         present("device_step", "1: device_lr and device_step are passed, so that a captured graph can be replayed"),
         dtype("skip_dtype", "skip", "of skip; 0 = no step is skipped", dtypes=("i32", "f32"), optional=True)],
        [Value("lr", "float", "1e-3f", "learning rate, unless device_lr is passed", 0, unless="with_device_step"),
@@ -36,5 +36,14 @@ reports it.""",
        plan=Plan("""type=dtype gradient_type=grad_dtype with_copy=copy_dtype copy_type=copy_dtype with_clip=with_clip_factor
 device_step=with_device_step with_skip=skip_dtype skip_type=skip_dtype""", kernel="adamw_kernel",
                  values="lr beta1 beta2 eps weight_decay",
-                 tensors="parameter=param gradient=grad copy=param_copy clip=clip_factor lr=device_lr step=device_step", hook=True)),
+                 tensors="parameter=param gradient=grad copy=param_copy clip=clip_factor lr=device_lr step=device_step", hook=True),
+       cases=[
+           "copy_dtype=bf16",
+           "dtype=bf16 grad_dtype=bf16 with_device_step=1",
+           "dtype=bf16 grad_dtype=bf16 copy_dtype=f16 with_device_step=1 skip_dtype=i32",
+           "skip_dtype=f32"],
+       sizes={"N": 1 << 24},
+       case_sizes={"N": "500 * rows + 3"},
+       large=["flat grad_dtype=bf16 copy_dtype=bf16"],
+       bench=["dtype=f32 grad_dtype=f32 copy_dtype=bf16 N={67108864|16777216}"]),
 ]

@@ -13,7 +13,10 @@ other columns of y are exactly 0. A row of -inf gives NaN. y may be exactly x wh
         in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "logits"), Tensor("y", "out", "N* H", "dtype", "probabilities")],
        rows="rows of x", aliases=[("y", "x")],
-       plan=Plan("cols=n_cols type=dtype causal", numbers="scale", integers="queries=n_queries")),
+       plan=Plan("cols=n_cols type=dtype causal", numbers="scale", integers="queries=n_queries"),
+       cases=["dtype=bf16", "causal=1"],
+       large=["row dtype=bf16 H={4096|64}", "row dtype=bf16 H={4096|64} causal=1 n_queries=61", "narrow dtype=bf16 H=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("softmax_backward", "gradient of softmax",
        "d_x = scale * y * (d_y - sum(d_y * y)); masked columns get 0. d_x may be exactly d_y or y when in_place is set.",
@@ -24,5 +27,8 @@ other columns of y are exactly 0. A row of -inf gives NaN. y may be exactly x wh
        [Tensor("y", "in", "N* H", "dtype", "the forward's y"), Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x")],
        rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")],
-       plan=Plan("cols=n_cols type=dtype causal", numbers="scale", integers="queries=n_queries")),
+       plan=Plan("cols=n_cols type=dtype causal", numbers="scale", integers="queries=n_queries"),
+       cases=["dtype=bf16", "in_place=1"],
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 ]

@@ -11,7 +11,10 @@ when in_place is set.""",
        [dim("n_cols", "H", "x", "row width"), dtype("dtype", "x"), in_place("1: y may be exactly x")],
        [Tensor("x", "in", "N* H", "dtype", "scores"), Tensor("y", "out", "N* H", "dtype", "probabilities")],
        rows="rows of x", aliases=[("y", "x")],
-       plan=Plan("cols=n_cols type=dtype")),
+       plan=Plan("cols=n_cols type=dtype"),
+       cases=["dtype=bf16", "in_place=1"],
+       large=["row dtype=bf16 H={4096|64}", "narrow dtype=bf16 H=2"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 
     Op("sparsemax_backward", "gradient of sparsemax",
        """d_x = d_y - mean of d_y over the support of the row (y > 0). Elsewhere d_x is 0, even if d_y is not
@@ -20,5 +23,8 @@ finite. A y that was rounded to 0 is not in the support. d_x may be exactly d_y 
        [Tensor("y", "in", "N* H", "dtype", "the forward's y"), Tensor("d_y", "in", "N* H", "dtype", "gradient of y"),
         Tensor("d_x", "out", "N* H", "dtype", "gradient of x")],
        rows="rows of y", aliases=[("d_x", "d_y"), ("d_x", "y")],
-       plan=Plan("cols=n_cols type=dtype")),
+       plan=Plan("cols=n_cols type=dtype"),
+       cases=["dtype=bf16", "in_place=1"],
+       large=["row dtype=bf16 H={4096|64}"],
+       bench=["dtype={bf16|f32} N=rows(16384) H={8192|4096}"]),
 ]

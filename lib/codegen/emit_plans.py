@@ -63,7 +63,7 @@ def check_of_d_x(op):
 
 
 def checks(op):
-    return (checks_of_sizes(op) + check_of_queries(op) + check_of_accumulate(op) + check_of_d_x(op) + checks_of_parameters(op))
+    return check_of_queries(op) + check_of_accumulate(op) + check_of_d_x(op) + checks_of_parameters(op)
 
 
 # ---- Options and bindings -------------------------------------------------------------------------------------------
@@ -133,6 +133,7 @@ def plan(op):
             f"  namespace op = {op.name};", *checks(op), f"  OptionsOf<kernels::{op.kernel}> options;"]
     out += [setting(op, option, name) for option, name in pairs(op.plan.options)] + bindings(op)
     out += ["  adjust(d, options, bindings);"] if op.plan.hook else []
+    out += checks_of_sizes(op)  # errors of dtypes, which a hook may find, come first
     return out + [f"  return plan_of(context, op::info(), d, configured(context, kernels::{op.kernel}, options), std::move(bindings));", "}", ""]
 
 

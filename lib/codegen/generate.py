@@ -3,15 +3,16 @@
 
     generate.py --out DIR [--header ligerdsl.h]
 
-writes DIR/include/ligerdsl/ops.h, DIR/include/ligerdsl/ops.hpp, DIR/ops.json, DIR/op_table.h, DIR/op_table.cpp, DIR/plans.cpp,
-DIR/exports.map, the linker's version script with exactly the functions that the two headers declare, and DIR/python, the generated
-part of the Python package. Files that do not change are not touched.
+writes the files that README.md lists under DIR. DIR/exports.map is the linker's version script, with exactly the functions
+that the two headers declare. Files that do not change are not touched.
 """
 
 import argparse
 import pathlib
 import re
 
+import emit_cases
+import emit_defaults
 import emit_header
 import emit_hpp
 import emit_json
@@ -54,6 +55,11 @@ def main():
     write(options.out / "op_table.h", emit_table.emit_header(OPS))
     write(options.out / "op_table.cpp", emit_table.emit_source(OPS))
     write(options.out / "plans.cpp", emit_plans.emit(OPS))
+    write(options.out / "op_defaults.inc", emit_defaults.emit(OPS))
+    write(options.out / "bench_standard.inc", emit_cases.emit_bench(OPS))
+    write(options.out / "every_op_cases.inc", emit_cases.emit(OPS))
+    write(options.out / "every_op_large.inc", emit_cases.emit_large(OPS))
+    write(options.out / "every_op_not_large.inc", emit_cases.emit_not_large(OPS))
     write(options.out / "python/bind_operations.c", emit_python.emit_c(OPS))
     write(options.out / "python/ligerdsl/enums.py", emit_python.emit_enums())
     write(options.out / "python/ligerdsl/ops.py", emit_python.emit_arrays(OPS))

@@ -7,6 +7,10 @@ DTYPES = {"i32": "LIGERDSL_I32", "i64": "LIGERDSL_I64", "f16": "LIGERDSL_F16", "
 FLOATS = ("f32", "f16", "bf16")
 INDEX = ("i64", "i32")
 FP8 = ("f8e4m3", "f8e5m2")
+DEFAULT_SIZES = {"N": 4096, "H": 4096, "F": 8192, "V": 32000, "B": 4, "S": 1024, "A": 32, "K": 8, "D": 128, "P": 1024, "T": 4096, "E": 8}
+FOLLOW_DTYPE = ("weight_dtype", "target_dtype", "scale_dtype")  # dtype fields that the command sets as `dtype`, unless they are set
+CASE_SIZES = {"N": "rows", "H": 520, "F": 700, "V": 1003}  # sizes of a row without case_sizes, for the letters that it has
+LARGE_KINDS = ("row", "flat", "narrow")
 REPORTS = ("label", "shard_label", "index", "group", "sequence", "step")
 
 
@@ -29,6 +33,8 @@ class Field:
     optional: bool = False  # dtype: 0 is allowed; dim: 0 means not used
     zero: str = ""        # optional dtype, meaning of 0: "none" = the tensor is absent, "f32", or a dtype field to copy
     same_as: str = ""     # dtype of a parameter: the dtype field that it must equal unless it is 0
+    usual: bool = False   # present, optional dtype: the command and tests pass the tensor by default
+    follows: str = ""     # dtype: the dtype field whose setting is its default in the command
     gradient_of: str = ""  # dtype of a gradient: the parameter's dtype field. All its gradients have one dtype
 
 
@@ -37,13 +43,14 @@ def dim(name, symbol, source, doc, optional=False, high=2**31 - 1):
 
 
 def dtype(name, source, doc="", dtypes=FLOATS, optional=False, zero="none", **rules):
-    """Returns a dtype field. rules: same_as or gradient_of, which a generated plan checks."""
+    """Returns a dtype field. rules: same_as or gradient_of, which a generated plan checks; usual and follows, the
+    command's defaults."""
     return Field(name, "int32_t", 0, doc, "dtype", source, dtypes=dtypes, optional=optional, zero=zero if optional else "", **rules)
 
 
-def present(arg, doc=""):
+def present(arg, doc="", usual=False):
     """Returns a flag that is set if the optional tensor `arg` is passed to execute."""
-    return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1)
+    return Field(f"with_{arg}", "int32_t", 0, doc or f"1: `{arg}` is passed", "present", arg, low=0, high=1, usual=usual)
 
 
 def absent(arg):
@@ -152,6 +159,22 @@ class Plan:
     hook: bool = False    # lib/src/ops/ defines `adjust` for checks and options that need more than fields
 
 
+class Large:
+    """Configurations with rules of their own on more than 2^31 elements, for tests/every_op/large_test.cpp.
+
+    Each case is a kind, then settings. The test chooses the number of rows. "H={4096|64}" is H=4096 on a GPU, and H=64 on a CPU and
+    on the fake GPU. Inputs repeat: after 61 rows for the kind `row`, after 65521 for `flat` and `narrow`. `narrow` has more than
+    2^31 rows, not only elements.
+    """
+
+    def __init__(self, *cases, tolerance=None, sum_tolerance=None, weight_scale="", combine=None):
+        self.cases = cases
+        self.tolerance = tolerance          # relative and absolute, of results with one row per row
+        self.sum_tolerance = sum_tolerance  # normwise, of results summed over all rows
+        self.weight_scale = weight_scale    # scale of the tensor `weight`; it may have the form of a size
+        self.combine = combine or {}        # functions of large_test.cpp by tensor, for results that are not simply added
+
+
 @dataclass
 class Op:
     name: str
@@ -163,6 +186,14 @@ class Op:
     reports: str = "label"                        # kind of out-of-bounds number that its kernels report: one of REPORTS
     aliases: list = field(default_factory=list)  # pairs (output, input) that may be the same memory when in_place is set
     plan: Plan = None                            # None: lib/src/ops/ defines make_plan
+    sizes: dict = field(default_factory=dict)    # default sizes of the command by letter, where DEFAULT_SIZES do not fit
+    unreduced: str = "N"                         # letters whose product is the number of losses without a reduction
+    cases: list = field(default_factory=list)    # configurations of tests/every_op, as settings of the command: "dtype=bf16 in_place=1"
+    case_sizes: dict = field(default_factory=dict)  # sizes of these configurations by letter, as C++ expressions of `rows`; {} = CASE_SIZES
+    large: list = field(default_factory=list)    # cases on more than 2^31 elements: each one a Large, or its text alone
+    not_large: str = ""                          # why there are none
+    # Configurations of `ligerdsl bench standard`. {bf16|f32} is the value for a GPU, and for a CPU. --rows replaces n in rows(n).
+    bench: list = field(default_factory=list)
     place: str = ""                              # the row's file without .op.py: "kernels/norm/rms_norm"; ops.py sets it
 
     @property
@@ -210,6 +241,52 @@ class Op:
         assert not unchecked, f"{self.name}: no option takes the dtype of {unchecked}"
         assert not plan.reduced or "per_row" in names, f"{self.name}: reduced tensors need a field per_row"
 
+    def size(self, letter):
+        """The size of a letter that no setting of the command gives."""
+        return self.sizes.get(letter, DEFAULT_SIZES.get(letter, 1))
+
+    def usual(self, f):
+        """True if the command and tests pass an optional tensor unless a setting says otherwise: if the field says so, and for gradients."""
+        gradients = [t.name for t in self.tensors if t.direction == "out" and t.name.startswith("d_")]
+        return f.usual or f.role == "present" and f.source in gradients or f.optional and bool(f.same_as or f.gradient_of)
+
+    def leader(self, f):
+        """The dtype field whose setting of the command is that of `f` too, or ""."""
+        if f.role != "dtype":
+            return ""
+        first = "d_weight_dtype" if f.gradient_of and f.name != "d_weight_dtype" else "dtype" if f.name in FOLLOW_DTYPE else ""
+        leader = f.follows or f.same_as or first
+        return leader if self.field_named(leader) else ""
+
+    @property
+    def large_cases(self):
+        """Pairs of a case on more than 2^31 elements and the rules that it has."""
+        rules = [one if isinstance(one, Large) else Large(one) for one in self.large]
+        return [(case, one) for one in rules for case in one.cases]
+
+    @property
+    def large_rows(self):
+        """The letter that counts rows: N, or the first of the first tensor."""
+        first = self.tensors[0].shape.split()[0].rstrip("*")
+        return first if first.isalpha() and not any("N*" in t.shape.split() for t in self.tensors) else "N"
+
+    @property
+    def settings(self):
+        """Names that a setting of the command may have. A list of tensors has the letters N and T."""
+        lists = ["N", "T"] if len(self.tensors) < len([a for a in self.args if not isinstance(a, Value)]) else []
+        return [f.name for f in self.fields] + [v.name for v in self.args if isinstance(v, Value)] + self.symbols + lists
+
+    def check_cases(self):
+        """Rejects a configuration with a setting that the row lacks."""
+        large = [case.split() for case, _ in self.large_cases]
+        words = [word for case in self.cases + self.bench for word in case.split()] + [word for case in large for word in case[1:]]
+        given = [*self.case_sizes, *(word.split("=")[0] for word in words)]
+        assert set(given) <= set(self.settings), f"{self.name}: cases name {set(given) - set(self.settings)}"
+        assert set(self.sizes) | set(self.unreduced.split()) <= {*self.symbols, "N"}, f"{self.name}: sizes of letters that no shape has"
+        assert all(case[0] in LARGE_KINDS for case in large), f"{self.name}: a large case begins with none of {LARGE_KINDS}"
+        assert not (self.large and self.not_large), f"{self.name}: it has large cases, and a reason why not"
+        assert len(set(self.cases)) == len(self.cases), f"{self.name}: a case appears twice"
+
     def check(self):
         """Rejects a row that contradicts itself."""
         assert self.reports in REPORTS, f"{self.name}: reports {self.reports}, none of {REPORTS}"
@@ -222,6 +299,8 @@ class Op:
             decides = any(t.given.lstrip("!") == f.name for t in self.tensors)
             assert f.role != "dtype" or decides == (f.zero == "none"), f"{self.name}.{f.name}: 0 is not {f.zero or 'a value'}"
             assert f.zero in ("", "none", "f32") or f.zero in names, f"{self.name}.{f.name}: 0 is the dtype of no field"
+            assert not f.usual or f.role == "present" or f.role == "dtype" and f.optional, f"{self.name}.{f.name}: only optional tensors are usual"
+            assert not f.follows or f.follows in names, f"{self.name}.{f.name}: no field {f.follows}"
             assert f.role != "dim" or f.symbol in self.symbols, f"{self.name}.{f.name}: no shape uses {f.symbol}"
         for t in self.tensors:
             assert t.dtype in DTYPES or t.dtype in names, f"{self.name}.{t.name}: unknown dtype {t.dtype}"
@@ -238,3 +317,4 @@ class Op:
                 assert other in names, f"{self.name}.{f.name}: no field {other}"
         if self.plan:
             self.check_plan()
+        self.check_cases()

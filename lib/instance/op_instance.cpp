@@ -6,10 +6,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <map>
 #include <random>
 #include <string_view>
 
+#include "lib/instance/op_defaults.h"
 #include "lib/src/structs.h"
 #include "lib/text/clipped.h"
 #include "lib/text/nearest.h"
@@ -25,24 +25,6 @@ using lib::FieldRole;
 using lib::FieldType;
 
 constexpr uintptr_t kNoAddress = 4096;  // first address of place_tensors(), never dereferenced
-
-// Returns the size of a letter that no setting gives. A letter means the same in all operations
-// (kernels/*/*.op.py).
-int64_t default_size(const std::string& op, const std::string& letter) {
-  if (op == "vector_add" || op == "adamw_step") return int64_t{1} << 24;
-  if (op.find("group_norm") == 0) return letter == "N" ? 8 : letter == "C" ? 320 : letter == "K" ? 32 : 4096;
-  if (op.starts_with("attention_varlen_")) {
-    if (letter == "S" || letter == "T") return 4096;
-    if (letter == "U") return 9;
-  }
-  if (op.starts_with("attention_") && letter == "T") return 1024;
-  if (op.starts_with("modulated_")) return letter == "K" ? 2 : 4096;
-  static const std::map<std::string, int64_t> sizes = {{"N", 4096}, {"H", 4096}, {"F", 8192}, {"V", 32000},
-                                                       {"B", 4},    {"S", 1024}, {"A", 32},   {"K", 8},
-                                                       {"D", 128},  {"P", 1024}, {"T", 4096}, {"E", 8}};
-  const auto found = sizes.find(letter);
-  return found == sizes.end() ? 1 : found->second;
-}
 
 template <class T>
 void store(std::byte* at, T value) {
@@ -62,35 +44,6 @@ int64_t offset_of(int64_t group, int64_t groups, int64_t rows) {
 double seen_pairs(double queries, double keys, bool causal) {
   const double rows = std::min(queries, keys);
   return causal ? rows * (keys - rows) + rows * (rows + 1) / 2 : queries * keys;
-}
-
-// Returns true if the operation's weight has a bias.
-bool has_bias(std::string_view op) {
-  constexpr std::string_view kFamilies[] = {"layer_norm", "group_norm", "poly_norm", "dyt", "modulated_rms_norm"};
-  return std::any_of(std::begin(kFamilies), std::end(kFamilies),
-                     [&](std::string_view family) { return op.find(family) != std::string_view::npos; });
-}
-
-bool is_divergence(std::string_view op) {
-  return op == "kl_div" || op == "jsd" || op == "tvd";
-}
-
-// Dtypes that follow another one unless they are set. Those with `of_bias` belong to tensors that
-// exist by default only in norms with a bias: bias, modulation, and the alpha of DyT.
-struct Follower {
-  const char *leader, *name;
-  bool of_bias;
-};
-constexpr Follower kFollowers[] = {
-    {"dtype", "weight_dtype", false},          {"dtype", "target_dtype", false},
-    {"dtype", "scale_dtype", false},           {"d_weight_dtype", "d_scale_dtype", true},
-    {"d_weight_dtype", "d_shift_dtype", true}, {"weight_dtype", "bias_dtype", true},
-    {"d_weight_dtype", "d_bias_dtype", true},  {"d_weight_dtype", "d_alpha_dtype", true}};
-
-// Returns true for optional outputs that a training step uses.
-bool usual(const std::string& name) {
-  return name == "with_rstd" || name == "with_mean" || name == "with_k" || name == "with_d_logits" ||
-         name == "with_d_x" || name == "with_shift" || name == "with_d_input" || name == "with_clip_factor";
 }
 
 int symbol_named(const lib::OpInfo& info, const std::string& name) {
@@ -140,18 +93,16 @@ OpInstance::~OpInstance() {
 }
 
 void OpInstance::apply_defaults() {
+  const OpDefaults& defaults = defaults_of(info_);
   for (const FieldInfo& field : info_.fields) {
     if (field.role == FieldRole::dtype) {
-      const auto has = [&](const char* part) {
-        return std::string_view(field.name).find(part) != std::string_view::npos;
-      };
-      const bool wanted = !field.optional || has_bias(info_.name) || (has("weight") && !has("position"));
       const bool index = std::string(field.name).find("label") == 0 || std::string(field.name).find("index") == 0;
       const bool f32 = field.dtypes & lib::bit(DType::f32);
-      const int32_t usual = index ? LIGERDSL_I64 : f32 ? LIGERDSL_F32 : LIGERDSL_F8E4M3;
-      if (wanted) put_number(desc_, field.offset, field.type, usual);
+      const int32_t dtype = index ? LIGERDSL_I64 : f32 ? LIGERDSL_F32 : LIGERDSL_F8E4M3;
+      if (!field.optional || defaults.is_usual(field.name)) put_number(desc_, field.offset, field.type, dtype);
     }
-    if (field.role == FieldRole::present && usual(field.name)) put_number(desc_, field.offset, field.type, 1);
+    if (field.role == FieldRole::present && defaults.is_usual(field.name))
+      put_number(desc_, field.offset, field.type, 1);
   }
 }
 
@@ -163,9 +114,8 @@ bool OpInstance::set_field(const Setting& setting) {
     if (setting.name.starts_with("max_seqlen_")) longest_chosen_.insert(setting.name);
     if (field.role == FieldRole::dim)
       choose_size(field.symbol, lib::read_integer(desc_, field.offset, field.type), setting.text());
-    for (const Follower& follower : kFollowers) {
-      if (setting.name == follower.leader && (has_bias(info_.name) || !follower.of_bias))
-        set_field({follower.name, setting.value});
+    for (const Follower& follower : defaults_of(info_).followers) {
+      if (setting.name == follower.leader) set_field({std::string(follower.name), setting.value});
     }
     return true;
   }
@@ -239,26 +189,29 @@ int64_t OpInstance::size(const std::string& letter) const {
 }
 
 // Sets all sizes and the fields that hold them.
-// - Reduced outputs have one element, or one per row if there is no reduction; divergences then
-//   have one per element.
+// - Reduced outputs have one element. Without a reduction, the row of the operation says which sizes
+//   they have.
 // - Statistics of a vocabulary's shards are those of one shard; they have more columns with label
 //   smoothing.
 void OpInstance::finish_sizes() {
   const int rows = symbol_named(info_, "N");
   const bool per_row = integer("reduction", -1) == LIGERDSL_REDUCTION_NONE || integer("per_row", -1) == 1;
-  const int columns = is_divergence(info_.name) ? symbol_named(info_, "V") : -1;
+  const OpDefaults& defaults = defaults_of(info_);
   const auto reduced = [&](size_t i) { return std::string_view("LZRG").find(info_.symbols[i]) != std::string::npos; };
   sizes_.assign(chosen_.size(), 0);
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    sizes_[i] = chosen_[i].size >= 0 ? chosen_[i].size : default_size(info_.name, info_.symbols[i]);
+    sizes_[i] = chosen_[i].size >= 0 ? chosen_[i].size : defaults.sizes[i];
   }
+  int64_t losses = 1;
+  if (per_row)
+    for (const std::string_view letter : defaults.unreduced) losses *= size(std::string(letter));
   for (size_t i = 0; i < sizes_.size(); ++i) {
-    if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = per_row ? sizes_[rows] * (columns < 0 ? 1 : sizes_[columns]) : 1;
+    if (chosen_[i].size < 0 && reduced(i)) sizes_[i] = losses;
   }
   if (const int offsets = symbol_named(info_, "O"); offsets >= 0 && chosen_[offsets].size < 0)
     sizes_[offsets] = sizes_[symbol_named(info_, "E")] + 1;
   const int shards = symbol_named(info_, "M"), statistics = symbol_named(info_, "C");
-  if (shards >= 0 && chosen_[shards].size < 0) sizes_[shards] = sizes_[rows];
+  if (shards >= 0 && rows >= 0 && chosen_[shards].size < 0) sizes_[shards] = sizes_[rows];
   const bool of_shards = std::string_view(info_.name).starts_with("vocab_parallel_");
   if (of_shards && chosen_[statistics].size < 0)
     sizes_[statistics] = number("label_smoothing", number("with_smoothing", 0)) != 0 ? 5 : 3;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/core/elementwise_schedule.h"
+#include "kernels/elementwise/vector_add.h"
 #include "lib/src/failure.h"
 #include "lib/src/plan.h"
 #include "op_table.h"

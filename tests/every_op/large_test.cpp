@@ -51,130 +51,14 @@ double clip_factor(size_t, const std::vector<double>& of_region, const std::vect
   return 1 / norm(0, norms, times);
 }
 
+// Returns the large cases of the rows (kernels/*/*.op.py). `gpu` and `prime` are names in the
+// generated text, and so are the functions above.
 std::vector<LargeCase> large_cases() {
   const int64_t prime = long_period();
   const bool gpu = session().real_gpu();
-  const auto size = [](const char* letter, int64_t value) {
-    return std::string(letter).append("=").append(std::to_string(value));
+  return {
+#include "every_op_large.inc"
   };
-  const std::string h = size("H", gpu ? 4096 : 64), f = size("F", gpu ? 4096 : 64), v = size("V", gpu ? 4096 : 64);
-  const auto row = [](const char* op, std::vector<std::string> settings) { return LargeCase{{op, settings}}; };
-  const auto flat = [&](const char* op, std::vector<std::string> settings) {
-    return LargeCase{.which = {op, settings}, .period = prime};
-  };
-  const auto narrow = [&](const char* op, std::vector<std::string> settings) {
-    return LargeCase{.which = {op, settings}, .period = prime, .many_rows = true};
-  };
-  std::vector<LargeCase> all = {
-      flat("vector_add", {"dtype=bf16"}),
-      row("scale", {"dtype=bf16", h}),
-      row("rms_norm_forward", {"dtype=bf16", h}),
-      row("rms_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32"}),
-      row("rms_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32", "without_d_x=1"}),
-      row("fused_add_rms_norm_forward", {"dtype=bf16", h}),
-      row("fused_add_rms_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32", "with_d_sum=1"}),
-      row("layer_norm_forward", {"dtype=bf16", h}),
-      row("layer_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32"}),
-      row("layer_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32", "without_d_x=1"}),
-      row("fused_add_layer_norm_forward", {"dtype=bf16", h}),
-      row("fused_add_layer_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32", "with_d_sum=1"}),
-      row("modulated_rms_norm_forward", {"dtype=bf16", h, "K=1"}),
-      row("modulated_rms_norm_backward", {"dtype=bf16", h, "K=1", "d_weight_dtype=f32"}),
-      row("group_norm_forward", {"dtype=bf16", "C=8", size("S", gpu ? 512 : 8), "K=2"}),
-      row("group_norm_backward", {"dtype=bf16", "C=8", size("S", gpu ? 512 : 8), "K=2", "d_weight_dtype=f32"}),
-      row("poly_norm_forward", {"dtype=bf16", h}),
-      row("poly_norm_backward", {"dtype=bf16", h, "d_weight_dtype=f32"}),
-      row("dyt_forward", {"dtype=bf16", h}),
-      row("dyt_backward", {"dtype=bf16", h, "d_weight_dtype=f32"}),
-      row("bias_add_forward", {"dtype=bf16", f}),
-      row("bias_add_backward", {"dtype=bf16", f, "d_bias_dtype=f32"}),
-      row("matmul_nn", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
-      row("matmul_nt", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64)}),
-      row("matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "c_dtype=f32"}),
-      row("scaled_matmul_nt", {size("K", gpu ? 4096 : 64), "N=64", "c_dtype=f32", "with_a_scale=1"}),
-      row("grouped_matmul_nt", {"dtype=bf16", size("K", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
-      row("grouped_matmul_nn", {"dtype=bf16", size("K", gpu ? 2048 : 32), size("N", gpu ? 4096 : 64), "E=1"}),
-      row("grouped_matmul_tn", {"dtype=bf16", size("M", gpu ? 4096 : 64), "N=64", "E=1", "c_dtype=f32"}),
-      row("gated_matmul_nt", {"dtype=bf16", size("K", gpu ? 4096 : 64), "F=32"}),
-      row("gated_matmul_nt", {"dtype=bf16", size("K", gpu ? 1024 : 16), size("F", gpu ? 2048 : 32), "with_gate_up=1"}),
-      row("gated_matmul_nt_backward", {"dtype=bf16", size("K", gpu ? 1024 : 16), size("F", gpu ? 2048 : 32), "with_out=1"}),
-      row("activation_forward", {"dtype=bf16", f}),
-      row("activation_backward", {"dtype=bf16", f, "kind=gelu_erf"}),
-      row("dropout_forward", {"dtype=bf16", f, "p=0"}),  // p = 0: a random mask would not repeat with the rows
-      row("dropout_backward", {"dtype=bf16", f, "p=0"}),
-      row("swiglu_forward", {"dtype=bf16", f}),
-      row("swiglu_backward", {"dtype=bf16", f}),
-      row("swiglu_backward", {"dtype=bf16", size("F", gpu ? 2048 : 32), "fused=1"}),
-      row("geglu_forward", {"dtype=bf16", f}),
-      row("geglu_backward", {"dtype=bf16", f}),
-      row("softmax_forward", {"dtype=bf16", h}),
-      row("softmax_forward", {"dtype=bf16", h, "causal=1", "n_queries=61"}),
-      row("softmax_backward", {"dtype=bf16", h}),
-      row("sparsemax_forward", {"dtype=bf16", h}),
-      row("sparsemax_backward", {"dtype=bf16", h}),
-      row("cross_entropy", {"dtype=bf16", v, "reduction=none", "with_lse=1", "with_predictions=1"}),
-      row("cross_entropy", {"dtype=bf16", v, "reduction=sum"}),
-      row("cross_entropy_backward", {"dtype=bf16", v, "per_row=1"}),
-      row("vocab_parallel_cross_entropy_partials", {"dtype=bf16", v}),
-      row("vocab_parallel_cross_entropy", {"dtype=bf16", v}),
-      row("kl_div", {"dtype=bf16", v, "reduction=none"}),
-      row("jsd", {"dtype=bf16", v, "reduction=sum"}),
-      row("tvd", {"dtype=bf16", v, "reduction=sum"}),
-      row("embedding_forward", {"dtype=bf16", "V=1000", h}),
-      row("embedding_backward", {"dtype=bf16", "V=100", h, "d_weight_dtype=f32"}),
-      // All rows have one position, so its f32 gradient adds all rows one after the other.
-      {.which = {"embedding_backward",
-                 {"dtype=bf16", "V=100", h, "d_weight_dtype=f32", "d_position_weight_dtype=f32", "P=1"}},
-       .sum_tolerance = 1e-3},
-      flat("adamw_step", {"grad_dtype=bf16", "copy_dtype=bf16"}),
-      flat("global_norm", {"dtype=bf16"}),
-      flat("target_counts", {"label_dtype=i32", "with_class_weight=1", "V=1000"}),
-      row("fused_linear_cross_entropy", {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
-      row("fused_linear_cross_entropy_backward",
-          {size("H", gpu ? 2048 : 64), "V=128", "reduction=sum", "d_weight_dtype=f32"}),
-      row("fused_linear_jsd", {size("H", gpu ? 2048 : 64), "T=64", "V=128", "reduction=sum", "d_weight_dtype=f32"}),
-      row("rope", {"dtype=bf16", size("S", gpu ? 16 : 2), size("A", gpu ? 8 : 2), "K=1", "D=64"}),
-      row("attention_forward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
-                                "K=1", "D=64", "causal=1", "with_lse=1"}),
-      row("attention_backward", {"dtype=bf16", size("S", gpu ? 16 : 2), size("T", gpu ? 16 : 2), size("A", gpu ? 8 : 2),
-                                 "K=1", "D=64", "causal=1"}),
-      row("attention_varlen_forward", {"dtype=bf16", "T=70", size("A", gpu ? 8 : 2), "K=1", "D=64", "U=2",
-                                       size("max_seqlen_q", gpu ? 1 << 24 : 1 << 12)}),
-      narrow("scale", {"dtype=bf16", "H=2", "per_row=1"}),
-      narrow("rms_norm_forward", {"dtype=bf16", "H=2"}),
-      narrow("rms_norm_backward", {"dtype=bf16", "H=2", "d_weight_dtype=f32"}),
-      narrow("rms_norm_backward", {"dtype=bf16", "H=2", "d_weight_dtype=f32", "without_d_x=1"}),
-      narrow("layer_norm_forward", {"dtype=bf16", "H=2"}),
-      narrow("modulated_rms_norm_forward", {"dtype=bf16", "H=2", "K=1"}),
-      narrow("modulated_rms_norm_backward", {"dtype=bf16", "H=2", "K=1", "d_weight_dtype=f32"}),
-      narrow("group_norm_forward", {"dtype=bf16", "C=2", "S=1", "K=1"}),
-      narrow("group_norm_backward", {"dtype=bf16", "C=2", "S=1", "K=1", "d_weight_dtype=f32"}),
-      narrow("bias_add_forward", {"dtype=bf16", "F=2"}),
-      narrow("bias_add_backward", {"dtype=bf16", "F=2", "d_bias_dtype=f32"}),
-      narrow("activation_forward", {"dtype=bf16", "F=2", "kind=relu"}),
-      narrow("dropout_forward", {"dtype=bf16", "F=2", "p=0"}),
-      narrow("swiglu_forward", {"dtype=bf16", "F=2"}),
-      narrow("softmax_forward", {"dtype=bf16", "H=2"}),
-      narrow("sparsemax_forward", {"dtype=bf16", "H=2"}),
-      narrow("cross_entropy", {"dtype=bf16", "V=2", "reduction=none", "label_dtype=i32"}),
-      narrow("vocab_parallel_cross_entropy_partials", {"dtype=bf16", "V=2", "label_dtype=i32"}),
-      narrow("vocab_parallel_cross_entropy", {"dtype=bf16", "V=2", "label_dtype=i32"}),
-      narrow("embedding_forward", {"dtype=bf16", "V=1000", "H=1", "index_dtype=i32"}),
-      narrow("embedding_backward", {"dtype=bf16", "V=100", "H=1", "index_dtype=i32", "d_weight_dtype=f32"}),
-  };
-  for (LargeCase& one : all) {
-    if (one.which.op == "rope" || one.which.op.starts_with("attention_")) one.rows = "B";
-    if (one.which.op.starts_with("attention_varlen_")) one.rows = "S";
-    const bool product = one.which.op.find("matmul_") != std::string::npos;
-    if (product) one.rows = one.which.op.ends_with("tn") ? "K" : "M";
-    if (one.which.op == "target_counts") one.combine["counts"] = counts;
-    if (one.which.op == "global_norm") one.combine = {{"norm", norm}, {"clip_factor", clip_factor}};
-    if (one.which.op == "fused_linear_cross_entropy_backward")
-      one.weight_scale = gpu ? 1.0 / 64 : 1;  // lse may be any number
-    // Matmuls of other sizes round differently.
-    if (one.which.op.starts_with("fused_linear_") || product) one.tolerance = {1e-2, 1e-3}, one.sum_tolerance = 1e-3;
-  }
-  return all;
 }
 
 class Large : public testing::TestWithParam<LargeCase> {};
@@ -208,16 +92,13 @@ std::string large_name(const testing::TestParamInfo<LargeCase>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(EveryOp, Large, testing::ValuesIn(large_cases()), large_name);
 
-// Exceptions:
-// - matmul_tt: its b has one column per row. matmul_tn covers its a, and matmul_nt its b.
-// - batched matmuls: a plan fixes the number of matrices, and matmul_* covers each of them.
-// - attention_varlen_backward: its lse has one column per row. The forward pass covers its tensors.
 TEST(LargeCases, CoverEveryOperation) {
   std::vector<Case> list;
   for (const LargeCase& one : large_cases()) list.push_back(one.which);
-  EXPECT_EQ(operations_without(list),
-            (std::vector<std::string>{"matmul_tt", "batched_matmul_nn", "batched_matmul_nt", "batched_matmul_tn",
-                                      "batched_matmul_tt", "attention_varlen_backward"}));
+  const std::vector<std::string> exceptions = {
+#include "every_op_not_large.inc"
+  };
+  EXPECT_EQ(operations_without(list), exceptions);
 }
 
 TEST(LargeCases, RegionsAreWholePeriods) {

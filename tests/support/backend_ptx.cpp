@@ -3,6 +3,8 @@
 // ptx-cluster4 give every program a cluster of that many CTAs unless its launch asks for one. The
 // backend ptx-sm80 emulates the GPU that lacks the most instructions.
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <bit>
 #include <map>

@@ -1,6 +1,8 @@
 // Makes an emulated GPU of the fake CUDA driver (tests/runtime/fake_cuda.cpp): launches run on the
 // emulator of ptx/ and complete before the call returns.
 
+#include <memory>
+
 #include "tests/runtime/fake_launch.h"
 #include "tests/support/ptx/machine.h"
 

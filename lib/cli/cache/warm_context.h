@@ -12,6 +12,7 @@
 #include "program/serialize.h"
 #include "runtime/cache/disk_cache.h"
 #include "runtime/cache/kernel_cache.h"
+#include "runtime/compile/compiler_library.h"
 
 namespace ligerdsl::cli {
 

@@ -19,6 +19,8 @@ def chunk_fields(no_limit="see above", no_rows="as chunking says"):
 
 
 PRODUCTS = option("products", "int32_t", "LIGERDSL_PRODUCTS_AUTO", "LIGERDSL_PRODUCTS_*", 0, 2)
+# AUTO computes heads with an odd V by our kernels, which take minutes in an emulator. Only the emulator uses few rows.
+CASE_SIZES = {"N": "rows", "H": 520, "V": "rows < 64 ? 1000 : 1003"}
 
 GRADIENTS = [Tensor("d_x", "out", "N* H", "dtype", "gradient of x, or NULL", "with_d_x"),
              Tensor("d_weight", "inout", "V H", "d_weight_dtype", "gradient of weight, or NULL", "d_weight_dtype")]

@@ -3,7 +3,7 @@
 from table import INDEX, Tensor, dtype, option
 
 LOSS_DTYPE = dtype("loss_dtype", "loss", "also of z_loss", optional=True, zero="f32")
-CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32")
+CLASS_WEIGHT_DTYPE = dtype("class_weight_dtype", "class_weight", optional=True, zero="f32", usual=True)
 LOSS_DTYPE_ALONE = dtype("loss_dtype", "loss", optional=True, zero="f32")
 D_LOSS_DTYPE = dtype("d_loss_dtype", "d_loss", optional=True, zero="f32")
 TEMPERATURE = option("temperature", "float", "0.0f", "divides the logits after softcap; 0 = off, like 1", 1e-4, 1e30, or_zero=True)

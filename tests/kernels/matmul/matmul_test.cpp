@@ -1,4 +1,5 @@
 // Matmuls with their epilogues, compared with float64.
+#include "kernels/matmul/matmul.h"
 
 #include <algorithm>
 #include <array>

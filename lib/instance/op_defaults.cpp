@@ -1,0 +1,18 @@
+#include "lib/instance/op_defaults.h"
+
+#include <algorithm>
+
+namespace ligerdsl::cli {
+
+bool OpDefaults::is_usual(std::string_view field) const {
+  return std::find(usual.begin(), usual.end(), field) != usual.end();
+}
+
+const OpDefaults& defaults_of(const lib::OpInfo& info) {
+  static const std::vector<OpDefaults> all = {
+#include "op_defaults.inc"
+  };
+  return all[static_cast<size_t>(info.index)];
+}
+
+}  // namespace ligerdsl::cli
