@@ -28,11 +28,15 @@ int64_t width_of(const AttentionOptions& o) {
 int64_t shared_bytes(const AttentionOptions& o, const Blocks& b) {
   constexpr int64_t kAlignment = 2048;  // slots are aligned to the period of the swizzle
   constexpr int64_t kExchanges = 4096;  // bytes that TMA loops leave for exchanges
+  constexpr int64_t kPadding = 16;
   const int64_t row = width_of(o) * size_of(o.type);
   // Threads that multiply f32 without tensor cores exchange a tile.
   const int64_t kept = b.reload ? b.held : size_of(o.type) == 4 ? 1 : 0;
-  return (b.stages > 1 ? b.stages * 2 * b.streamed * row : 0) + kept * b.own * row + kAlignment +
-         (b.copies ? kExchanges : 0);
+  // Without a ring, both streamed tiles are exchanged to reach the layout of an operand. Their rows
+  // are padded against bank conflicts.
+  const int64_t padded = row + kPadding;
+  const int64_t streamed = b.stages > 1 ? b.stages * row : size_of(o.type) == 2 ? padded : 0;
+  return 2 * b.streamed * streamed + kept * b.own * row + kAlignment + (b.copies ? kExchanges : 0);
 }
 
 constexpr int64_t kMaxRegisters = 192;  // accumulator and score registers per thread

@@ -228,7 +228,7 @@ def interrupted_benchmarks():
         output, errors = process.communicate(timeout=300)
         expect(process.returncode == -signal.SIGINT and b"interrupted: " in errors and b"median" in output, f"{arguments}: {process.returncode}\n{output}{errors}")
     result = json.loads((folder / "part.json").read_text())
-    expect(result["interrupted"] and result["results"][0]["kernel"] == "vector_add" and not result["failures"], result)
+    expect(result["interrupted"] and result["results"] and not result["failures"], result)
 
 
 def progress():

@@ -32,7 +32,7 @@ def test_faults(ligerdsl, kernels, folder):
     expect(result["results"][0]["tried"] == 11, f"{result['results'][0]['tried']} tried")
     reasons = {trial["fate"]: trial["reason"] for trial in trials(store)}
     expect("expected" in reasons["wrong"], reasons["wrong"])
-    expect("beside y" in reasons["guard"], reasons["guard"])
+    expect("outside of y" in reasons["guard"], reasons["guard"])
     expect("SIGSEGV" in reasons["crash"], reasons["crash"])
     html = page.read_text()
     expect(all(reason.split(";")[0] in html for fate, reason in reasons.items() if fate in ("guard", "crash", "timeout")), "reasons are reported")
