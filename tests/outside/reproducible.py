@@ -17,8 +17,8 @@ import sys
 cmake, source, build, work, *libraries = sys.argv[1:]
 source, work = pathlib.Path(source), pathlib.Path(work)
 PARTS = ("CMakeLists.txt", ".cmake", "README.md", "LICENSE", "NOTICE", "bench", "compiler", "docs", "dsl", "kernels", "lib", "runtime")
-OBJECTS = ("kernels/CMakeFiles/ligerdsl_kernels.dir/softmax.cpp.o", "dsl/CMakeFiles/ligerdsl_dsl.dir/recorder.cpp.o",
-           "runtime/CMakeFiles/ligerdsl_runtime.dir/status.cpp.o", "lib/CMakeFiles/ligerdsl_objects.dir/src/build_info.cpp.o")
+OBJECTS = ("kernels/CMakeFiles/ligerdsl_kernels.dir/softmax/softmax.cpp.o", "dsl/CMakeFiles/ligerdsl_dsl.dir/recorder.cpp.o",
+           "runtime/CMakeFiles/ligerdsl_runtime.dir/system/status.cpp.o", "lib/CMakeFiles/ligerdsl_objects.dir/src/build_info.cpp.o")
 OPTIONS = ("-DCMAKE_BUILD_TYPE=Release", "-DLIGERDSL_BUILD_COMPILER=OFF", "-DLIGERDSL_BUILD_TESTS=OFF", "-DLIGERDSL_BUILD_EXAMPLES=OFF",
            "-DLIGERDSL_BUILD_PYTHON=OFF")
 failures = []
