@@ -46,7 +46,7 @@ TEST_F(CudaDeviceTest, ResourceUseOfMachineCodeIsARemark) {
   EXPECT_EQ(remarks(3).size(), 1u);
   const auto both = remarks(4);
   ASSERT_EQ(both.size(), 2u);
-  EXPECT_EQ(to_string(both[0]).substr(0, 75),
+  EXPECT_EQ(to_string(both[0]).substr(0, 83),
             "remark: [resources] each thread spills 120 bytes to local memory in addition to its");
   EXPECT_EQ(both[0].id, "spills");
   EXPECT_EQ(both[1].id, "min-ctas-exceed-resources");
